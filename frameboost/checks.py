@@ -1,0 +1,146 @@
+"""Checks of the data, made before any work starts."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+
+from frameboost.engines.contract import Aggregate, Engine
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions import Expression
+from frameboost.objectives import Objective
+from frameboost.schema import Feature
+from frameboost.sources import Source
+
+__all__ = ["check_rows", "find_column", "pick_features"]
+
+# Squares of gradients must stay finite.
+_LARGEST = 1e150
+
+_SUMMARY = {
+    "missing_labels": Aggregate("sum", Expression("CASE WHEN label IS NULL THEN 1 ELSE 0 END")),
+    "lowest": Aggregate("min", Expression("label")),
+    "highest": Aggregate("max", Expression("label")),
+    "missing_weights": Aggregate("sum", Expression("CASE WHEN weight IS NULL THEN 1 ELSE 0 END")),
+    "lightest": Aggregate("min", Expression("weight")),
+    "heaviest": Aggregate("max", Expression("weight")),
+}
+
+
+def find_column(source: Source, name: object, role: str) -> str:
+    """Return the column's name, or raise `DataError` if there is no such column or it can't play the role."""
+    if not isinstance(name, str):
+        raise ParameterError(f"{role} must be a column name, not {name!r}")
+    names = source.names()
+    if name not in names:
+        raise DataError(f"{role} column {name!r} is not in the data{_nearest(name, names)}")
+    kind = source.types()[name]
+    if role != "feature" and (kind is None or kind.family not in ("number", "boolean")):
+        raise DataError(
+            f"{role} column {name!r} has type {source.type_names()[name]}; it must be numeric"
+            f"{' or Boolean' if role == 'target' else ''}"
+        )
+    return name
+
+
+def pick_features(
+    source: Source, features: Iterable[str] | None, target: str, weight: str | None
+) -> tuple[Feature, ...]:
+    """Return the features, by default every column but target and weight.
+
+    Raises
+    ------
+    DataError
+        If a column is not there, is there twice, has a type that can't be a feature, or none is left.
+    """
+    names = source.names()
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"column {name!r} occurs {names.count(name)} times; column names must be unique")
+    if features is None:
+        chosen = [name for name in names if name not in (target, weight)]
+    elif isinstance(features, str):
+        raise ParameterError(f"features must be a list of column names, not the string {features!r}")
+    else:
+        chosen = [find_column(source, name, "feature") for name in features]
+    for name in chosen:
+        if chosen.count(name) > 1:
+            raise ParameterError(f"feature {name!r} is given {chosen.count(name)} times")
+        if name in (target, weight):
+            raise ParameterError(f"feature {name!r} is also the {'target' if name == target else 'weight'}")
+    if not chosen:
+        raise DataError(f"no usable feature: the data has no column but {', '.join(map(repr, names))}")
+    types = source.types()
+    for name in chosen:
+        if types[name] is None:
+            raise DataError(
+                f"feature {name!r} has type {source.type_names()[name]}, which can't be split on; features are "
+                "numbers, decimals, Booleans, dates, timestamps, durations and strings. "
+                "Leave it out with features=[...]"
+            )
+    return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
+
+
+def check_rows(engine: Engine, objective: Objective, target: str, weight: str | None) -> None:
+    """Raise `DataError` if labels, weights or features can't be trained on."""
+    summary = {name: value or 0.0 for name, value in engine.aggregate(_SUMMARY).items()}
+    n_rows = engine.n_rows
+    if n_rows == 0:
+        raise DataError("the data has no rows; training needs at least 2")
+    if n_rows == 1:
+        raise DataError("the data has 1 row; training needs at least 2")
+    _check_labels(engine, objective, target, summary)
+    if weight is not None:
+        _check_weights(weight, summary)
+    for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
+        if missing == n_rows:
+            raise DataError(
+                f"feature {feature.name!r} has no value in any row, only NULL or NaN; leave it out with features=[...]"
+            )
+
+
+def _check_labels(engine: Engine, objective: Objective, target: str, summary: dict[str, float]) -> None:
+    if summary["missing_labels"]:
+        raise DataError(
+            f"target {target!r} is NULL or NaN in {int(summary['missing_labels']):,} of {engine.n_rows:,} rows; "
+            "drop those rows first"
+        )
+    if math.isinf(summary["lowest"]) or math.isinf(summary["highest"]):
+        raise DataError(f"target {target!r} holds an infinite value; every label must be finite")
+    if max(-summary["lowest"], summary["highest"]) > _LARGEST:
+        raise DataError(f"target {target!r} holds values beyond ±{_LARGEST:g}; rescale it")
+    if objective.label_condition is not None:
+        wrong = Expression(f"CASE WHEN {objective.label_condition.text} THEN 0 ELSE 1 END")
+        n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
+        if n_wrong:
+            raise DataError(
+                f"target {target!r} holds other values than {objective.label_requirement} in {int(n_wrong):,} rows "
+                f"(it ranges from {summary['lowest']:g} to {summary['highest']:g}); "
+                f"objective {objective.name!r} needs those"
+            )
+    if summary["lowest"] == summary["highest"]:
+        raise DataError(f"target {target!r} is constant (always {summary['lowest']:g}); there is nothing to learn")
+
+
+def _check_weights(weight: str, summary: dict[str, float]) -> None:
+    if summary["missing_weights"]:
+        raise DataError(
+            f"weight {weight!r} is NULL or NaN in {int(summary['missing_weights']):,} rows; give every row a weight"
+        )
+    if summary["lightest"] < 0:
+        raise DataError(
+            f"weight {weight!r} holds negative values (down to {summary['lightest']:g}); weights are 0 or more"
+        )
+    if summary["heaviest"] > _LARGEST:
+        raise DataError(f"weight {weight!r} holds values beyond {_LARGEST:g}; every weight must be finite")
+    if summary["heaviest"] == 0:
+        raise DataError(f"weight {weight!r} is 0 in every row; some row must count")
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    return f", which has {shown}"

@@ -1,0 +1,109 @@
+"""Polars columns as integers: physical values, and the codes of the bins they fall in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning import Bins, cut_positions, sample_condition
+from frameboost.schema import Feature
+from frameboost.types import FeatureType, Physical
+
+__all__ = [
+    "code_dtype",
+    "code_expr",
+    "distinct_values",
+    "physical_dtype",
+    "physical_expr",
+    "propose_bins",
+    "sample_of",
+]
+
+
+def physical_dtype(kind: FeatureType) -> pl.DataType:
+    """Return the polars type that holds the physical values of a feature type."""
+    if kind.is_float:
+        return pl.Float32() if kind.name == "float32" else pl.Float64()
+    if kind.is_categorical:
+        return pl.String()
+    if kind.family == "boolean":
+        return pl.UInt8()
+    if kind.family == "date":
+        return pl.Int32()
+    if kind.unit:
+        return pl.Int64()
+    if kind.precision_and_scale:
+        return pl.Int64() if kind.precision_and_scale[0] <= 18 else pl.Int128()
+    return kind.to_polars()
+
+
+def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
+    """Return the column's physical values; NaN becomes NULL, as both mean that the value is missing."""
+    column = pl.col(name)
+    if kind.is_float:
+        return column.cast(physical_dtype(kind)).fill_nan(None)
+    if kind.precision_and_scale or kind.unit or kind.family == "date":
+        column = column.to_physical()
+    return column.cast(physical_dtype(kind))
+
+
+def code_dtype(bins: Sequence[Bins]) -> pl.DataType:
+    """Return the smallest unsigned type that holds the codes of all the bins."""
+    largest = max(b.largest_code for b in bins)
+    if largest <= 255:
+        return pl.UInt8()
+    return pl.UInt16() if largest <= 65_535 else pl.UInt32()
+
+
+def code_expr(values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int) -> pl.Expr:
+    """Return, as UInt32, the bin of each physical value; ``edges`` are cuts, or categories for strings."""
+    if kind.is_categorical:
+        codes = values.cast(pl.Enum(list(map(str, edges))), strict=False).to_physical().cast(pl.UInt32)
+        return codes.fill_null(missing)
+    sorted_edges = pl.Series(edges, dtype=physical_dtype(kind))
+    codes = pl.lit(sorted_edges).search_sorted(values, side="right").cast(pl.UInt32)
+    return pl.when(values.is_null()).then(pl.lit(missing, dtype=pl.UInt32)).otherwise(codes)
+
+
+def sample_of(n_rows: int) -> pl.Series | None:
+    """Return which rows cuts are proposed from, None for all of them."""
+    sample = sample_condition(n_rows)
+    if sample is None:
+        return None
+    modulus, multiplier, bound = sample
+    position = pl.int_range(n_rows, dtype=pl.Int64)
+    return pl.select(position % modulus * multiplier % 2**32 < bound).to_series()
+
+
+def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Return the distinct present values in ascending order, and how many present rows lie below each."""
+    present = values.drop_nulls()
+    if present.dtype == pl.Int128:
+        counts = present.value_counts(name="n").sort(values.name)
+        before = counts["n"].cast(pl.Int64).cum_sum().to_numpy() - counts["n"].to_numpy()
+        return counts[values.name], before
+    ordered = np.sort(present.to_numpy())
+    starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    before = np.concatenate([np.zeros(min(len(ordered), 1), dtype=np.int64), starts])
+    distinct = ordered[before]
+    if distinct.dtype.kind == "f":
+        distinct = distinct + distinct.dtype.type(0)  # -0.0 and 0.0 are one value; write it as 0.0
+    return pl.Series(values.name, distinct, dtype=values.dtype), before
+
+
+def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:
+    """Return the bins of a column of physical values (see `cut_positions`).
+
+    Cuts come from the rows where ``sample`` is true, if it is given; categories, and whether anything is missing,
+    always from all rows.
+    """
+    missing = values.null_count()
+    if feature.type.is_categorical:
+        categories = tuple(values.drop_nulls().unique().sort().to_list())
+        return Bins(Feature(feature.name, feature.type, categories), has_missing=missing > 0)
+    looked_at = values if sample is None else values.filter(sample)
+    distinct, before = distinct_values(looked_at)
+    chosen = cut_positions(before, len(looked_at) - looked_at.null_count(), max_bin - (missing > 0))
+    return Bins(feature, tuple(distinct.gather(chosen).to_list()), has_missing=missing > 0)

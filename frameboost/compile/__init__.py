@@ -1,0 +1,1 @@
+"""Compilers: from trees to the forms that score rows."""

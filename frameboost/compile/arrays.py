@@ -1,0 +1,182 @@
+"""From trees to flat arrays over codes, the form that the predict kernels walk.
+
+Every threshold that the trees use becomes an edge, every value the number of edges that are not above it: then
+``value < threshold`` is a comparison of small integers, for every type of column alike. Edges are carried over to
+the type that the column has where it is scored, in a way that changes no decision (`FeatureType.at_least`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.columns import code_expr, physical_expr
+from frameboost.compile.predict_kernels import find_leaves, sum_leaves
+from frameboost.parallel import Workers
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+from frameboost.types import FeatureType, Physical
+
+__all__ = ["TreeArrays"]
+
+_SMALLEST_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class TreeArrays:
+    """An ensemble over rows of codes.
+
+    Attributes
+    ----------
+    features
+        The features that some tree asks about; their places here number the columns of the codes.
+    edges
+        Per feature: its thresholds in ascending order, or its categories.
+    missing
+        int64 (features,): the code of a missing value or an unseen category.
+    roots
+        int64 (trees,): where each tree's nodes start in the arrays below, which have an entry a node.
+    feature, bound, missing_left, table_at, left, right, value
+        What is asked (-1 in a leaf): a code below ``bound`` goes left, a missing one by ``missing_left``; a
+        categorical split asks ``tables[table_at + code]`` instead (-1 for others).
+    """
+
+    features: tuple[Feature, ...]
+    edges: tuple[tuple[Physical, ...], ...]
+    missing: npt.NDArray[np.int64]
+    roots: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int32]
+    bound: npt.NDArray[np.int64]
+    missing_left: npt.NDArray[np.bool_]
+    table_at: npt.NDArray[np.int64]
+    tables: npt.NDArray[np.bool_]
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+
+    @classmethod
+    def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
+        """Flatten trees."""
+        asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+        place = {number: i for i, number in enumerate(asked)} | {-1: -1}
+        edges = [_edges(trees, number, features[number]) for number in asked]
+        ranks = [{edge: rank for rank, edge in enumerate(e)} for e in edges]
+        missing = [len(e) if features[f].type.is_categorical else len(e) + 1 for f, e in zip(asked, edges, strict=True)]
+        roots = np.cumsum([0, *(len(tree) for tree in trees[:-1])], dtype=np.int64)
+        bound, table_at, tables = [], [], [np.empty(0, dtype=np.bool_)]
+        table_end = 0
+        for tree in trees:
+            for f, threshold, categories, goes_left in zip(
+                tree.feature, tree.threshold, tree.categories, tree.missing_left, strict=True
+            ):
+                at = -1
+                if categories is not None:
+                    table = np.full(missing[place[f]] + 1, goes_left)
+                    table[list(categories)] = not goes_left
+                    tables.append(table)
+                    at, table_end = table_end, table_end + len(table)
+                table_at.append(at)
+                # A value is below the edge of rank r where at most r edges are not above it. Without a threshold
+                # the question is whether it is present: every code but the missing one is below.
+                bound.append(missing[place[f]] if threshold is None else ranks[place[f]][threshold] + 1)
+
+        def flat(name: str) -> list[Any]:
+            return [x for tree in trees for x in getattr(tree, name)]
+
+        shift = np.repeat(roots, [len(tree) for tree in trees])
+        return cls(
+            features=tuple(features[number] for number in asked),
+            edges=tuple(edges),
+            missing=np.array(missing, dtype=np.int64),
+            roots=roots,
+            feature=np.array([place[f] for tree in trees for f in tree.feature], dtype=np.int32),
+            bound=np.array(bound, dtype=np.int64),
+            missing_left=np.array(flat("missing_left"), dtype=np.bool_),
+            table_at=np.array(table_at, dtype=np.int64),
+            tables=np.concatenate(tables),
+            left=np.array(flat("left"), dtype=np.int64) + shift,
+            right=np.array(flat("right"), dtype=np.int64) + shift,
+            value=np.array(flat("value")),
+        )
+
+    def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
+        """Return the codes of the rows of ``frame``, whose columns have the given types: (rows, features)."""
+        dtype = pl.UInt16 if max(self.missing, default=0) < 2**16 else pl.UInt32
+        columns = [
+            code_expr(
+                physical_expr(f.name, types[f.name]),
+                types[f.name],
+                _carried(edges, f.type, types[f.name]),
+                int(missing),
+            )
+            .cast(dtype)
+            .alias(str(i))
+            for i, (f, edges, missing) in enumerate(zip(self.features, self.edges, self.missing, strict=True))
+        ]
+        return np.ascontiguousarray(frame.select(columns).collect().to_numpy())
+
+    def margins(self, codes: npt.NDArray[np.unsignedinteger], base_margin: float) -> npt.NDArray[np.float64]:
+        """Return float64 (rows,): the base plus each row's leaf values, added in tree order."""
+        out = np.full(len(codes), base_margin)
+        self._over_rows(len(codes), lambda a, b: sum_leaves(codes, *self._questions(), self.value, a, b, out))  # type: ignore[call-arg]
+        return out
+
+    def leaves(self, codes: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int32]:
+        """Return int32 (rows, trees): each row's leaf, by its number within the tree."""
+        out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
+        self._over_rows(len(codes), lambda a, b: find_leaves(codes, *self._questions(), a, b, out))  # type: ignore[call-arg]
+        return out
+
+    def _questions(self) -> tuple[npt.NDArray[np.generic], ...]:
+        return (
+            self.roots, self.feature, self.bound, self.missing, self.missing_left,
+            self.table_at, self.tables, self.left, self.right,
+        )  # fmt: skip
+
+    @staticmethod
+    def _over_rows(n_rows: int, run: object) -> None:
+        workers = Workers()
+        try:
+            workers.over(n_rows, run, smallest=_SMALLEST_BLOCK)  # type: ignore[arg-type]
+        finally:
+            workers.close()
+
+
+def _edges(trees: Sequence[Tree], number: int, feature: Feature) -> tuple[Physical, ...]:
+    """Return what a feature is compared with anywhere in the ensemble."""
+    if feature.type.is_categorical:
+        return feature.categories
+    used = {
+        t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f == number and t is not None
+    }
+    return tuple(sorted(used))
+
+
+def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureType) -> Sequence[Physical]:
+    """Return edges that part values of the type ``scored`` as ``edges`` part those of the type ``trained``.
+
+    Edges above all that the type can hold are left off: no value reaches them, so no code does either.
+    """
+    if trained == scored or trained.is_categorical:
+        return edges
+    carried = []
+    for edge in edges:
+        if isinstance(edge, float) and math.isinf(edge):
+            value = edge if scored.is_float else None if edge > 0 else scored.at_least(_below_everything(scored))
+        else:
+            value = scored.at_least(trained.worth(edge))
+        if value is not None:
+            carried.append(value)
+    return carried
+
+
+def _below_everything(kind: FeatureType) -> Fraction:
+    assert kind.bounds is not None
+    return kind.worth(kind.bounds[0]) - 1

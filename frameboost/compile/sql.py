@@ -1,0 +1,86 @@
+"""From trees to one scalar SQL expression, in DuckDB's dialect.
+
+A tree is a CASE, an ensemble a sum of them. Each test is written so that NULL and NaN take the branch that the split
+has learnt for missing values without a test of their own where that can be had: they fall into ELSE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frameboost.expressions import Expression, float_literal
+from frameboost.schema import Feature
+from frameboost.sql_text import is_present, literal, membership, quote_identifier
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+
+__all__ = ["condition_sql", "margin_sql", "prediction_sql", "tree_sql"]
+
+
+def prediction_sql(link: Expression, base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
+    """Return the prediction on the scale of the target as one expression over the feature columns."""
+    return link.to_sql({"margin": margin_sql(base_margin, trees, features)})
+
+
+def margin_sql(base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
+    """Return the margin: the base plus the trees.
+
+    The additions form a balanced tree, as a chain of five hundred would near the depth at which parsers give up; leaf
+    values are on a grid (see `frameboost.leaf_grid`), so the order of additions does not change the sum.
+    """
+    return _balanced_sum([float_literal(base_margin), *(tree_sql(tree, features) for tree in trees)])
+
+
+def _balanced_sum(terms: Sequence[str]) -> str:
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return f"({_balanced_sum(terms[:middle])}\n + {_balanced_sum(terms[middle:])})"
+
+
+def tree_sql(tree: Tree, features: Sequence[Feature], node: int = 0) -> str:
+    """Return the subtree at ``node`` as a CASE expression."""
+    if tree.is_leaf(node):
+        return float_literal(tree.value[node])
+    condition, holds_left = _test(tree, node, features[tree.feature[node]])
+    yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
+    then, otherwise = (tree_sql(tree, features, child[node]) for child in (yes, no))
+    return f"CASE WHEN {condition} THEN {then} ELSE {otherwise} END"
+
+
+def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:
+    """Return the condition under which a present value goes left, for people to read."""
+    feature = features[tree.feature[node]]
+    column, threshold, categories = (
+        quote_identifier(feature.name),
+        tree.threshold[node],
+        tree.categories[node],
+    )
+    if categories is not None:
+        return f"{'NOT ' if tree.missing_left[node] else ''}{_is_category(feature, column, categories)}"
+    if threshold is None:
+        return f"{column} IS NOT NULL"
+    return f"{column} < {literal(feature.type, threshold)}"
+
+
+def _test(tree: Tree, node: int, feature: Feature) -> tuple[str, bool]:
+    """Return a condition that is never true of a missing value unless missing is meant, and whether it leads left."""
+    column, kind = quote_identifier(feature.name), feature.type
+    threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
+    if categories is not None:
+        return _is_category(feature, column, categories), not missing_left
+    if threshold is None:
+        return is_present(kind, column), True
+    if kind.family == "boolean" and threshold == 1:
+        return (column, False) if missing_left else (f"NOT {column}", True)
+    if not missing_left:
+        return f"{column} < {literal(kind, threshold)}", True  # NaN is above every number, NULL is not true
+    return f"{column} >= {literal(kind, threshold)}{_and_not_nan(kind, column)}", False
+
+
+def _is_category(feature: Feature, column: str, categories: Sequence[int]) -> str:
+    return membership(column, [literal(feature.type, feature.categories[code]) for code in categories])
+
+
+def _and_not_nan(kind: FeatureType, column: str) -> str:
+    return f" AND NOT isnan({column})" if kind.is_float else ""

@@ -1,0 +1,1 @@
+"""Engines: the places where rows live and sums over them are taken."""

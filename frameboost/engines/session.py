@@ -1,0 +1,70 @@
+"""A DuckDB connection, known only through one of its relations, and temporary tables that don't outlive a fit."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from typing import Any
+
+import duckdb
+
+from frameboost.sql_text import quote_identifier
+
+__all__ = ["DuckDBSession"]
+
+
+class DuckDBSession:
+    """Runs statements where a relation lives, and keeps track of the temporary tables that it makes.
+
+    Parameters
+    ----------
+    relation
+        The relation; statements may read from it by the name ``session.source``.
+    """
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+        self._relation = relation
+        self._prefix = f"frameboost_{secrets.token_hex(6)}_"
+        self.source = quote_identifier(f"{self._prefix}source")
+        self._tables: list[str] = []
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement; return its rows (for DDL, what DuckDB reports)."""
+        return self._query(statement).fetchall()
+
+    def columns(self, statement: str) -> dict[str, Any]:
+        """Run one query; return its columns as numpy arrays."""
+        return dict(self._query(statement).fetchnumpy())
+
+    def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
+        try:
+            result = self._relation.query(self.source[1:-1], statement)
+        except RuntimeError as error:
+            # DuckDB reports Ctrl-C as an error of its own; to the caller it should be what it was.
+            if "interrupt" in str(error).lower():
+                raise KeyboardInterrupt from error
+            raise
+        assert result is not None
+        return result
+
+    def table(self, name: str) -> str:
+        """Return the quoted name of a temporary table that the caller is about to create."""
+        quoted = quote_identifier(f"{self._prefix}{len(self._tables)}_{name}")
+        self._tables.append(quoted)
+        return quoted
+
+    def drop(self, table: str) -> None:
+        """Drop a table made under a name from `table`."""
+        self.run(f"DROP TABLE IF EXISTS {table}")
+
+    def setting(self, name: str) -> Any:
+        """Return a setting of the connection."""
+        return self.run(f"SELECT current_setting('{name}')")[0][0]
+
+    def close(self) -> None:
+        """Drop every table that is left."""
+        while self._tables:
+            # In a transaction that an error has aborted nothing can be dropped, nor need be: none of it is kept.
+            with contextlib.suppress(duckdb.TransactionException):
+                self.drop(self._tables[-1])
+            self._tables.pop()

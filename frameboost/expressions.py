@@ -1,0 +1,194 @@
+"""Scalar SQL expressions: how a loss, a metric or a link is written once and read by every engine.
+
+An expression is a string such as ``"1 / (1 + EXP(-margin)) - label"``. It is parsed once and checked against a short
+list of what every engine computes alike; then it becomes SQL text or a polars expression. All numbers in it are
+float64. Nothing else in the string can reach a database: what is not on the list is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import cast
+
+import polars as pl
+import sqlglot
+from sqlglot import exp
+
+from frameboost.errors import ParameterError
+
+__all__ = ["Expression", "float_literal"]
+
+_BINARY: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
+    exp.Add: ("+", lambda a, b: a + b),
+    exp.Sub: ("-", lambda a, b: a - b),
+    exp.Mul: ("*", lambda a, b: a * b),
+    exp.Div: ("/", lambda a, b: a / b),
+    exp.LT: ("<", lambda a, b: a < b),
+    exp.LTE: ("<=", lambda a, b: a <= b),
+    exp.GT: (">", lambda a, b: a > b),
+    exp.GTE: (">=", lambda a, b: a >= b),
+    exp.EQ: ("=", lambda a, b: a == b),
+    exp.NEQ: ("<>", lambda a, b: a != b),
+    exp.And: ("AND", lambda a, b: a & b),
+    exp.Or: ("OR", lambda a, b: a | b),
+}
+_FUNCTIONS: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr], pl.Expr]]] = {
+    exp.Exp: ("EXP", pl.Expr.exp),
+    exp.Ln: ("LN", pl.Expr.log),
+    exp.Abs: ("ABS", pl.Expr.abs),
+    exp.Sqrt: ("SQRT", pl.Expr.sqrt),
+    exp.Sign: ("SIGN", pl.Expr.sign),
+}
+_SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN ABS SQRT SIGN POWER GREATEST LEAST"
+
+
+def float_literal(value: float) -> str:
+    """Return ``value`` as a SQL literal of type DOUBLE that reads back as the same float64.
+
+    >>> float_literal(0.1), float_literal(1e-320), float_literal(float("-inf"))
+    ('0.1e0', '1e-320', "CAST('-Infinity' AS DOUBLE)")
+    """
+    if value in (float("inf"), float("-inf")):
+        return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"  # without an exponent, SQL reads a DECIMAL
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A scalar SQL expression over named columns, parsed and checked.
+
+    Parameters
+    ----------
+    text
+        The expression. Arithmetic, comparisons, ``CASE`` and a handful of functions.
+    columns
+        The names it may use.
+
+    Raises
+    ------
+    ParameterError
+        If it is not one SQL expression, uses another name, or something that not every engine has.
+
+    Examples
+    --------
+    >>> half = Expression("margin / 2", columns=("margin",))
+    >>> half.to_sql({"margin": "(m + 1)"})
+    '((m + 1) / 2.0e0)'
+    >>> pl.select(half.to_polars({"margin": pl.lit(3.0)})).item()
+    1.5
+    """
+
+    text: str
+    columns: tuple[str, ...] = ("label", "margin", "weight")
+
+    def __post_init__(self) -> None:
+        self.to_sql({name: name for name in self.columns})  # walks, and so checks, every part of it
+
+    @cached_property
+    def _tree(self) -> exp.Expression:
+        try:
+            parsed = sqlglot.parse_one(self.text, read="duckdb")
+        except sqlglot.errors.SqlglotError as error:
+            raise ParameterError(f"{self.text!r} is not a SQL expression: {error}") from error
+        return cast("exp.Expression", parsed)
+
+    def to_sql(self, columns: Mapping[str, str]) -> str:
+        """Return the expression as DuckDB SQL, every name replaced by the SQL given for it, as it stands."""
+        return self._sql(self._tree, columns)
+
+    def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+        """Return the expression for polars, every name replaced by the expression given (by default its column)."""
+        return self._polars(self._tree, columns or {name: pl.col(name) for name in self.columns})
+
+    def _unsupported(self, node: exp.Expression) -> ParameterError:
+        if isinstance(node, exp.Column):
+            return ParameterError(
+                f"the expression {self.text!r} uses {node.sql()!r}; it may use {', '.join(self.columns)}"
+            )
+        return ParameterError(
+            f"the expression {self.text!r} uses {node.sql(dialect='duckdb')!r}, which not every engine has; "
+            f"it may use {_SUPPORTED}"
+        )
+
+    def _name(self, node: exp.Column) -> str:
+        name = str(node.name).lower()
+        if name not in self.columns or len(node.parts) > 1:
+            raise self._unsupported(node)
+        return name
+
+    def _number(self, node: exp.Literal) -> float:
+        if node.is_string:
+            raise self._unsupported(node)
+        return float(node.this)
+
+    def _sql(self, node: exp.Expression, columns: Mapping[str, str]) -> str:
+        def walk(child: exp.Expression) -> str:
+            return self._sql(child, columns)
+
+        match node:
+            case exp.Column():
+                return columns[self._name(node)]
+            case exp.Literal():
+                return float_literal(self._number(node))
+            case exp.Paren():
+                return walk(node.this)
+            case exp.Neg():
+                return f"(-{walk(node.this)})"
+            case exp.Not():
+                return f"(NOT {walk(node.this)})"
+            case exp.Is() if isinstance(node.expression, exp.Null):
+                return f"({walk(node.this)} IS NULL)"
+            case exp.Case() if node.this is None:
+                branches = [f"WHEN {walk(b.this)} THEN {walk(b.args['true'])}" for b in node.args["ifs"]]
+                default = node.args.get("default")
+                ending = f" ELSE {walk(default)}" if default is not None else ""
+                return f"CASE {' '.join(branches)}{ending} END"
+            case exp.Pow():
+                return f"POWER({walk(node.this)}, {walk(node.expression)})"
+            case exp.Greatest() | exp.Least():
+                arguments = ", ".join(walk(a) for a in (node.this, *node.expressions))
+                return f"{type(node).__name__.upper()}({arguments})"
+        if type(node) in _BINARY:
+            return f"({walk(node.this)} {_BINARY[type(node)][0]} {walk(node.expression)})"
+        if type(node) in _FUNCTIONS:
+            return f"{_FUNCTIONS[type(node)][0]}({walk(node.this)})"
+        raise self._unsupported(node)
+
+    def _polars(self, node: exp.Expression, columns: Mapping[str, pl.Expr]) -> pl.Expr:
+        def walk(child: exp.Expression) -> pl.Expr:
+            return self._polars(child, columns)
+
+        match node:
+            case exp.Column():
+                return columns[self._name(node)]
+            case exp.Literal():
+                return pl.lit(self._number(node), dtype=pl.Float64)
+            case exp.Paren():
+                return walk(node.this)
+            case exp.Neg():
+                return -walk(node.this)
+            case exp.Not():
+                return ~walk(node.this)
+            case exp.Is() if isinstance(node.expression, exp.Null):
+                return walk(node.this).is_null()
+            case exp.Case() if node.this is None:
+                default = node.args.get("default")
+                ending = pl.lit(None, dtype=pl.Float64) if default is None else walk(default)
+                return reduce(
+                    lambda otherwise, b: pl.when(walk(b.this)).then(walk(b.args["true"])).otherwise(otherwise),
+                    reversed(node.args["ifs"]),
+                    ending,
+                )
+            case exp.Pow():
+                return walk(node.this).pow(walk(node.expression))
+            case exp.Greatest() | exp.Least():
+                choose = pl.max_horizontal if isinstance(node, exp.Greatest) else pl.min_horizontal
+                return choose(*(walk(a) for a in (node.this, *node.expressions)))
+        if type(node) in _BINARY:
+            return _BINARY[type(node)][1](walk(node.this), walk(node.expression))
+        if type(node) in _FUNCTIONS:
+            return _FUNCTIONS[type(node)][1](walk(node.this))
+        raise self._unsupported(node)

@@ -1,0 +1,138 @@
+"""Growing one tree: which node is split next, when to stop, what the leaves are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from frameboost.engines.contract import Engine, Stats
+from frameboost.gain import MIN_GAIN, leaf_weight
+from frameboost.nodes import OpenNode
+from frameboost.parameters import Parameters
+from frameboost.splitting import Splitter
+from frameboost.tree import LEAF, Tree
+
+__all__ = ["TreeGrower"]
+
+
+class TreeGrower:
+    """Grows trees on an engine, one a call, and moves the engine's margins along.
+
+    Parameters
+    ----------
+    engine
+        Where the rows are.
+    splitter
+        How splits are found.
+    parameters
+        The shape and regularisation of the trees.
+    """
+
+    def __init__(self, engine: Engine, splitter: Splitter, parameters: Parameters) -> None:
+        self._engine = engine
+        self._splitter = splitter
+        self._parameters = parameters
+        # `exact` decides by gamma only after growing, as XGBoost does: a weak split may lead to strong ones.
+        self._prunes = parameters.tree_method == "exact"
+
+    def grow(self, root_stats: Stats) -> Tree:
+        """Grow one tree from the gradients that the engine holds, and add its leaves to the margins."""
+        root = OpenNode(0, 0, root_stats)
+        nodes = [root]
+        self._find_splits([root])
+        for batch in self._order_of_expansion(root):
+            moves = {}
+            for node in batch:
+                assert node.split is not None
+                left, right = node.divide(len(nodes))
+                nodes += (left, right)
+                moves[node.id] = (node.split, left.id, right.id)
+            self._engine.apply_splits(moves)
+        self._splitter.end_tree()
+        leaf_of = self._prune(nodes) if self._prunes else {n.id: n for n in nodes if n.left is None}
+        self._engine.add_leaf_values({id_: self._value(leaf) for id_, leaf in leaf_of.items()})
+        return self._freeze(root)
+
+    # --- which nodes to split -----------------------------------------------------------------------------------------
+
+    def _order_of_expansion(self, root: OpenNode) -> Iterator[list[OpenNode]]:
+        """Yield nodes to split now; by the time the caller comes back for more, they have children."""
+        most = self._parameters.max_leaves or float("inf")
+        by_level = self._parameters.grow_policy == "depthwise"
+        n_leaves = 1
+        candidates = [root] if root.split else []
+        while candidates and n_leaves < most:
+            if by_level:
+                batch, candidates = candidates[: int(min(most - n_leaves, len(candidates)))], []
+            else:
+                # The largest gain; of equals the node that was made first.
+                batch = [max(candidates, key=lambda n: (n.split.gain if n.split else 0.0, -n.id))]
+                candidates.remove(batch[0])
+            n_leaves += len(batch)
+            yield batch
+            children = [child for node in batch for child in (node.left, node.right) if child is not None]
+            if n_leaves < most:
+                self._find_splits(children)
+            candidates += [child for child in children if child.split]
+
+    def _find_splits(self, nodes: Sequence[OpenNode]) -> None:
+        """Look for the best splits of siblings, where they may be split at all."""
+        deepest = self._parameters.max_depth or float("inf")
+        # A child needs H of at least min_child_weight, so a node with less than twice that is a leaf. Its sibling's
+        # histogram may hang on its own, so both are looked at unless neither can be split.
+        needed = 2 * self._parameters.min_child_weight
+        open_nodes = [
+            n for n in nodes
+            if n.depth < deepest and max(n.stats.H, n.sibling.stats.H if n.sibling else 0.0) >= needed
+        ]  # fmt: skip
+        if not open_nodes:
+            return
+        for node, split in zip(open_nodes, self._splitter.best_splits(open_nodes), strict=True):
+            if split is not None and split.gain > MIN_GAIN and (self._prunes or split.gain >= self._parameters.gamma):
+                node.split = split
+
+    def _prune(self, nodes: Sequence[OpenNode]) -> dict[int, OpenNode]:
+        """Take back, from the bottom up, splits into two leaves that gain less than gamma.
+
+        Returns the leaf that each grown leaf's rows end up in.
+        """
+        ended_in = {node.id: node for node in nodes if node.left is None}
+        for node in reversed(nodes):  # children come after their parents
+            if node.left is None or node.right is None or node.split is None:
+                continue
+            if node.left.left is None and node.right.left is None and node.split.gain < self._parameters.gamma:
+                gone = (node.left.id, node.right.id)
+                node.split = node.left = node.right = None
+                for id_, leaf in ended_in.items():
+                    if leaf.id in gone:
+                        ended_in[id_] = node
+        return ended_in
+
+    # --- what becomes of them -----------------------------------------------------------------------------------------
+
+    def _value(self, node: OpenNode) -> float:
+        p = self._parameters
+        if p.min_child_weight > node.stats.H:  # only a root can be this light; XGBoost gives it no say
+            return 0.0
+        weight = leaf_weight(node.stats.G, node.stats.H, p.reg_lambda, p.reg_alpha, p.max_delta_step)
+        return float(weight * p.learning_rate) + 0.0  # + 0.0: no -0.0 in a model
+
+    def _freeze(self, root: OpenNode) -> Tree:
+        """Return the tree with its nodes numbered level by level, or, where none was pruned, as they were made."""
+        reached = [root]
+        for node in reached:
+            if node.left is not None and node.right is not None:
+                reached += (node.left, node.right)
+        reached.sort(key=lambda n: n.id)
+        number = {node.id: i for i, node in enumerate(reached)}
+        splits = [node.split if node.left is not None else None for node in reached]
+        return Tree(
+            feature=tuple(s.feature if s else LEAF for s in splits),
+            threshold=tuple(s.threshold if s else None for s in splits),
+            categories=tuple(s.categories if s else None for s in splits),
+            missing_left=tuple(s.missing_left if s else False for s in splits),
+            left=tuple(LEAF if n.left is None else number[n.left.id] for n in reached),
+            right=tuple(LEAF if n.right is None else number[n.right.id] for n in reached),
+            gain=tuple(s.gain if s else 0.0 for s in splits),
+            cover=tuple(n.stats.H for n in reached),
+            value=tuple(self._value(n) for n in reached),
+        )

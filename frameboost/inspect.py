@@ -1,0 +1,80 @@
+"""Trees as frames, for people to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from frameboost.compile.sql import condition_sql
+from frameboost.errors import ParameterError
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+
+__all__ = ["importance_frame", "tree_frame"]
+
+_SCHEMA: dict[str, Any] = {
+    "tree": pl.Int32,
+    "node": pl.Int32,
+    "depth": pl.Int32,
+    "feature": pl.String,
+    "threshold": pl.Float64,
+    "categories": pl.List(pl.String),
+    "missing": pl.String,
+    "left": pl.Int32,
+    "right": pl.Int32,
+    "gain": pl.Float64,
+    "cover": pl.Float64,
+    "value": pl.Float64,
+    "condition": pl.String,
+}
+_KINDS = {
+    "gain": pl.col("gain").mean(),
+    "total_gain": pl.col("gain").sum(),
+    "weight": pl.len().cast(pl.Float64),
+    "cover": pl.col("cover").mean(),
+    "total_cover": pl.col("cover").sum(),
+}
+
+
+def tree_frame(trees: Sequence[Tree], features: Sequence[Feature]) -> pl.DataFrame:
+    """Return a row a node (see `Model.trees`)."""
+    rows = [
+        (number, node, depth, *_node(tree, node, features))
+        for number, tree in enumerate(trees)
+        for node, depth in enumerate(tree.depths())
+    ]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]:
+    sums = (tree.gain[node], tree.cover[node], tree.value[node])
+    if tree.is_leaf(node):
+        return (None, None, None, None, None, None, *sums, None)
+    feature = features[tree.feature[node]]
+    threshold, categories = tree.threshold[node], tree.categories[node]
+    return (
+        feature.name,
+        None if threshold is None else float(feature.type.scaled(threshold)),
+        None if categories is None else [feature.categories[code] for code in categories],
+        "left" if tree.missing_left[node] else "right",
+        tree.left[node],
+        tree.right[node],
+        *sums,
+        condition_sql(tree, node, features),
+    )
+
+
+def importance_frame(trees: Sequence[Tree], features: Sequence[Feature], kind: str) -> pl.DataFrame:
+    """Return a row a feature (see `Model.importance`)."""
+    if kind not in _KINDS:
+        raise ParameterError(f"importance must be one of {', '.join(map(repr, _KINDS))}, not {kind!r}")
+    splits = tree_frame(trees, features).drop_nulls("feature")
+    found = splits.group_by("feature").agg(_KINDS[kind].alias("importance"))
+    everything = pl.DataFrame({"feature": [f.name for f in features]}, schema={"feature": pl.String})
+    return (
+        everything.join(found, on="feature", how="left", maintain_order="left")
+        .with_columns(pl.col("importance").fill_null(0.0))
+        .sort("importance", descending=True, maintain_order=True)
+    )

@@ -1,0 +1,35 @@
+"""Leaf values on a grid, so that the sum of a row's leaves is exact and every back end agrees to the last bit.
+
+The same idea as for gradients (see `frameboost.grid`): with B = |base| + Σ over trees of the largest |leaf|, every leaf
+is rounded to a multiple of 2^(⌈log2 B⌉ − 53). Any sum of leaves, in any order, is then exact in float64: a polars
+expression may add them side by side, a SQL query as a balanced tree of additions, a warehouse as an aggregate over
+rows. What the rounding changes is below the last bit of B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from frameboost.grid import ceil_log2
+from frameboost.tree import Tree
+
+__all__ = ["on_leaf_grid"]
+
+_SMALLEST_EXPONENT = -1022
+
+
+def on_leaf_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, tuple[Tree, ...]]:
+    """Return the base margin and the trees with their values rounded to the ensemble's grid."""
+    largest = [abs(base_margin), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
+    step = 2.0 ** max(ceil_log2(sum(largest)) - 53, _SMALLEST_EXPONENT) if any(largest) else 1.0
+    # Rounding may carry the bound across a power of two; then one bit less has to do.
+    while sum(_steps(value, step) for value in largest) > 2**53:
+        step *= 2
+    on_grid = [replace(tree, value=tuple(_steps(v, step) * step for v in tree.value)) for tree in trees]
+    return _steps(base_margin, step) * step, tuple(on_grid)
+
+
+def _steps(value: float, step: float) -> int:
+    """Return the multiple of ``step``, a power of two, that is nearest to ``value``."""
+    return round(value / step)

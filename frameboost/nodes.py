@@ -1,0 +1,55 @@
+"""A node while its tree grows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from frameboost.engines.contract import Split, Stats
+
+__all__ = ["OpenNode"]
+
+
+@dataclass(slots=True, eq=False)
+class OpenNode:
+    """A node of a growing tree.
+
+    Attributes
+    ----------
+    id
+        Number of the node, in the order of creation; the root is 0.
+    depth
+        The root's is 0.
+    stats
+        G and H of its rows.
+    parent
+        Number of its parent; -1 for the root.
+    sibling
+        The other child of its parent.
+    is_smaller
+        Whether its H is the smaller of the two siblings' (of equals, the left one's).
+    split
+        Its best split, once looked for and found.
+    left, right
+        Its children, once split.
+    """
+
+    id: int
+    depth: int
+    stats: Stats
+    parent: int = -1
+    sibling: OpenNode | None = field(default=None, repr=False)
+    is_smaller: bool = True
+    split: Split | None = None
+    left: OpenNode | None = field(default=None, repr=False)
+    right: OpenNode | None = field(default=None, repr=False)
+
+    def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
+        """Make the two children of the node's split, numbered ``next_id`` and ``next_id + 1``."""
+        assert self.split is not None
+        left = OpenNode(next_id, self.depth + 1, self.split.left, self.id)
+        right = OpenNode(next_id + 1, self.depth + 1, self.split.right, self.id)
+        left.sibling, right.sibling = right, left
+        left.is_smaller = left.stats.H <= right.stats.H
+        right.is_smaller = not left.is_smaller
+        self.left, self.right = left, right
+        return left, right

@@ -1,0 +1,209 @@
+"""The training parameters: one source for their names, defaults, ranges, documentation and validation.
+
+Names, defaults and meanings are XGBoost's, in scikit-learn's spelling.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import typing
+from dataclasses import Field, asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from frameboost.errors import ParameterError
+
+__all__ = ["Parameters", "parameter_table"]
+
+
+def _parameter(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
+               high: float | None = None, symbol: str = "", shapes_model: bool = True) -> Any:  # fmt: skip
+    """Declare a parameter: its default, its documentation, its range (low and high belong to it, above does not)."""
+    metadata = {
+        "doc": doc,
+        "low": low,
+        "above": above,
+        "high": high,
+        "symbol": symbol,
+        "shapes_model": shapes_model,
+    }
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameters:
+    """The parameters of one fit, validated when they are given (see ``parameter_table`` for their documentation)."""
+
+    n_estimators: int = _parameter(100, "Number of boosting rounds, one tree each.", low=1)
+    learning_rate: float = _parameter(0.3, "Shrinkage: every leaf is multiplied by it.", above=0, high=1, symbol="η")
+    max_depth: int = _parameter(
+        6, "Deepest level of a leaf, the root being 0; 0 is no limit (not for exact).", low=0, high=64
+    )
+    max_leaves: int = _parameter(0, "Most leaves a tree may have; 0 is no limit (not for exact).", low=0, symbol="T")
+    grow_policy: Literal["depthwise", "lossguide"] = _parameter(
+        "depthwise", "Split level by level, or always the open node with the largest gain (not for exact)."
+    )
+    min_child_weight: float = _parameter(
+        1.0, "Least sum of hessians H in a child; a split that leaves less is not made.", low=0
+    )
+    gamma: float = _parameter(
+        0.0,
+        "Least gain of a split, in XGBoost's measure of gain, which has no ½ (twice the paper's γ). "
+        "`hist` refuses such a split while growing, `exact` grows first and prunes from the bottom up.",
+        low=0,
+        symbol="2γ",
+    )
+    reg_lambda: float = _parameter(1.0, "L2 penalty on leaf values.", low=0, symbol="λ")
+    reg_alpha: float = _parameter(0.0, "L1 penalty on leaf values.", low=0, symbol="α")
+    max_delta_step: float = _parameter(0.0, "Largest magnitude of a leaf before shrinkage; 0 is no limit.", low=0)
+    max_bin: int = _parameter(
+        256,
+        "Most bins of a numeric feature, the one for missing values included (hist only).",
+        low=2,
+        high=65_535,
+    )
+    tree_method: Literal["auto", "hist", "exact"] = _parameter(
+        "auto",
+        "How splits are proposed: `hist`, at quantiles found once (what `auto` takes), or `exact`, "
+        "at every value (engine numba only).",
+    )
+    base_score: float | None = _parameter(
+        None,
+        "The prediction before the first tree, on the scale of the target; by default the weighted mean target.",
+    )
+    n_jobs: int | None = _parameter(
+        None, "Threads of the numba engine; by default all cores.", low=1, shapes_model=False
+    )
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for item in fields(self):
+            object.__setattr__(self, item.name, _checked(item, hints[item.name], getattr(self, item.name)))
+        if self.tree_method == "auto":
+            object.__setattr__(self, "tree_method", "hist")
+        if self.tree_method == "exact":
+            self._check_exact()
+
+    def _check_exact(self) -> None:
+        if self.max_depth == 0:
+            raise ParameterError(
+                "max_depth=0 (no limit) does not go with tree_method='exact'; give a depth of 1 or more"
+            )
+        if self.max_leaves or self.grow_policy != "depthwise":
+            raise ParameterError(
+                "max_leaves and grow_policy='lossguide' do not go with tree_method='exact'; use 'hist'"
+            )
+
+    @classmethod
+    def from_keywords(cls, keywords: dict[str, Any]) -> Parameters:
+        """Return the parameters given by keyword, or raise `ParameterError` that suggests the nearest name."""
+        known = {item.name for item in fields(cls)}
+        for name in keywords:
+            if name not in known:
+                raise ParameterError(f"unknown parameter {name!r}{_suggestion(name, known)}")
+        return cls(**keywords)
+
+    def shaping(self) -> dict[str, Any]:
+        """Return the parameters that the model depends on (a thread count is not one of them)."""
+        values = asdict(self)
+        return {item.name: values[item.name] for item in fields(self) if item.metadata["shapes_model"]}
+
+
+# XGBoost's and LightGBM's other names for what is called differently here.
+_OTHER_NAMES = {
+    "eta": "learning_rate",
+    "lambda": "reg_lambda",
+    "lambda_": "reg_lambda",
+    "lambda_l2": "reg_lambda",
+    "alpha": "reg_alpha",
+    "lambda_l1": "reg_alpha",
+    "min_split_loss": "gamma",
+    "num_boost_round": "n_estimators",
+    "num_round": "n_estimators",
+    "iterations": "n_estimators",
+    "num_leaves": "max_leaves",
+    "max_bins": "max_bin",
+    "nthread": "n_jobs",
+    "num_threads": "n_jobs",
+    "sample_weight": "weight",
+    "weights": "weight",
+    "label": "target",
+    "loss": "objective",
+}
+_FIT_ARGUMENTS = ("target", "objective", "features", "weight", "engine", "cuts", "verbose")
+
+
+def _suggestion(name: str, known: set[str]) -> str:
+    if name in _OTHER_NAMES:
+        return f"; here it is called {_OTHER_NAMES[name]!r}"
+    near = difflib.get_close_matches(name.lower(), [*known, *_FIT_ARGUMENTS], n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; the parameters are {', '.join(sorted(known))}"
+
+
+def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
+    """Return ``value`` as the parameter's own type, or raise `ParameterError`."""
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        if value not in choices:
+            near = difflib.get_close_matches(str(value), choices, n=1)
+            listed = ", ".join(map(repr, choices))
+            raise ParameterError(
+                f"{item.name} must be one of {listed}, not {value!r}{f'; did you mean {near[0]!r}?' if near else ''}"
+            )
+        return value
+    options = typing.get_args(hint) or (hint,)
+    if value is None and type(None) in options:
+        return None
+    wanted = int if int in options else float
+    number = _as_number(value, wanted)
+    low, above, high = (item.metadata[key] for key in ("low", "above", "high"))
+    outside = number is None or (
+        (low is not None and number < low)
+        or (above is not None and number <= above)
+        or (high is not None and number > high)
+    )
+    if outside:
+        kind = "an integer" if wanted is int else "a finite number"
+        raise ParameterError(f"{item.name} must be {kind}{range_text(item)}, not {value!r}")
+    return number
+
+
+def _as_number(value: Any, wanted: type) -> int | float | None:
+    """Return ``value`` (numpy's scalars too) as an int or a finite float, or None if it isn't one."""
+    if isinstance(value, bool | str | bytes) or value is None:
+        return None
+    try:
+        number = float(value)
+        if not math.isfinite(number) or (wanted is int and number != int(value)):
+            return None
+        return int(value) if wanted is int else number
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def range_text(item: Field[Any]) -> str:
+    """Return a parameter's range in words, such as `` of at least 0``."""
+    low, above, high = (item.metadata[key] for key in ("low", "above", "high"))
+    parts = []
+    if low is not None:
+        parts.append(f" of at least {low:g}")
+    if above is not None:
+        parts.append(f" greater than {above:g}")
+    if high is not None:
+        parts.append(f"{' and' if parts else ' of'} at most {high:g}")
+    return "".join(parts)
+
+
+def parameter_table() -> str:
+    """Return the documentation of all parameters, in numpydoc's form."""
+    lines = []
+    for item in fields(Parameters):
+        hint = typing.get_type_hints(Parameters)[item.name]
+        if typing.get_origin(hint) is Literal:
+            kind = "{" + ", ".join(map(repr, typing.get_args(hint))) + "}"
+        else:
+            kind = " or ".join("None" if o is type(None) else o.__name__ for o in typing.get_args(hint) or (hint,))
+        symbol = f" (in the paper: {item.metadata['symbol']})" if item.metadata["symbol"] else ""
+        lines += [f"{item.name} : {kind}{range_text(item)}, default {item.default!r}"]
+        lines += [f"    {item.metadata['doc']}{symbol}"]
+    return "\n".join(lines)

@@ -1,0 +1,29 @@
+"""Features: the columns that a model reads, by name, type and, for strings, the categories seen in training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frameboost.types import FeatureType
+
+__all__ = ["Feature"]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A column that a model reads.
+
+    Attributes
+    ----------
+    name
+        The column's name, as it stands in the frame or table.
+    type
+        The column's type in training.
+    categories
+        For strings, the distinct values seen in training, sorted by code point; a category's *code* is its
+        place in this tuple. Empty for every other type.
+    """
+
+    name: str
+    type: FeatureType
+    categories: tuple[str, ...] = ()

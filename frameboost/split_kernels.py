@@ -1,0 +1,86 @@
+"""Kernels that scan histograms for the best split.
+
+Ties in gain go to the lowest feature, then the lowest threshold (for categories: the shortest prefix), then to missing
+going right; scanning in that order and keeping the first of equals does it.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from frameboost.gain import leaf_score
+
+__all__ = ["scan_histograms", "sorted_categories"]
+
+
+@numba.njit(nogil=True, cache=True)
+def sorted_categories(histogram):  # type: ignore[no-untyped-def]
+    """Return the codes of the categories present in a node, in ascending order of G/H, ties by code.
+
+    ``histogram`` is float64 (categories + 1, 2), the missing bin last. In this order the best of all subsets for
+    a convex loss is a prefix (Fisher 1958; Hastie, Tibshirani & Friedman, section 9.2.4).
+    """
+    present = np.flatnonzero((histogram[:-1, 1] != 0.0) | (histogram[:-1, 0] != 0.0))
+    ratio = histogram[present, 0] / histogram[present, 1]
+    return present[np.argsort(ratio, kind="mergesort")]
+
+
+@numba.njit(nogil=True, cache=True)
+def scan_histograms(  # type: ignore[no-untyped-def]
+    histograms, offsets, is_categorical, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats
+):
+    """Find each node's best split.
+
+    Parameters
+    ----------
+    histograms
+        float64 (nodes, slots, 2): sums of g and h.
+    offsets
+        int64 (features + 1,): the slots of each feature, its missing bin last.
+    is_categorical
+        bool (features,).
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+    best
+        int64 (nodes, 3), written: feature (-1: no split gains anything), position (a row goes left where its code,
+        or its category's place in `sorted_categories`, is less than it) and whether missing goes left.
+    stats
+        float64 (nodes, 3), written: gain, G and H of the left child.
+    """
+    for node in range(histograms.shape[0]):
+        G = histograms[node, : offsets[1], 0].sum()
+        H = histograms[node, : offsets[1], 1].sum()
+        parent = leaf_score(G, H, reg_lambda, reg_alpha, max_delta_step)
+        best[node, 0] = -1
+        stats[node, 0] = 0.0
+        for feature in range(len(is_categorical)):
+            histogram = histograms[node, offsets[feature] : offsets[feature + 1]]
+            count = len(histogram) - 1
+            missing_G, missing_H = histogram[count, 0], histogram[count, 1]
+            if is_categorical[feature]:
+                order = sorted_categories(histogram)
+            else:
+                order = np.arange(count)
+            left_G, left_H = 0.0, 0.0
+            for i in range(len(order)):
+                if histogram[order[i], 1] == 0.0 and histogram[order[i], 0] == 0.0:
+                    continue  # the same rows on each side as one position earlier
+                left_G += histogram[order[i], 0]
+                left_H += histogram[order[i], 1]
+                for missing_left in range(2):
+                    if missing_left == 1 and missing_H == 0.0 and missing_G == 0.0:
+                        break
+                    GL = left_G + missing_left * missing_G
+                    HL = left_H + missing_left * missing_H
+                    GR, HR = G - GL, H - HL
+                    if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+                        continue
+                    gain = (
+                        leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step)
+                        + leaf_score(GR, HR, reg_lambda, reg_alpha, max_delta_step)
+                        - parent
+                    )
+                    if gain > stats[node, 0]:
+                        best[node, 0], best[node, 1], best[node, 2] = feature, i + 1, missing_left
+                        stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL

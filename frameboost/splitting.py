@@ -1,0 +1,83 @@
+"""Finding the best split of a node: over histograms, or over presorted columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from frameboost.binning import SlotLayout
+from frameboost.categorical import categorical_split
+from frameboost.engines.contract import ColumnBlockEngine, FloatArray, HistogramEngine, Penalties, Split, Stats
+from frameboost.histograms import HistogramPool
+from frameboost.nodes import OpenNode
+from frameboost.split_kernels import scan_histograms
+
+__all__ = ["ExactSplitter", "HistogramSplitter", "Splitter"]
+
+
+class Splitter(Protocol):
+    """Finds the best split of open nodes, one tree at a time."""
+
+    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
+        """Return the best split of each node, None where no split gains anything."""
+
+    def end_tree(self) -> None:
+        """Forget what was kept for the tree."""
+
+
+class HistogramSplitter:
+    """Splits between bins (``tree_method="hist"``)."""
+
+    def __init__(self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties) -> None:
+        self._pool = HistogramPool(engine)
+        self._layout = layout
+        self._penalties = penalties
+
+    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
+        """See `Splitter.best_splits`."""
+        histograms = self._pool.of(nodes)
+        best = np.empty((len(nodes), 3), dtype=np.int64)
+        stats = np.empty((len(nodes), 3))
+        p, layout = self._penalties, self._layout
+        scan_histograms(
+            histograms, layout.offsets, layout.is_categorical,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
+        )  # fmt: skip
+        return [
+            self._split(node, histogram, choice, sums)
+            for node, histogram, choice, sums in zip(nodes, histograms, best.tolist(), stats.tolist(), strict=True)
+        ]
+
+    def _split(self, node: OpenNode, histogram: FloatArray, choice: list[int], sums: list[float]) -> Split | None:
+        feature, position, missing_left = choice
+        if feature < 0:
+            self._pool.forget(node.id)
+            return None
+        gain, left = sums[0], Stats(sums[1], sums[2])
+        if self._layout.is_categorical[feature]:
+            own = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
+            return categorical_split(own, feature, position, bool(missing_left), gain, left, node.stats)
+        cuts = self._layout.bins[feature].cuts
+        threshold = cuts[position - 1] if position <= len(cuts) else None
+        return Split(feature, gain, left, node.stats - left, bool(missing_left), bin=position, threshold=threshold)
+
+    def end_tree(self) -> None:
+        """See `Splitter.end_tree`."""
+        self._pool.clear()
+
+
+class ExactSplitter:
+    """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1)."""
+
+    def __init__(self, engine: ColumnBlockEngine, penalties: Penalties) -> None:
+        self._engine = engine
+        self._penalties = penalties
+
+    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
+        """See `Splitter.best_splits`."""
+        return self._engine.best_splits([n.id for n in nodes], [n.stats for n in nodes], self._penalties)
+
+    def end_tree(self) -> None:
+        """See `Splitter.end_tree`."""

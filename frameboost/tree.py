@@ -1,0 +1,74 @@
+"""A regression tree as parallel arrays, the form in which it is stored, scored and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frameboost.types import Physical
+
+__all__ = ["LEAF", "Tree"]
+
+LEAF = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One tree: entry i of every tuple belongs to node i; node 0 is the root, children come after their parent.
+
+    An inner node asks one of three questions of its feature; *yes* goes left, *no* goes right, and a row whose value is
+    missing (NULL or NaN) goes where ``missing_left`` says:
+
+    - ``threshold[i]`` is a value: is the feature less than it?
+    - ``categories[i]`` are codes: is the feature's category one of them, or not one of them? They are those that go
+      to the side that missing does *not* go to, so that an unseen category goes with missing.
+    - neither: is the feature present at all? Then missing goes right.
+
+    Attributes
+    ----------
+    feature
+        Index of the feature that the node asks about; ``LEAF`` in a leaf.
+    threshold
+        In the physical form of the feature's type, or None.
+    categories
+        Sorted category codes, or None.
+    missing_left
+        Whether missing goes left; False in a leaf.
+    left, right
+        Indices of the children; ``LEAF`` in a leaf.
+    gain
+        What the split gained, in XGBoost's measure (no ½); 0 in a leaf.
+    cover
+        H, the sum of hessians of the training rows in the node.
+    value
+        The leaf value, shrunk by the learning rate; in an inner node what it would be if it were a leaf.
+    """
+
+    feature: tuple[int, ...]
+    threshold: tuple[Physical | None, ...]
+    categories: tuple[tuple[int, ...] | None, ...]
+    missing_left: tuple[bool, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    gain: tuple[float, ...]
+    cover: tuple[float, ...]
+    value: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def is_leaf(self, node: int) -> bool:
+        """Whether the node has no children."""
+        return self.feature[node] == LEAF
+
+    def depths(self) -> list[int]:
+        """Return the depth of every node, the root's being 0."""
+        depth = [0] * len(self)
+        for node in range(len(self)):
+            if not self.is_leaf(node):
+                depth[self.left[node]] = depth[self.right[node]] = depth[node] + 1
+        return depth
+
+    def leaves(self) -> Iterator[int]:
+        """Yield the leaves' indices in ascending order."""
+        return (node for node in range(len(self)) if self.is_leaf(node))

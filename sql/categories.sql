@@ -1,0 +1,9 @@
+-- The categories of one string feature.
+--
+-- in:  {source}      the user's table, view or query
+--      {column}      the feature
+-- out: one row a category
+
+SELECT DISTINCT {column} AS category
+FROM {source} AS source
+WHERE {column} IS NOT NULL
