@@ -1,7 +1,7 @@
 -- Where to cut one numeric feature: global quantile proposals (XGBoost paper, section 3.2).
--- Up to {max_bin} distinct values, each but the lowest is a cut. With more, a value is a cut if an even split of the
--- ranks into {max_bin} parts has a boundary between the value before it and itself. Integers only, so that it can be
--- repeated exactly anywhere.
+-- The ranks of the rows are split evenly into {max_bin} parts, and each part but the first starts at a cut: the lowest
+-- value whose first row is in it. With no more than {max_bin} distinct values each of them is a part of its own.
+-- Integers only, so that it can be repeated exactly anywhere.
 --
 -- in:  {source}      the user's table, view or query
 --      {column}      the feature
@@ -11,33 +11,31 @@
 --      {physical}    the value as a plain number: days, microseconds, ...
 -- out: one row a cut, ascending
 
-WITH present AS (
-    SELECT {column} AS value
+WITH counted AS (
+    SELECT {column} AS value, COUNT(*) AS n
     FROM {source} AS source
     WHERE {is_present} AND {sample}
-),
-counted AS (
-    SELECT value, COUNT(*) AS n
-    FROM present
     GROUP BY value
 ),
+totals AS (
+    SELECT CAST(SUM(n) AS BIGINT) AS n_rows, COUNT(*) AS n_values
+    FROM counted
+),
 ranked AS (
-    SELECT
-        value,
-        SUM(n) OVER (ORDER BY value) - n AS rows_before,
-        SUM(n) OVER () AS n_rows,
-        COUNT(*) OVER () AS n_values
+    SELECT value, CAST(SUM(n) OVER (ORDER BY value) - n AS BIGINT) AS rows_before
     FROM counted
 ),
 parted AS (
-    SELECT value, n_values, rows_before * {max_bin} // n_rows AS part
-    FROM ranked
+    SELECT value, CASE WHEN n_values <= {max_bin} THEN rows_before ELSE rows_before * {max_bin} // n_rows END AS part
+    FROM ranked, totals
 ),
-compared AS (
-    SELECT value, n_values, part, LAG(part) OVER (ORDER BY value) AS part_before
+starts AS (
+    SELECT MIN(value) AS value
     FROM parted
+    GROUP BY part
+    ORDER BY value
+    OFFSET 1
 )
 SELECT {physical} AS cut
-FROM compared
-WHERE part_before IS NOT NULL AND (n_values <= {max_bin} OR part > part_before)
+FROM starts
 ORDER BY value

@@ -12,7 +12,8 @@ from frameboost.engines.exact import ExactEngine
 from frameboost.engines.numba import NumbaEngine
 from frameboost.engines.polars import PolarsEngine
 from frameboost.engines.session import DuckDBSession
-from frameboost.engines.sql import SqlColumn, SqlEngine
+from frameboost.engines.sql import SqlEngine
+from frameboost.engines.sql_binning import SqlColumn
 from frameboost.errors import ParameterError
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature

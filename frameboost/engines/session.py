@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 from typing import Any
 
@@ -26,6 +27,7 @@ class DuckDBSession:
         self._relation = relation
         self._prefix = f"frameboost_{secrets.token_hex(6)}_"
         self.source = quote_identifier(f"{self._prefix}source")
+        self._numbers = itertools.count()
         self._tables: list[str] = []
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
@@ -49,13 +51,18 @@ class DuckDBSession:
 
     def table(self, name: str) -> str:
         """Return the quoted name of a temporary table that the caller is about to create."""
-        quoted = quote_identifier(f"{self._prefix}{len(self._tables)}_{name}")
+        quoted = quote_identifier(f"{self._prefix}{next(self._numbers)}_{name}")
         self._tables.append(quoted)
         return quoted
+
+    def column(self, name: str) -> str:
+        """Return a quoted column name that no column of the relation has."""
+        return quote_identifier(f"{self._prefix}{name}")
 
     def drop(self, table: str) -> None:
         """Drop a table made under a name from `table`."""
         self.run(f"DROP TABLE IF EXISTS {table}")
+        self._tables.remove(table)
 
     def setting(self, name: str) -> Any:
         """Return a setting of the connection."""
@@ -66,5 +73,5 @@ class DuckDBSession:
         while self._tables:
             # In a transaction that an error has aborted nothing can be dropped, nor need be: none of it is kept.
             with contextlib.suppress(duckdb.TransactionException):
-                self.drop(self._tables[-1])
+                self.run(f"DROP TABLE IF EXISTS {self._tables[-1]}")
             self._tables.pop()

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from frameboost.binning import Bins, SlotLayout, sample_condition
+from frameboost.binning import Bins, SlotLayout
 from frameboost.engines.contract import Aggregate, FloatArray, Split, Stats
 from frameboost.engines.session import DuckDBSession
+from frameboost.engines.sql_binning import SqlColumn, propose_bins, store_bins
 from frameboost.expressions import Expression, float_literal
 from frameboost.gradients import gridded_gradients
 from frameboost.schema import Feature
 from frameboost.sql_files import render
-from frameboost.sql_text import is_missing, is_present, literal, physical_sql, string_literal
-from frameboost.types import FeatureType, Physical
+from frameboost.sql_text import is_missing
 
-__all__ = ["SqlColumn", "SqlEngine"]
-
-
-@dataclass(frozen=True, slots=True)
-class SqlColumn:
-    """A column as the engine reads it: its quoted name, and the type that it has in the database."""
-
-    name: str
-    type: FeatureType
-
-    @property
-    def sql(self) -> str:
-        """The column, as an expression over the source."""
-        column = f"source.{self.name}"
-        return f"CAST({column} AS VARCHAR)" if self.type.is_categorical else column  # an ENUM has its own order
+__all__ = ["SqlEngine"]
 
 
 class SqlEngine:
@@ -102,77 +87,20 @@ class SqlEngine:
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `Engine.propose_bins`."""
         n_rows, *n_missing = self._count_rows()
-        source, condition = self.session.source, "TRUE"
-        sample = sample_condition(n_rows)
-        if sample is not None:
-            modulus, multiplier, bound = sample
-            source = f"(SELECT *, row_number() OVER () - 1 AS frameboost_position FROM {source})"
-            condition = f"source.frameboost_position % {modulus} * {multiplier} % {2**32} < {bound}"
-        bins = []
-        for i, (feature, column) in enumerate(zip(self.features, self.columns, strict=True)):
-            missing = n_missing[i] > 0
-            if i in given:
-                bins.append(given[i])
-            elif feature.type.is_categorical:
-                bins.append(Bins(self._with_categories(feature, column), has_missing=missing))
-            else:
-                statement = render(
-                    "propose_cuts",
-                    source=source,
-                    column=column.sql,
-                    is_present=is_present(column.type, column.sql),
-                    sample=condition,
-                    max_bin=max_bin - missing,
-                    physical=physical_sql(column.type, "value"),
-                )
-                cuts = tuple(_from_database(column.type, cut) for (cut,) in self.session.run(statement))
-                bins.append(Bins(feature, cuts, has_missing=missing))
-        return bins
-
-    def _with_categories(self, feature: Feature, column: SqlColumn) -> Feature:
-        rows = self.session.run(render("categories", source=self.session.source, column=column.sql))
-        return Feature(feature.name, feature.type, tuple(sorted(category for (category,) in rows)))
+        columns = enumerate(zip(self.features, self.columns, n_missing, strict=True))
+        return [
+            given[i] if i in given else propose_bins(self.session, feature, column, max_bin, n_rows, missing=n > 0)
+            for i, (feature, column, n) in columns
+        ]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `Engine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        keeps_order = self.session.setting("preserve_insertion_order")
-        self._bins = self.session.table("bins")
+        self._bins = store_bins(self.session, bins, self.columns, self._label, self._weight)
         # By default DuckDB writes rows in the order in which it reads them. Where the user has switched that off, each
         # statement sorts, so that rows still meet by position.
+        keeps_order = self.session.setting("preserve_insertion_order")
         self._in_order = "" if keeps_order else f"ORDER BY {self._bins}.rowid"
-        code_type = "UTINYINT" if max(b.largest_code for b in bins) <= 255 else "INTEGER"
-        codes, joins = [], []
-        for i, (b, column) in enumerate(zip(bins, self.columns, strict=True)):
-            if b.feature.type.is_categorical:
-                joins.append(self._category_join(f"category_{i}", b, column))
-                code = f"COALESCE(category_{i}.code, {b.missing})"
-            else:
-                code = (
-                    f"CASE WHEN {is_missing(column.type, column.sql)} THEN {b.missing} ELSE {_bin(column, b.cuts)} END"
-                )
-            codes.append(f"CAST({code} AS {code_type}) AS bin_{i}")
-        self.session.run(
-            render(
-                "bin_columns",
-                bins=self._bins,
-                codes=", ".join(codes),
-                source=self.session.source,
-                joins="\n".join(joins),
-                label=self._label,
-                weight=self._weight,
-            )
-        )
-
-    def _category_join(self, alias: str, bins: Bins, column: SqlColumn) -> str:
-        """Return a join that numbers a string feature's categories, by a table made for it."""
-        table = self.session.table(alias)
-        values = ", ".join(string_literal(category) for category in bins.feature.categories)
-        self.session.run(
-            f"CREATE TEMP TABLE {table} AS "
-            f"SELECT CAST(unnest([{values}]) AS VARCHAR) AS category, unnest(range({bins.count})) AS code"
-        )
-        return f"LEFT JOIN {table} AS {alias} ON {alias}.category = {column.sql}"
 
     def start_margins(self, margin: float) -> None:
         """See `Engine.start_margins`."""
@@ -198,26 +126,31 @@ class SqlEngine:
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
-        statement = "\nUNION ALL\n".join(
+        stride = max(b.count for b in self.layout.bins) + 1
+        open_nodes = self.session.table("open_nodes")
+        first_keys = " ".join(f"WHEN {node} THEN {place * stride}" for place, node in enumerate(nodes))
+        self.session.run(
             render(
-                "histograms",
+                "open_nodes",
                 bins=self._bins,
-                gradients=self._gradients,
                 nodes=self._nodes,
-                feature=i,
-                bin=f"bin_{i}",
-                open_nodes=", ".join(map(str, nodes)),
+                first_keys=first_keys,
+                key_type=_key_type(len(nodes) * stride),
+                open_nodes=open_nodes,
+                in_order=self._in_order,
             )
-            for i in range(len(self.features))
         )
-        sums = self.session.columns(statement)
+        one_by_one = (
+            render("histograms", bins=self._bins, gradients=self._gradients, open_nodes=open_nodes, feature=i, bin=name)
+            for i, name in enumerate(f"bin_{i}" for i in range(len(self.features)))
+        )
+        sums = self.session.columns("\nUNION ALL\n".join(one_by_one))
+        self.session.drop(open_nodes)
+        place, code = np.divmod(sums["key"].astype(np.int64), stride)
         out = np.zeros((len(nodes), self.layout.n_slots, 2))
-        place = np.zeros(max(nodes) + 1, dtype=np.int64)
-        place[list(nodes)] = np.arange(len(nodes))
-        slots = self.layout.offsets[sums["feature"]] + sums["bin"]
-        rows = place[sums["node"]]
-        out[rows, slots, 0] = sums["g"]
-        out[rows, slots, 1] = sums["h"]
+        slots = self.layout.offsets[sums["feature"]] + code
+        out[place, slots, 0] = sums["g"]
+        out[place, slots, 1] = sums["h"]
         return out
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
@@ -265,20 +198,6 @@ def _present_double(column: str) -> str:
     return f"CASE WHEN isnan(CAST(source.{column} AS DOUBLE)) THEN NULL ELSE CAST(source.{column} AS DOUBLE) END"
 
 
-def _from_database(kind: FeatureType, value: object) -> Physical:
-    """Return a physical value that `physical_sql` has brought over."""
-    if kind.is_float:
-        return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 and 0.0 are one value; write it as 0.0
-    if isinstance(value, str):  # a decimal's point is dropped: its digits are the scaled integer
-        return int(value.replace(".", ""))
-    return int(value)  # type: ignore[call-overload, no-any-return]
-
-
-def _bin(column: SqlColumn, cuts: Sequence[Physical], first: int = 0) -> str:
-    """Return the number of the bin as a binary search: a balanced CASE over the cuts."""
-    if not cuts:
-        return str(first)
-    middle = len(cuts) // 2
-    below = _bin(column, cuts[:middle], first)
-    above = _bin(column, cuts[middle + 1 :], first + middle + 1)
-    return f"CASE WHEN {column.sql} < {literal(column.type, cuts[middle])} THEN {below} ELSE {above} END"
+def _key_type(n_keys: int) -> str:
+    """Return the smallest type for that many keys; narrow ones are grouped faster."""
+    return "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"

@@ -1,0 +1,134 @@
+"""Binning inside a database: cuts and categories are asked of each column, then all columns are stored as bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frameboost.binning import Bins, sample_condition
+from frameboost.engines.session import DuckDBSession
+from frameboost.expressions import float_literal
+from frameboost.schema import Feature
+from frameboost.sql_files import render
+from frameboost.sql_text import is_missing, is_present, literal, physical_sql, string_literal
+from frameboost.types import FeatureType, Physical
+
+__all__ = ["SqlColumn", "propose_bins", "store_bins"]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column as the engine reads it: its quoted name, and the type that it has in the database."""
+
+    name: str
+    type: FeatureType
+
+    @property
+    def sql(self) -> str:
+        """The column, as an expression over the source."""
+        column = f"source.{self.name}"
+        return f"CAST({column} AS VARCHAR)" if self.type.is_categorical else column  # an ENUM has its own order
+
+
+def propose_bins(
+    session: DuckDBSession, feature: Feature, column: SqlColumn, max_bin: int, n_rows: int, *, missing: bool
+) -> Bins:
+    """Return the bins of one column: its categories, or the cuts that `frameboost.binning.cut_positions` defines."""
+    if column.type.is_categorical:
+        rows = session.run(render("categories", source=session.source, column=column.sql))
+        categories = tuple(sorted(category for (category,) in rows))
+        return Bins(Feature(feature.name, feature.type, categories), has_missing=missing)
+    source, condition = session.source, "TRUE"
+    sample = sample_condition(n_rows)
+    if sample is not None:
+        modulus, multiplier, bound = sample
+        position = session.column("position")
+        source = f"(SELECT *, row_number() OVER () - 1 AS {position} FROM {source})"
+        condition = f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
+    statement = render(
+        "propose_cuts",
+        source=source,
+        column=column.sql,
+        is_present=is_present(column.type, column.sql),
+        sample=condition,
+        max_bin=max_bin - missing,
+        physical=physical_sql(column.type, "value"),
+    )
+    cuts = tuple(_from_database(column.type, cut) for (cut,) in session.run(statement))
+    return Bins(feature, cuts, has_missing=missing)
+
+
+def store_bins(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], label: str, weight: str
+) -> str:
+    """Store every row's bins, label and weight in a temporary table; return its name."""
+    cuts = session.table("cuts")
+    lists = [
+        f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
+    ]
+    session.run(render("store_cuts", cuts=cuts, lists=", ".join(lists) or "NULL"))
+    read, joins, codes = [], [], []
+    for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
+        if column.type.is_categorical:
+            joins.append(_category_join(session, f"category_{i}", b, column))
+            read.append(f"category_{i}.code AS bin_{i}")
+            missing = f"bin_{i} IS NULL"
+        else:
+            read.append(f"{column.sql} AS value_{i}, CAST(0 AS BIGINT) AS bin_{i}")
+            read += [f"cuts.cuts_{i}"] if b.cuts else []
+            missing = is_missing(column.type, f"value_{i}")
+        codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(bins)}) AS bin_{i}")
+    rows = render(
+        "read_columns",
+        source=session.source,
+        columns=", ".join(read),
+        cuts=cuts,
+        joins="\n".join(joins),
+        label=label,
+        weight=weight,
+    )
+    table = session.table("bins")
+    session.run(render("bin_columns", bins=table, codes=", ".join(codes), rows=_search(rows, bins)))
+    return table
+
+
+def _code_type(bins: Sequence[Bins]) -> str:
+    return "UTINYINT" if max(b.largest_code for b in bins) <= 255 else "INTEGER"
+
+
+def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
+    """Return the cuts as a list that compares exactly with the column."""
+    if kind.is_float:  # one cast of them all is planned much faster than one of each
+        doubles = ", ".join(float_literal(float(cut)) for cut in cuts)
+        return f"CAST([{doubles}] AS {'FLOAT' if kind.name == 'float32' else 'DOUBLE'}[])"
+    return f"[{', '.join(literal(kind, cut) for cut in cuts)}]"
+
+
+def _search(rows: str, bins: Sequence[Bins]) -> str:
+    """Return the rows after all steps of the search, each a power of two, the largest first."""
+    for bit in reversed(range(max(len(b.cuts) for b in bins).bit_length())):
+        step = 1 << bit
+        steps = [
+            f"bin_{i} + CASE WHEN value_{i} >= cuts_{i}[bin_{i} + {step}] THEN {step} ELSE 0 END AS bin_{i}"
+            for i, b in enumerate(bins)
+            if step <= len(b.cuts)
+        ]
+        rows = render("search_cuts", rows=rows, steps=", ".join(steps))
+    return rows
+
+
+def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlColumn) -> str:
+    """Return a join that numbers a string feature's categories, by a table made for it."""
+    table = session.table(alias)
+    values = ", ".join(string_literal(category) for category in bins.feature.categories)
+    session.run(render("number_categories", categories=table, values=values, count=bins.count))
+    return f"LEFT JOIN {table} AS {alias} ON {alias}.category = {column.sql}"
+
+
+def _from_database(kind: FeatureType, value: object) -> Physical:
+    """Return a physical value that `physical_sql` has brought over."""
+    if kind.is_float:
+        return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 and 0.0 are one value; write it as 0.0
+    if isinstance(value, str):  # a decimal's point is dropped: its digits are the scaled integer
+        return int(value.replace(".", ""))
+    return int(value)  # type: ignore[call-overload, no-any-return]

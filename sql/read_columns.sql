@@ -1,0 +1,13 @@
+-- The user's rows as the search for bins wants them: every numeric feature beside its cuts, at the start of its search.
+--
+-- in:  {source}      the user's table, view or query
+--      {columns}     a feature each:  source."x" AS value_0, cuts.cuts_0, 0 AS bin_0, or, for categories,
+--                    category_1.code AS bin_1
+--      {cuts}        one row: cuts_0, ...
+--      {joins}       for string features, joins to their numbered categories
+--      {label}, {weight}
+-- out: value_0, cuts_0, bin_0, ..., label, weight
+
+SELECT {columns}, {label} AS label, {weight} AS weight
+FROM {source} AS source CROSS JOIN {cuts} AS cuts
+{joins}
