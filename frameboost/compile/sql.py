@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from frameboost.expressions import Expression, float_literal
 from frameboost.schema import Feature
-from frameboost.sql_text import is_present, literal, membership, quote_identifier
+from frameboost.sql_text import any_equal, is_present, literal, membership, quote_identifier
 from frameboost.tree import Tree
 from frameboost.types import FeatureType
 
@@ -57,7 +57,7 @@ def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:
         tree.categories[node],
     )
     if categories is not None:
-        return f"{'NOT ' if tree.missing_left[node] else ''}{_is_category(feature, column, categories)}"
+        return f"{'NOT ' if tree.missing_left[node] else ''}{membership(column, _names(feature, categories))}"
     if threshold is None:
         return f"{column} IS NOT NULL"
     return f"{column} < {literal(feature.type, threshold)}"
@@ -68,7 +68,7 @@ def _test(tree: Tree, node: int, feature: Feature) -> tuple[str, bool]:
     column, kind = quote_identifier(feature.name), feature.type
     threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
     if categories is not None:
-        return _is_category(feature, column, categories), not missing_left
+        return any_equal(column, _names(feature, categories)), not missing_left
     if threshold is None:
         return is_present(kind, column), True
     if kind.family == "boolean" and threshold == 1:
@@ -78,8 +78,8 @@ def _test(tree: Tree, node: int, feature: Feature) -> tuple[str, bool]:
     return f"{column} >= {literal(kind, threshold)}{_and_not_nan(kind, column)}", False
 
 
-def _is_category(feature: Feature, column: str, categories: Sequence[int]) -> str:
-    return membership(column, [literal(feature.type, feature.categories[code]) for code in categories])
+def _names(feature: Feature, categories: Sequence[int]) -> list[str]:
+    return [literal(feature.type, feature.categories[code]) for code in categories]
 
 
 def _and_not_nan(kind: FeatureType, column: str) -> str:
