@@ -72,8 +72,8 @@ def xgboost_cuts(x: np.ndarray, y: np.ndarray, max_bin: int, weight: np.ndarray 
 def check(counts, least: int) -> None:
     """Assert that the comparison was one: many equal splits, and next to no ties."""
     assert counts["equal"] >= least, counts
-    assert counts["tied"] <= 0.01 * counts["equal"] + 1, counts
-    assert counts["same rows"] <= 0.3 * counts["equal"], counts
+    assert counts["tied"] <= 0.01 * counts["equal"] + 2, counts
+    assert counts["same rows"] <= 0.4 * counts["equal"], counts
 
 
 @pytest.mark.parametrize("settings", SETTINGS)

@@ -162,8 +162,8 @@ class _Comparison:
             self.counts["equal"] += 1
             self.counts["default direction"] += bool(np.isnan(self.case.x[rows, ours.feature]).any())
         elif (our_left == their_left)[self.h[rows] > 0].all():
-            # Cuts with nothing between them, or only rows that weigh nothing. Where missing goes left XGBoost scans from
-            # above and takes the highest of such cuts; we take the lowest always.
+            # Cuts with nothing between them, or only rows that weigh nothing. Where missing goes left XGBoost scans
+            # from above and takes the highest of such cuts; we take the lowest always.
             assert theirs.missing_left or self.case.weight is not None, (ours, theirs)
             self.counts["same rows"] += 1
         else:
