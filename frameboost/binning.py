@@ -94,11 +94,11 @@ def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> np
     return np.flatnonzero(np.diff(part)) + 1
 
 
-def sample_condition(n_rows: int, limit: int = SAMPLE_LIMIT) -> tuple[int, int, int] | None:
+def sample_condition(n_rows: int) -> tuple[int, int, int] | None:
     """Return (modulus, multiplier, bound) of the sample that cuts are proposed from, None to use every row.
 
     The row at position p (from 0) is in the sample where ``(p % modulus) * multiplier % 2^32 < bound``.
     """
-    if n_rows <= limit:
+    if n_rows <= SAMPLE_LIMIT:
         return None
-    return 2**31, _GOLDEN, 2**32 * limit // n_rows
+    return 2**31, _GOLDEN, 2**32 * SAMPLE_LIMIT // n_rows

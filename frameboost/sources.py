@@ -67,7 +67,7 @@ class RelationSource:
                 selected.append(f"epoch_us({column}) AS {column}")
                 casts.append(pl.col(name).cast(kind.to_polars()))
             elif kind is not None and kind.name in ("int128", "uint128"):
-                selected.append(column)
+                selected.append(f"CAST({column} AS VARCHAR) AS {column}")  # through Arrow it would be a decimal(38,0)
                 casts.append(pl.col(name).cast(kind.to_polars()))
             elif kind is not None and kind.is_categorical:
                 selected.append(f"CAST({column} AS VARCHAR) AS {column}")

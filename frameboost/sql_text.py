@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from decimal import Decimal
 
 from frameboost.expressions import float_literal
 from frameboost.types import FeatureType, Physical
@@ -71,12 +70,13 @@ def literal(kind: FeatureType, value: Physical) -> str:
         return "TRUE" if number else "FALSE"
     if kind.precision_and_scale:
         precision, scale = kind.precision_and_scale
-        return f"CAST('{Decimal(number).scaleb(-scale):f}' AS DECIMAL({precision}, {scale}))"
+        return f"CAST('{kind.decimal(number):f}' AS DECIMAL({precision}, {scale}))"
     if kind.family == "date":
         return _date_literal(number)
     if kind.unit:
         return _time_literal(kind, kind.unit, number)
-    return str(number)
+    # DuckDB reads integers beyond HUGEINT as DOUBLE.
+    return str(number) if number < 2**127 else f"CAST('{number}' AS UHUGEINT)"
 
 
 def _date_literal(days: int) -> str:
@@ -92,8 +92,8 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
         times, parts = _PER_MICROSECOND[unit]
         return f"to_microseconds({-(-number * times // parts)})"
     zone = "+00" if kind.family == "timestamptz" else ""
-    if unit == "ns" and not zone:
-        return f"make_timestamp_ns({number})"
+    if unit == "ns":
+        return f"(make_timestamp_ns({number}) AT TIME ZONE 'UTC')" if zone else f"make_timestamp_ns({number})"
     times, parts = _PER_MICROSECOND[unit]
     microseconds = -(-number * times // parts)
     try:

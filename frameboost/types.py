@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
 
@@ -76,6 +77,7 @@ _DUCKDB_TO_NAME = {
     "TIMESTAMP_MS": "timestamp[ms]",
     "TIMESTAMP_NS": "timestamp[ns]",
     "TIMESTAMP WITH TIME ZONE": "timestamptz[us]",
+    "TIMESTAMPTZ_NS": "timestamptz[ns]",
     "INTERVAL": "duration[us]",
     "VARCHAR": "string",
 }
@@ -199,6 +201,12 @@ class FeatureType:
     def scaled(self, value: Physical) -> float:
         """Return the number that a decimal stands for; of every other type the physical value, as a float."""
         return float(self.worth(value)) if self.precision_and_scale else float(value)
+
+    def decimal(self, value: int) -> Decimal:
+        """Return the number that a physical value of a decimal type stands for, all of its digits."""
+        assert self.precision_and_scale is not None
+        # Arithmetic on a Decimal would round to the 28 digits of the default context.
+        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.precision_and_scale[1]))
 
     def at_least(self, number: Fraction) -> Physical | None:
         """Return the smallest physical value of this type worth at least ``number``; None if there is none.

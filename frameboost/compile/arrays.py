@@ -85,7 +85,10 @@ class TreeArrays:
                 table_at.append(at)
                 # A value is below the edge of rank r where at most r edges are not above it. Without a threshold
                 # the question is whether it is present: every code but the missing one is below.
-                bound.append(missing[place[f]] if threshold is None else ranks[place[f]][threshold] + 1)
+                if f < 0:
+                    bound.append(0)
+                else:
+                    bound.append(missing[place[f]] if threshold is None else ranks[place[f]][threshold] + 1)
 
         def flat(name: str) -> list[Any]:
             return [x for tree in trees for x in getattr(tree, name)]
@@ -108,6 +111,8 @@ class TreeArrays:
 
     def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
         """Return the codes of the rows of ``frame``, whose columns have the given types: (rows, features)."""
+        if not self.features:  # every tree is a single leaf
+            return np.empty((frame.select(pl.len()).collect().item(), 0), dtype=np.uint16)
         dtype = pl.UInt16 if max(self.missing, default=0) < 2**16 else pl.UInt32
         columns = [
             code_expr(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 import polars as pl
 
@@ -24,6 +23,8 @@ def prediction_expr(
 
 def margin_expr(base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:
     """Return the margin; leaf values are on a grid, so the order in which polars adds them does not matter."""
+    if all(len(tree) == 1 for tree in trees):  # no column to take the number of rows from
+        return pl.repeat(base_margin + sum(tree.value[0] for tree in trees), pl.len(), dtype=pl.Float64)
     columns = [_column(feature) for feature in features]
     terms = [_tree_expr(tree, columns, features, 0) for tree in trees]
     return pl.sum_horizontal(pl.lit(base_margin), *terms)
@@ -66,7 +67,7 @@ def _test(tree: Tree, node: int, column: pl.Expr, feature: Feature) -> tuple[pl.
 def _literal(kind: FeatureType, value: Physical) -> pl.Expr:
     dtype = kind.to_polars()
     if kind.precision_and_scale:
-        return pl.lit(Decimal(int(value)).scaleb(-kind.precision_and_scale[1]), dtype=dtype)
+        return pl.lit(kind.decimal(int(value)), dtype=dtype)
     if kind.family == "boolean":
         return pl.lit(bool(value))
     if kind.family == "date":

@@ -1,0 +1,147 @@
+"""predict, expr and sql say the same, bit for bit, whatever the columns hold."""
+
+import random
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.leaf_grid import on_leaf_grid
+from frameboost.types import FeatureType
+from tests.random_models import (
+    NAMES,
+    TYPES,
+    naive_leaves,
+    naive_margins,
+    random_model,
+    random_values,
+    to_duckdb,
+    to_polars,
+)
+
+N_ROWS = 40
+
+
+@pytest.fixture(scope="module")
+def con():
+    return duckdb.connect()
+
+
+def bits(values) -> list[int]:
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
+
+
+def in_duckdb(con, expression: str) -> np.ndarray:
+    return con.execute(f"SELECT {expression} FROM t ORDER BY position").fetchnumpy().popitem()[1]
+
+
+def assert_agreement(con, model: fb.Model, kinds: list[FeatureType], columns: dict[str, list]) -> None:
+    """Hold every way of scoring to the walk through the trees."""
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+    to_duckdb(con, frame, "t")
+    expected = bits(naive_margins(model, columns))
+    assert bits(model.predict(frame, output="margin")) == expected
+    assert model.predict(frame, output="leaf").to_list() == naive_leaves(model, columns)
+    assert bits(frame.select(model.expr("margin")).to_series()) == expected
+    assert bits(in_duckdb(con, model.sql("margin"))) == expected
+    model.register(con, "score", output="margin")
+    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in model.features)
+    assert bits(in_duckdb(con, f"score({quoted})")) == expected
+    assert bits(model.predict(con.table("t"), output="margin")) == expected
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
+@settings(max_examples=80, deadline=None)
+def test_margins_are_bit_identical_everywhere(con, seed, type_names):
+    rng = random.Random(seed)
+    kinds = [FeatureType(name) for name in type_names]
+    names = rng.sample([name for name in NAMES if name], len(kinds))
+    model = random_model(kinds, names, rng, n_trees=3, depth=4)
+    columns = {name: random_values(kind, N_ROWS, rng) for name, kind in zip(names, kinds, strict=True)}
+    assert_agreement(con, model, kinds, columns)
+
+
+@pytest.mark.parametrize("type_name", TYPES)
+def test_each_type_agrees_on_all_its_odd_values(con, type_name):
+    rng = random.Random(type_name)
+    kind = FeatureType(type_name)
+    for _ in range(3):
+        model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
+        assert_agreement(con, model, [kind], {"x": random_values(kind, 60, rng)})
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1.0, 30.0, 800.0]))
+@settings(max_examples=20, deadline=None)
+def test_probabilities_agree_to_one_ulp(con, seed, scale):
+    rng = random.Random(seed)
+    kind = FeatureType("float64")
+    model = random_model([kind], ["x"], rng, n_trees=4, depth=3, objective="binary:logistic")
+    base, trees = on_leaf_grid(model.base_margin * scale, model._trees)
+    model = fb.Model(model._objective, {}, model._features, base, trees)
+    columns = {"x": random_values(kind, N_ROWS, rng)}
+    frame = pl.DataFrame([to_polars(kind, columns["x"], "x")])
+    to_duckdb(con, frame, "t")
+    margins = naive_margins(model, columns)
+    with np.errstate(over="ignore"):
+        expected = 1 / (1 + np.exp(-margins))
+    for scores in (model.predict(frame), frame.select(model.expr()).to_series(), in_duckdb(con, model.sql())):
+        scores = np.asarray(scores)
+        # One ulp of exp is at most one ulp of the result and one of its rounding.
+        np.testing.assert_array_max_ulp(scores, expected, maxulp=2)
+        assert ((scores >= 0) & (scores <= 1)).all()
+
+
+# --- DuckDB's types that polars doesn't have --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("'340282366920938463463374607431768211455'::UHUGEINT - i::UHUGEINT", "uint128"),
+        ("TIMESTAMP_S '2013-01-01 00:00:00' + INTERVAL (i) HOUR", "timestamp[us]"),
+        ("CAST(TIMESTAMP '2013-01-01' + INTERVAL (i) HOUR AS TIMESTAMP_S)", "timestamp[ms]"),
+        ("CAST(TIMESTAMP '2013-01-01' + INTERVAL (i) HOUR AS TIMESTAMP_MS)", "timestamp[ms]"),
+        ("make_timestamp_ns(1356998400000000001 + i)", "timestamp[ns]"),
+        ("TIMESTAMPTZ '2013-03-31 00:00:00+00' + INTERVAL (i) MINUTE", "timestamptz[us]"),
+        ("INTERVAL (i) MINUTE", "duration[us]"),
+        ("CAST('-' || i || '.25' AS DECIMAL(4,2))", "decimal(4,2)"),
+        ("CAST(i AS DECIMAL(38,0)) * 1000000000000000000000000000000", "decimal(38,0)"),
+        ("-(i::HUGEINT * 10000000000000000000000000000)", "int128"),
+        ("(['low', 'mid', 'high', 'it''s'])[i % 4 + 1]::ENUM('mid', 'low', 'it''s', 'high')", "string"),
+        ("DATE '2013-01-01' + i::INTEGER", "date"),
+        ("i % 3 = 0", "boolean"),
+        ("(i / 7)::FLOAT", "float32"),
+    ],
+)
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_model_trained_on_a_type_of_duckdb_scores_there_as_in_python(con, column, kind, direction):
+    con.execute(
+        f"CREATE OR REPLACE TABLE t AS SELECT i AS position, CASE WHEN i % 10 = 3 THEN NULL ELSE {column} END AS x, "
+        f"{direction} * sqrt(i) + CASE WHEN i % 10 = 3 THEN 9 ELSE i % 3 END AS y FROM range(60) AS r(i)"
+    )
+    relation = con.sql("SELECT x, y FROM t")
+    model = fb.fit(relation, "y", n_estimators=5, max_depth=4, learning_rate=0.7, reg_lambda=0)
+    assert kind in repr(model)
+    assert model.trees["depth"].max() >= (2 if kind != "boolean" else 1)
+    margins = in_duckdb(con, model.sql())
+    assert bits(model.predict(con.sql("SELECT x FROM t ORDER BY position"))) == bits(margins)
+    fetched = con.execute("SELECT y FROM t ORDER BY position").fetchnumpy()["y"]
+    np.testing.assert_allclose(((margins - fetched) ** 2).sum(), _loss(model, fetched), rtol=1e-9)
+
+
+def _loss(model: fb.Model, labels: np.ndarray) -> float:
+    """Return the squared error on the training rows as the trees' own books have it.
+
+    With λ = 0 each split takes η·(2 − η)·gain/2·... off it; summing leaf by leaf says the same without scoring a row:
+    a tree of gain Γ = Σ gains takes (2η − η²)·(Γ + G²/H of the root), where the root's part is in its value.
+    """
+    eta, error = 0.7, ((labels - model.base_margin) ** 2).sum()
+    for (_,), nodes in model.trees.group_by("tree", maintain_order=True):
+        root = nodes.row(0, named=True)
+        root_score = (root["value"] / eta) ** 2 * root["cover"]
+        error -= (2 * eta - eta**2) * (nodes["gain"].sum() + root_score)
+    return error

@@ -1,0 +1,155 @@
+"""Random models over columns of any type, nasty data for them, and a scorer that knows nothing of the package's own."""
+
+from __future__ import annotations
+
+import math
+import random
+from decimal import Decimal, localcontext
+
+import duckdb
+import numpy as np
+import polars as pl
+
+import frameboost as fb
+from frameboost.leaf_grid import on_leaf_grid
+from frameboost.objectives import get_objective
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+
+__all__ = ["NAMES", "TYPES", "naive_leaves", "naive_margins", "random_model", "random_values", "to_duckdb", "to_polars"]
+
+NAMES = ["select", 'a"b', "it's", "naïve ☃", "new\nline", "{x}", "'; DROP TABLE t; --", "$1", "?", ":n", "%s",
+         "back\\slash", " space ", "", "rowid", "CASE", "x.y", "--", "/* */", "\t"]  # fmt: skip
+_CATEGORIES = [*NAMES, "NULL", "nan", "日本", "a", "A", "ﬁ"]
+
+TYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64",
+         "decimal(4,2)", "decimal(18,0)", "decimal(38,10)", "boolean", "date", "timestamp[ms]", "timestamp[us]",
+         "timestamp[ns]", "timestamptz[us]", "timestamptz[ns]", "duration[ms]", "duration[us]", "duration[ns]",
+         "string"]  # fmt: skip
+
+_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, 2.0**24, 2.0**24 + 2]
+_FLOAT64 = [*_FLOATS, 5e-324, -5e-324, 2.2250738585072014e-308, 0.1, 0.1 + 2**-56, 1.7976931348623157e308, 2.0**53]
+_FLOAT32 = [*_FLOATS, 2.0**-149, -(2.0**-149), 2.0**-126, float(np.float32(0.1)), float(np.finfo(np.float32).max)]
+# Python's calendar ends at 9999-12-31, day 2,932,896; DuckDB's and polars' don't.
+_DAYS = [0, -1, 1, 15_000, -719_162, -719_163, 2_932_896, 2_932_897, -2_000_000, 5_000_000]
+
+
+def _values(kind: FeatureType) -> list:
+    if kind.is_categorical:
+        return _CATEGORIES
+    if kind.is_float:
+        return _FLOAT32 if kind.name == "float32" else _FLOAT64
+    if kind.family == "date":
+        return _DAYS
+    if kind.unit:
+        second = {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        if kind.name == "duration[ns]":  # DuckDB's INTERVAL holds microseconds, and so does what is scored
+            return [v * 1000 for v in (0, 1, -1, 10**6, -(10**6) - 1, 10**15)]
+        days = [day for day in _DAYS if abs(day) * 86_400 * second < 2**62]
+        return [0, 1, -1, second, -second - 1, *(day * 86_400 * second + offset for day in days for offset in (0, 1))]
+    low, high = kind.bounds
+    values = [low, low + 1, -1, 0, 1, 2, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, 2**63, high - 1, high]
+    return sorted({v for v in values if low <= v <= high})
+
+
+def random_values(kind: FeatureType, n: int, rng: random.Random) -> list:
+    """Return physical values, None for NULL."""
+    odd = [None, math.nan] if kind.is_float else [None]
+    return [rng.choice(odd) if rng.random() < 0.2 else rng.choice(_values(kind)) for _ in range(n)]
+
+
+def random_model(kinds: list[FeatureType], names: list[str], rng: random.Random, n_trees: int, depth: int,
+                 objective: str = "reg:squarederror") -> fb.Model:  # fmt: skip
+    features = [
+        Feature(name, kind, tuple(sorted(rng.sample(_CATEGORIES, 8))) if kind.is_categorical else ())
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    trees = [_random_tree(features, rng, depth) for _ in range(n_trees)]
+    base, trees = on_leaf_grid(rng.uniform(-3, 3), trees)
+    return fb.Model(get_objective(objective), {}, features, base, trees)
+
+
+def _random_tree(features: list[Feature], rng: random.Random, depth: int) -> Tree:
+    nodes: list[dict] = []
+
+    def grow(level: int) -> int:
+        i = len(nodes)
+        leaf = {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
+                "gain": 0.0, "cover": 1.0, "value": rng.uniform(-1, 1)}  # fmt: skip
+        nodes.append(leaf)
+        if level < depth and rng.random() < 0.85:
+            leaf["feature"] = rng.randrange(len(features))
+            feature = features[leaf["feature"]]
+            leaf["missing_left"] = rng.random() < 0.5
+            if feature.type.is_categorical:
+                count = rng.randint(1, len(feature.categories))
+                leaf["categories"] = tuple(sorted(rng.sample(range(len(feature.categories)), count)))
+            elif rng.random() < 0.1:
+                leaf["missing_left"] = False  # presence: the present go left
+            else:
+                leaf["threshold"] = rng.choice(_values(feature.type))
+                if feature.type.is_float:
+                    leaf["threshold"] += 0.0
+            leaf["left"], leaf["right"] = grow(level + 1), grow(level + 1)
+        return i
+
+    grow(0)
+    return Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
+
+
+# --- the same values as columns ---------------------------------------------------------------------------------------
+
+
+def to_polars(kind: FeatureType, values: list, name: str = "") -> pl.Series:
+    if kind.precision_and_scale:
+        with localcontext(prec=40):
+            numbers = [None if v is None else Decimal(v).scaleb(-kind.precision_and_scale[1]) for v in values]
+        return pl.Series(name, numbers, dtype=kind.to_polars())
+    if kind.family in ("date", "timestamp", "timestamptz", "duration"):
+        return pl.Series(name, values, dtype=pl.Int64).cast(kind.to_polars())
+    if kind.family == "boolean":
+        return pl.Series(name, [None if v is None else bool(v) for v in values], dtype=pl.Boolean)
+    return pl.Series(name, values, dtype=kind.to_polars())
+
+
+def to_duckdb(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, table: str) -> None:
+    """Make a table of the frame, in order, with DuckDB's own types."""
+    wide = [name for name, dtype in frame.schema.items() if dtype == pl.Int128]
+    con.register("arrived", frame.with_columns(pl.col(wide).cast(pl.String)).with_row_index("position"))
+    quoted = ['"' + name.replace('"', '""') + '"' for name in wide]
+    replace = f"REPLACE ({', '.join(f'CAST({q} AS HUGEINT) AS {q}' for q in quoted)})" if wide else ""
+    con.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * {replace} FROM arrived")
+    con.unregister("arrived")
+
+
+# --- scoring, by walking ----------------------------------------------------------------------------------------------
+
+
+def naive_leaves(model: fb.Model, columns: dict[str, list]) -> list[list[int]]:
+    n = len(next(iter(columns.values())))
+    return [[_walk(model, tree, columns, row) for tree in model._trees] for row in range(n)]
+
+
+def _walk(model: fb.Model, tree: Tree, columns: dict[str, list], row: int) -> int:
+    at = 0
+    while tree.feature[at] >= 0:
+        feature = model._features[tree.feature[at]]
+        value = columns[feature.name][row]
+        if value is None or value != value:
+            left = tree.missing_left[at]
+        elif tree.categories[at] is not None:
+            named = {feature.categories[code] for code in tree.categories[at]}
+            left = (value in named) != tree.missing_left[at]
+        else:
+            left = tree.threshold[at] is None or value < tree.threshold[at]
+        at = tree.left[at] if left else tree.right[at]
+    return at
+
+
+def naive_margins(model: fb.Model, columns: dict[str, list]) -> np.ndarray:
+    """Return the sums with one rounding, the last: what any order of exact additions gives."""
+    return np.array([
+        math.fsum([model.base_margin, *(tree.value[leaf] for tree, leaf in zip(model._trees, leaves, strict=True))])
+        for leaves in naive_leaves(model, columns)
+    ])  # fmt: skip
