@@ -11,10 +11,14 @@
 --      {physical}    the value as a plain number: days, microseconds, ...
 -- out: one row a cut, ascending
 
-WITH counted AS (
-    SELECT {column} AS value, COUNT(*) AS n
+WITH present AS (
+    SELECT {column} AS value
     FROM {source} AS source
     WHERE {is_present} AND {sample}
+),
+counted AS (
+    SELECT value, COUNT(*) AS n
+    FROM present
     GROUP BY value
 ),
 totals AS (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -32,20 +33,16 @@ class DuckDBSession:
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement; return its rows (for DDL, what DuckDB reports)."""
-        return self._query(statement).fetchall()
+        with _interrupts():
+            return self._query(statement).fetchall()
 
     def columns(self, statement: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
-        return dict(self._query(statement).fetchnumpy())
+        with _interrupts():
+            return dict(self._query(statement).fetchnumpy())
 
     def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
-        try:
-            result = self._relation.query(self.source[1:-1], statement)
-        except RuntimeError as error:
-            # DuckDB reports Ctrl-C as an error of its own; to the caller it should be what it was.
-            if "interrupt" in str(error).lower():
-                raise KeyboardInterrupt from error
-            raise
+        result = self._relation.query(self.source[1:-1], statement)
         assert result is not None
         return result
 
@@ -75,3 +72,14 @@ class DuckDBSession:
             with contextlib.suppress(duckdb.TransactionException):
                 self.run(f"DROP TABLE IF EXISTS {self._tables[-1]}")
             self._tables.pop()
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt for Ctrl-C, which DuckDB reports as an error of its own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
