@@ -64,6 +64,8 @@ def pick_features(
         raise ParameterError(f"features must be a list of column names, not the string {features!r}")
     else:
         chosen = [find_column(source, name, "feature") for name in features]
+        if not chosen:
+            raise ParameterError("features is an empty list; name at least one column")
     for name in chosen:
         if chosen.count(name) > 1:
             raise ParameterError(f"feature {name!r} is given {chosen.count(name)} times")
@@ -92,7 +94,7 @@ def check_rows(engine: Engine, objective: Objective, target: str, weight: str | 
         raise DataError("the data has 1 row; training needs at least 2")
     _check_labels(engine, objective, target, summary)
     if weight is not None:
-        _check_weights(weight, summary)
+        _check_weights(weight, summary, n_rows)
     for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
         if missing == n_rows:
             raise DataError(
@@ -115,7 +117,7 @@ def _check_labels(engine: Engine, objective: Objective, target: str, summary: di
         n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
         if n_wrong:
             raise DataError(
-                f"target {target!r} holds other values than {objective.label_requirement} in {int(n_wrong):,} rows "
+                f"target {target!r} holds other values than {objective.label_requirement} in {int(n_wrong):,} of {engine.n_rows:,} rows "
                 f"(it ranges from {summary['lowest']:g} to {summary['highest']:g}); "
                 f"objective {objective.name!r} needs those"
             )
@@ -123,10 +125,11 @@ def _check_labels(engine: Engine, objective: Objective, target: str, summary: di
         raise DataError(f"target {target!r} is constant (always {summary['lowest']:g}); there is nothing to learn")
 
 
-def _check_weights(weight: str, summary: dict[str, float]) -> None:
+def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:
     if summary["missing_weights"]:
         raise DataError(
-            f"weight {weight!r} is NULL or NaN in {int(summary['missing_weights']):,} rows; give every row a weight"
+            f"weight {weight!r} is NULL or NaN in {int(summary['missing_weights']):,} of {n_rows:,} rows; "
+            "give every row a weight"
         )
     if summary["lightest"] < 0:
         raise DataError(

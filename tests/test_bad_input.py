@@ -1,0 +1,233 @@
+"""What can't be trained on or scored is refused in one clear sentence, before any work starts."""
+
+import math
+import re
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+
+ENGINES = ["numba", "polars", "duckdb", "relation"]
+
+
+def good() -> pl.DataFrame:
+    return pl.DataFrame({
+        "x": [1.0, 2.0, 3.0, 4.0], "s": ["a", "b", "a", None], "y": [0.0, 1.0, 0.0, 1.0], "w": [1.0, 1.0, 2.0, 0.5]
+    })  # fmt: skip
+
+
+def refused(engine: str, frame: pl.DataFrame, **options) -> str:
+    """Return the message with which a fit is refused; nothing may be left in the database."""
+    con = duckdb.connect()
+    data = frame
+    if engine == "relation":
+        con.register("arrived", frame)
+        con.execute("CREATE TABLE t AS FROM arrived")
+        data, engine = con.table("t"), "auto"
+    options = {"target": "y", "engine": engine, "n_estimators": 2} | options
+    with pytest.raises(ValueError) as error:
+        fb.fit(data, **options)
+    assert isinstance(error.value, fb.FrameboostError)
+    assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall() == [(0,)]
+    return str(error.value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (good().head(0), {}, "the data has no rows; training needs at least 2"),
+        (good().head(1), {}, "the data has 1 row; training needs at least 2"),
+        (good(), {"target": "z"}, "target column 'z' is not in the data, which has 'x', 's', 'y', 'w'"),
+        (good().rename({"y": "arr_delay"}), {"target": "ar_delay"},
+         "target column 'ar_delay' is not in the data; did you mean 'arr_delay'?"),
+        (good(), {"weight": "weights"}, "weight column 'weights' is not in the data, which has 'x', 's', 'y', 'w'"),
+        (good(), {"target": 3}, "target must be a column name, not 3"),
+        (good().with_columns(y=pl.Series([0.0, None, 1.0, 1.0])), {},
+         "target 'y' is NULL or NaN in 1 of 4 rows; drop those rows first"),
+        (good().with_columns(y=pl.Series([0.0, math.nan, math.nan, 1.0])), {},
+         "target 'y' is NULL or NaN in 2 of 4 rows; drop those rows first"),
+        (good().with_columns(y=pl.Series([0.0, math.inf, 1.0, 1.0])), {},
+         "target 'y' holds an infinite value; every label must be finite"),
+        (good().with_columns(y=pl.Series([0.0, -math.inf, 1.0, 1.0])), {},
+         "target 'y' holds an infinite value; every label must be finite"),
+        (good().with_columns(y=pl.Series([0.0, 1e200, 1.0, 1.0])), {},
+         "target 'y' holds values beyond ±1e+150; rescale it"),
+        (good().with_columns(y=pl.Series([1, 2, 1, 3])), {"objective": "binary:logistic"},
+         "target 'y' holds other values than 0 and 1 (or false and true) in 2 of 4 rows (it ranges from 1 to 3); objective 'binary:logistic' "
+         "needs those"),
+        (good().with_columns(y=pl.lit(5.0)), {}, "target 'y' is constant (always 5); there is nothing to learn"),
+        (good().with_columns(y=pl.lit(value=True)), {"objective": "binary:logistic"},
+         "target 'y' is constant (always 1); there is nothing to learn"),
+        (good().with_columns(w=pl.Series([1.0, -2.5, 1.0, 1.0])), {"weight": "w"},
+         "weight 'w' holds negative values (down to -2.5); weights are 0 or more"),
+        (good().with_columns(w=pl.Series([1.0, None, 1.0, 1.0])), {"weight": "w"},
+         "weight 'w' is NULL or NaN in 1 of 4 rows; give every row a weight"),
+        (good().with_columns(w=pl.Series([1.0, math.inf, 1.0, 1.0])), {"weight": "w"},
+         "weight 'w' holds values beyond 1e+150; every weight must be finite"),
+        (good().with_columns(w=pl.lit(0.0)), {"weight": "w"}, "weight 'w' is 0 in every row; some row must count"),
+        (good(), {"weight": "s"}, "weight column 's' has type {string}; it must be numeric"),
+        (good(), {"target": "s"}, "target column 's' has type {string}; it must be numeric or Boolean"),
+        (good().select("y"), {}, "no usable feature: the data has no column but 'y'"),
+        (good().select("y", "w"), {"weight": "w"}, "no usable feature: the data has no column but 'y', 'w'"),
+        (good(), {"features": []}, "features is an empty list; name at least one column"),
+        (good(), {"features": "x"}, "features must be a list of column names, not the string 'x'"),
+        (good(), {"features": ["x", "x"]}, "feature 'x' is given 2 times"),
+        (good(), {"features": ["x", "y"]}, "feature 'y' is also the target"),
+        (good(), {"features": ["x", "w"], "weight": "w"}, "feature 'w' is also the weight"),
+        (good(), {"features": ["xx"]}, "feature column 'xx' is not in the data; did you mean 'x'?"),
+        (good().with_columns(x=pl.lit(None, dtype=pl.Float64)), {},
+         "feature 'x' has no value in any row, only NULL or NaN; leave it out with features=[...]"),
+        (good().with_columns(x=pl.lit(math.nan)), {},
+         "feature 'x' has no value in any row, only NULL or NaN; leave it out with features=[...]"),
+        (good().with_columns(s=pl.lit(None, dtype=pl.String)), {},
+         "feature 's' has no value in any row, only NULL or NaN; leave it out with features=[...]"),
+    ],
+)  # fmt: skip
+def test_data_that_cannot_be_trained_on_is_refused(engine, frame, options, message):
+    message = message.replace("{string}", "VARCHAR" if engine == "relation" else "String")
+    assert refused(engine, frame, **options) == message
+
+
+_UNUSABLE = {
+    "list": (pl.Series([[1], [2], [3], [4]]), "List(Int64)", "BIGINT[]"),
+    "struct": (pl.Series([{"a": 1}] * 4), "Struct({'a': Int64})", "STRUCT(a BIGINT)"),
+    "binary": (pl.Series([b"a"] * 4), "Binary", "BLOB"),
+    "time": (pl.Series([0, 1, 2, 3]).cast(pl.Time), "Time", "TIME"),
+    "array": (pl.Series([[1, 2]] * 4, dtype=pl.Array(pl.Int8, 2)), "Array(Int8, shape=(2,))", "TINYINT[2]"),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", _UNUSABLE)
+def test_a_column_that_cannot_be_a_feature_is_named(engine, kind):
+    values, in_polars, in_duckdb = _UNUSABLE[kind]
+    message = refused(engine, good().with_columns(odd=values))
+    found = re.match(
+        r"feature 'odd' has type (.*), which can't be split on; features are numbers, decimals, Booleans, "
+        r"dates, timestamps, durations and strings\. Leave it out with features=\[\.\.\.\]$",
+        message,
+    )
+    assert found, message
+    assert found[1].startswith(in_duckdb if engine == "relation" else in_polars)
+
+
+def test_a_column_that_cannot_be_a_feature_may_be_left_out():
+    frame = good().with_columns(odd=pl.Series([[1], [2], [3], [4]]))
+    assert fb.fit(frame, "y", features=["x"], n_estimators=1).features == ["x"]
+
+
+def test_duplicate_names_are_refused():
+    arrow = pl.DataFrame({"x": [1, 2], "y": [0, 1]}).to_arrow().rename_columns(["y", "y"])
+    with pytest.raises(fb.DataError, match=r"^column 'y' occurs 2 times; column names must be unique$"):
+        fb.fit(arrow, "y")
+    pandas = pl.DataFrame({"x": [1, 2], "z": [1, 2], "y": [0, 1]}).to_pandas()
+    pandas.columns = ["x", "x", "y"]
+    with pytest.raises(fb.DataError, match=r"^column 'x' occurs 2 times; column names must be unique$"):
+        fb.fit(pandas, "y")
+
+
+@pytest.mark.parametrize("data", [None, [[1, 2]], "flights", np.ones((2, 2)), {"x": [1]}, 7], ids=str)
+def test_what_is_no_table_is_refused(data):
+    for use in (lambda: fb.fit(data, "y"), lambda: fb.fit(good(), "y", n_estimators=1).predict(data)):
+        with pytest.raises(fb.DataError, match=rf"^data is a {type(data).__name__}; it must be a polars DataFrame"):
+            use()
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "spark"}, "engine must be one of 'auto', 'numba', 'polars', 'duckdb', not 'spark'"),
+        ({"engine": "duckdb", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'duckdb'"),
+        ({"engine": "polars", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'polars'"),
+        ({"engine": "duckdb", "n_jobs": 2},
+         "n_jobs is for engine='numba'; duckdb takes its number of threads from SET threads"),
+        ({"engine": "polars", "n_jobs": 2}, "n_jobs is for engine='numba'; polars takes its number of threads from the "
+                                            "environment variable POLARS_MAX_THREADS"),
+        ({"cuts": {"x": [1]}, "tree_method": "exact"},
+         "cuts do not go with tree_method='exact', which splits between any two values"),
+        ({"objective": "reg:linear"},
+         "objective must be one of 'reg:squarederror', 'binary:logistic', not 'reg:linear'"),
+        ({"base_score": 1.5, "objective": "binary:logistic"},
+         "base_score must lie between 0 and 1 for objective 'binary:logistic', not 1.5"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_together_are_refused(options, message):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(good(), "y", **options)
+    assert str(error.value) == message
+
+
+# --- cuts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cuts", "message"),
+    [
+        ({"z": [1]}, "cuts names 'z', which is not a feature"),
+        ({"s": ["a"]}, "cuts names 's', which holds categories; only columns with an order have cuts"),
+        ({"x": 3}, "cuts['x'] must be a list of values, not 3"),
+        ({"x": "123"}, "cuts['x'] must be a list of values, not '123'"),
+        ({"x": [1, "2"]}, "cuts['x'] holds '2', which is not a value of type float64"),
+        ({"x": [math.nan]}, "cuts['x'] holds nan, which is not a value of type float64"),
+        ({"x": [None]}, "cuts['x'] holds None, which is not a value of type float64"),
+    ],
+)
+def test_cuts_that_are_none_are_refused(cuts, message):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(good(), "y", cuts=cuts)
+    assert str(error.value) == message
+
+
+# --- scoring ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model() -> fb.Model:
+    return fb.fit(good(), "y", features=["x", "s"], n_estimators=2)
+
+
+@pytest.mark.parametrize("relation", [False, True])
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (good().drop("x"), "the data lacks 1 feature of the model: 'x'; it has 's', 'y', 'w'"),
+        (good().select("y"), "the data lacks 2 features of the model: 'x', 's'; it has 'y'"),
+        (good().with_columns(x=pl.col("s")),
+         "feature 'x' has type {string}, but the model was trained on float64; give it as a number"),
+        (good().with_columns(s=pl.col("x")),
+         "feature 's' has type {double}, but the model was trained on string; give it as a string"),
+        (good().with_columns(x=pl.date(2013, 1, 1)),
+         "feature 'x' has type {date}, but the model was trained on float64; give it as a number"),
+        (good().with_columns(x=pl.Series([[1], [2], [3], [4]])),
+         "feature 'x' has type {list}, but the model was trained on float64; give it as a number"),
+    ],
+)  # fmt: skip
+def test_data_that_cannot_be_scored_is_refused(model, frame, message, relation):
+    names = {"string": "VARCHAR", "double": "DOUBLE", "date": "DATE", "list": "BIGINT[]"} if relation else {
+        "string": "String", "double": "Float64", "date": "Date", "list": "List(Int64)"}  # fmt: skip
+    data = duckdb.connect().from_arrow(frame.to_arrow()) if relation else frame
+    with pytest.raises(fb.DataError) as error:
+        model.predict(data)
+    assert str(error.value) == message.format(**names)
+
+
+@pytest.mark.parametrize("use", ["predict", "expr", "sql"])
+def test_an_unknown_output_is_refused(model, use):
+    arguments = [good()] if use == "predict" else []
+    with pytest.raises(fb.ParameterError, match=r"^output must be one of 'mean', 'margin'.*, not 'probability'$"):
+        getattr(model, use)(*arguments, output="probability")
+
+
+def test_the_users_frame_is_not_modified():
+    frame = good()
+    copy = frame.clone()
+    for engine in ENGINES[:3]:
+        fb.fit(frame, "y", weight="w", engine=engine, n_estimators=2).predict(frame)
+    assert frame.equals(copy)
