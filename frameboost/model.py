@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -349,7 +350,7 @@ class Model:
         return dump_model(ModelParts(self.objective, self._parameters, self._features, self._base_margin, self._trees))
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a JSON file.
+        """Write the model to a JSON file; a file of that name is replaced once all is written.
 
         Examples
         --------
@@ -360,7 +361,13 @@ class Model:
         >>> fb.load(path) == model
         True
         """
-        Path(path).write_text(self.to_json(), encoding="utf-8", newline="\n")
+        path = Path(path)
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+        try:
+            partial.write_text(self.to_json(), encoding="utf-8", newline="\n")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def load(path: str | Path) -> Model:

@@ -23,6 +23,7 @@ __all__ = ["FORMAT", "VERSION", "ModelParts", "dump_model", "read_model"]
 FORMAT = "frameboost"
 VERSION = 1
 
+_FIELDS = ("format", "version", "objective", "parameters", "base_margin", "features", "trees")
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 _TREE_FIELDS = (
     "feature",
@@ -99,10 +100,7 @@ def read_model(data: bytes) -> ModelParts:
     ModelFileError
         Which says what is wrong, and where.
     """
-    try:
-        document = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ModelFileError(f"not a frameboost model: the file is not JSON ({error})") from error
+    document = _parse(data)
     if not isinstance(document, dict):
         raise ModelFileError("not a frameboost model: the file holds no JSON object")
     if document.get("format") != FORMAT:
@@ -111,6 +109,7 @@ def read_model(data: bytes) -> ModelParts:
         raise ModelFileError(
             f"the model file has version {_text(document.get('version'))}; this release reads version {VERSION}"
         )
+    _check_keys(document, _FIELDS, "damaged model")
     objective, parameters = _objective(document), _parameters(document)
     features = tuple(_feature(item, i) for i, item in enumerate(_list(document, "features")))
     if not features:
@@ -125,12 +124,40 @@ def read_model(data: bytes) -> ModelParts:
     return ModelParts(objective, parameters, features, base_margin, trees)
 
 
+def _parse(data: bytes) -> object:
+    try:
+        text = data.decode("utf-8")
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates)
+        # JSON may spell halves of characters, which no column name or category can hold.
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except ModelFileError:
+        raise
+    except (ValueError, RecursionError) as error:  # ValueError also for bad UTF-8 and for numbers of absurd length
+        raise ModelFileError(f"not a frameboost model: the file is not JSON ({error})") from error
+    return document
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    item = dict(pairs)
+    if len(item) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ModelFileError(f"damaged model: an object has {_text(twice)} twice")
+    return item
+
+
+def _check_keys(item: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for key in item:
+        if key not in known:
+            raise ModelFileError(f"{where}: unknown field {_text(key)}")
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ModelFileError(f"damaged model: it holds {name}, and every number must be finite")
 
 
 def _fail(where: str, key: str, wanted: str, found: object) -> NoReturn:
-    shown = _text(found)
+    shown = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {shown}')
 
@@ -182,11 +209,13 @@ def _feature(item: object, number: int) -> Feature:
     where = f"damaged model, feature {number}"
     if not isinstance(item, dict) or not isinstance(item.get("name"), str):
         raise ModelFileError(f"{where}: it must be an object with a name")
+    _check_keys(item, ("name", "type", "categories"), where)
     try:
         kind = FeatureType(item.get("type"))  # type: ignore[arg-type]
     except (ValueError, TypeError):
         _fail(where, "type", "a feature type", item.get("type"))
     if not kind.is_categorical:
+        _check_keys(item, ("name", "type"), where)
         return Feature(item["name"], kind)
     categories = _list(item, "categories", where)
     if not all(isinstance(c, str) for c in categories) or sorted(set(categories)) != categories:
@@ -198,6 +227,7 @@ def _tree(item: object, number: int, features: Sequence[Feature]) -> Tree:
     where = f"damaged model, tree {number}"
     if not isinstance(item, dict):
         raise ModelFileError(f"{where}: it must be an object")
+    _check_keys(item, _TREE_FIELDS, where)
     columns = {field: _list(item, field, where) for field in _TREE_FIELDS}
     size = len(columns["feature"])
     if size == 0:

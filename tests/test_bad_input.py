@@ -57,8 +57,8 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
         (good().with_columns(y=pl.Series([0.0, 1e200, 1.0, 1.0])), {},
          "target 'y' holds values beyond ±1e+150; rescale it"),
         (good().with_columns(y=pl.Series([1, 2, 1, 3])), {"objective": "binary:logistic"},
-         "target 'y' holds other values than 0 and 1 (or false and true) in 2 of 4 rows (it ranges from 1 to 3); objective 'binary:logistic' "
-         "needs those"),
+         "target 'y' holds other values than 0 and 1 (or false and true) in 2 of 4 rows (it ranges from 1 to 3); "
+         "objective 'binary:logistic' needs those"),
         (good().with_columns(y=pl.lit(5.0)), {}, "target 'y' is constant (always 5); there is nothing to learn"),
         (good().with_columns(y=pl.lit(value=True)), {"objective": "binary:logistic"},
          "target 'y' is constant (always 1); there is nothing to learn"),
