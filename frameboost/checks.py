@@ -117,8 +117,8 @@ def _check_labels(engine: Engine, objective: Objective, target: str, summary: di
         n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
         if n_wrong:
             raise DataError(
-                f"target {target!r} holds other values than {objective.label_requirement} in {int(n_wrong):,} of {engine.n_rows:,} rows "
-                f"(it ranges from {summary['lowest']:g} to {summary['highest']:g}); "
+                f"target {target!r} holds other values than {objective.label_requirement} in {int(n_wrong):,} "
+                f"of {engine.n_rows:,} rows (it ranges from {summary['lowest']:g} to {summary['highest']:g}); "
                 f"objective {objective.name!r} needs those"
             )
     if summary["lowest"] == summary["highest"]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from frameboost.errors import ParameterError
 
-__all__ = ["Parameters", "parameter_table"]
+__all__ = ["Parameters", "markdown_table", "parameter_table"]
 
 
 def _parameter(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
@@ -198,12 +198,25 @@ def parameter_table() -> str:
     """Return the documentation of all parameters, in numpydoc's form."""
     lines = []
     for item in fields(Parameters):
-        hint = typing.get_type_hints(Parameters)[item.name]
-        if typing.get_origin(hint) is Literal:
-            kind = "{" + ", ".join(map(repr, typing.get_args(hint))) + "}"
-        else:
-            kind = " or ".join("None" if o is type(None) else o.__name__ for o in typing.get_args(hint) or (hint,))
         symbol = f" (in the paper: {item.metadata['symbol']})" if item.metadata["symbol"] else ""
-        lines += [f"{item.name} : {kind}{range_text(item)}, default {item.default!r}"]
+        lines += [f"{item.name} : {_kind(item)}{range_text(item)}, default {item.default!r}"]
         lines += [f"    {item.metadata['doc']}{symbol}"]
     return "\n".join(lines)
+
+
+def markdown_table() -> str:
+    """Return the documentation of all parameters as a table in Markdown."""
+    lines = ["| name | default | values | in the paper | meaning |", "|---|---|---|---|---|"]
+    for item in fields(Parameters):
+        cells = [f"`{item.name}`", f"`{item.default!r}`", f"{_kind(item)}{range_text(item)}", item.metadata["symbol"]]
+        lines.append(f"| {' | '.join(cells)} | {item.metadata['doc']} |")
+    return "\n".join(lines)
+
+
+def _kind(item: Field[Any]) -> str:
+    """Return the values that a parameter takes, in words."""
+    hint = typing.get_type_hints(Parameters)[item.name]
+    options = typing.get_args(hint) or (hint,)
+    if typing.get_origin(hint) is Literal:
+        return "{" + ", ".join(map(repr, options)) + "}"
+    return " or ".join("None" if option is type(None) else option.__name__ for option in options)

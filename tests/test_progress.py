@@ -1,0 +1,85 @@
+"""A bar for people who watch, silence for everybody else."""
+
+import io
+import re
+import sys
+import time
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost import progress
+
+DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0, 0, 1, 5] * 5})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", 0.0)
+
+
+def shown(monkeypatch, stream, **options) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    fb.fit(DATA, "y", n_estimators=30, **options)
+    return stream.getvalue()
+
+
+def test_a_person_at_a_terminal_sees_trees_loss_and_time(impatient, monkeypatch):
+    text = shown(monkeypatch, Terminal())
+    assert "30" in text
+    assert "rmse=" in text
+    assert "tree" in text
+    assert "<" in text  # tqdm's time passed < time left
+
+
+def test_a_log_file_stays_clean(impatient, monkeypatch):
+    assert shown(monkeypatch, io.StringIO()) == ""
+
+
+def test_verbose_false_is_silent_at_a_terminal(impatient, monkeypatch):
+    assert shown(monkeypatch, Terminal(), verbose=False) == ""
+
+
+def test_verbose_true_shows_it_anywhere(impatient, monkeypatch):
+    assert "rmse=" in shown(monkeypatch, io.StringIO(), verbose=True)
+
+
+def test_short_work_shows_nothing(monkeypatch):
+    assert "rmse" not in shown(monkeypatch, Terminal())
+
+
+def test_the_loss_is_not_computed_for_nobody():
+    def evaluate() -> float:
+        raise AssertionError
+
+    with progress.progress(3, "rmse", evaluate, verbose=None) as update:
+        for i in range(3):
+            update(i + 1)
+
+
+def test_the_loss_is_computed_once_a_second_at_most(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    calls = []
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with progress.progress(40, "rmse", lambda: calls.append(1) or 0.5, verbose=True) as update:
+        for i in range(40):
+            now[0] += 0.125
+            update(i + 1)
+    assert len(calls) == 5  # 40 trees in 5 seconds
+
+
+def test_the_loss_shown_is_the_training_loss(impatient, monkeypatch):
+    seen = set(re.findall(r"rmse=([^\],]+)", shown(monkeypatch, Terminal())))
+    losses = set()
+    for n_trees in range(1, 31):
+        model = fb.fit(DATA, "y", n_estimators=n_trees)
+        losses.add(f"{((model.predict(DATA) - DATA['y']) ** 2).mean() ** 0.5:.6g}")
+    assert seen
+    assert seen <= losses
