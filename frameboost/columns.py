@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning import Bins, cut_positions, sample_condition
+from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.types import FeatureType, Physical
 
@@ -41,12 +42,12 @@ def physical_dtype(kind: FeatureType) -> pl.DataType:
 
 def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
     """Return the column's physical values; NaN becomes NULL, as both mean that the value is missing."""
-    column = pl.col(name)
+    values = column(name)
     if kind.is_float:
-        return column.cast(physical_dtype(kind)).fill_nan(None)
+        return values.cast(physical_dtype(kind)).fill_nan(None)
     if kind.precision_and_scale or kind.unit or kind.family == "date":
-        column = column.to_physical()
-    return column.cast(physical_dtype(kind))
+        values = values.to_physical()
+    return values.cast(physical_dtype(kind))
 
 
 def code_dtype(bins: Sequence[Bins]) -> pl.DataType:

@@ -249,6 +249,11 @@ class Model:
     def sql(self, output: Literal["mean", "margin"] = "mean") -> str:
         """Return the model as one scalar SQL expression over the feature columns, for DuckDB.
 
+        Raises
+        ------
+        ParameterError
+            If two features have names that differ only in case, which SQL can't tell apart.
+
         Examples
         --------
         >>> import polars as pl, frameboost as fb
@@ -258,8 +263,17 @@ class Model:
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END)
         """
         _check_output(output, ("mean", "margin"))
+        self._check_names_in_sql()
         parts = (self._base_margin, self._trees, self._features)
         return margin_sql(*parts) if output == "margin" else prediction_sql(self._objective.link, *parts)
+
+    def _check_names_in_sql(self) -> None:
+        folded: dict[str, str] = {}
+        for feature in self.features:
+            if (other := folded.setdefault(feature.lower(), feature)) != feature:
+                raise ParameterError(
+                    f"features {other!r} and {feature!r} differ only in case, which SQL can't tell apart"
+                )
 
     def query(
         self,
@@ -333,12 +347,6 @@ class Model:
         >>> con.sql("SELECT score(1), score(4)").fetchall()
         [(0.0, 8.0)]
         """
-        folded: dict[str, str] = {}
-        for feature in self.features:
-            if (other := folded.setdefault(feature.lower(), feature)) != feature:
-                raise ParameterError(
-                    f"features {other!r} and {feature!r} differ only in case, which SQL can't tell apart"
-                )
         arguments = ", ".join(map(quote_identifier, self.features))
         kind = "TEMPORARY MACRO" if temporary else "MACRO"
         con.execute(f"CREATE OR REPLACE {kind} {quote_path(name)}({arguments}) AS {self.sql(output)}").fetchall()

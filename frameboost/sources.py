@@ -10,6 +10,7 @@ import duckdb
 import polars as pl
 
 from frameboost.errors import DataError
+from frameboost.polars_names import column
 from frameboost.sql_text import quote_identifier
 from frameboost.types import FeatureType
 
@@ -36,7 +37,7 @@ class FrameSource:
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Return the columns as a lazy frame."""
-        return self.frame.select(list(names))
+        return self.frame.select(column(name) for name in names)
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,17 @@ class RelationSource:
         types = self.types()
         selected, casts = [], []
         for name in names:
-            column, kind = quote_identifier(name), types[name]
+            quoted, kind = quote_identifier(name), types[name]
             if kind is not None and kind.family == "duration":
-                selected.append(f"epoch_us({column}) AS {column}")
-                casts.append(pl.col(name).cast(kind.to_polars()))
+                selected.append(f"epoch_us({quoted}) AS {quoted}")
+                casts.append(column(name).cast(kind.to_polars()))
             elif kind is not None and kind.name in ("int128", "uint128"):
-                selected.append(f"CAST({column} AS VARCHAR) AS {column}")  # through Arrow it would be a decimal(38,0)
-                casts.append(pl.col(name).cast(kind.to_polars()))
+                selected.append(f"CAST({quoted} AS VARCHAR) AS {quoted}")  # through Arrow it would be a decimal(38,0)
+                casts.append(column(name).cast(kind.to_polars()))
             elif kind is not None and kind.is_categorical:
-                selected.append(f"CAST({column} AS VARCHAR) AS {column}")
+                selected.append(f"CAST({quoted} AS VARCHAR) AS {quoted}")
             else:
-                selected.append(column)
+                selected.append(quoted)
         frame: pl.DataFrame = self.relation.project(", ".join(selected)).pl()
         return frame.lazy().with_columns(casts)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from frameboost.expressions import Expression
+from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
@@ -42,26 +43,26 @@ def _tree_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Featur
 
 def _column(feature: Feature) -> pl.Expr:
     """Return the column in the form in which it is compared."""
-    column, kind = pl.col(feature.name), feature.type
+    values, kind = column(feature.name), feature.type
     if kind.is_categorical:
-        return column.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
+        return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
     if kind.family == "timestamptz":
-        column = column.dt.convert_time_zone("UTC")
-    return column.dt.cast_time_unit(kind.unit) if kind.unit else column  # type: ignore[arg-type]
+        values = values.dt.convert_time_zone("UTC")
+    return values.dt.cast_time_unit(kind.unit) if kind.unit else values  # type: ignore[arg-type]
 
 
-def _test(tree: Tree, node: int, column: pl.Expr, feature: Feature) -> tuple[pl.Expr, bool]:
+def _test(tree: Tree, node: int, values: pl.Expr, feature: Feature) -> tuple[pl.Expr, bool]:
     """Return a condition that is never true of a missing value unless missing is meant, and whether it leads left."""
     kind, threshold, categories = feature.type, tree.threshold[node], tree.categories[node]
     missing_left = tree.missing_left[node]
     if categories is not None:
-        return column.is_in([feature.categories[code] for code in categories]), not missing_left
+        return values.is_in([feature.categories[code] for code in categories]), not missing_left
     if threshold is None:
-        return (column.is_not_null() & column.is_not_nan() if kind.is_float else column.is_not_null()), True
+        return (values.is_not_null() & values.is_not_nan() if kind.is_float else values.is_not_null()), True
     if not missing_left:
-        return column < _literal(kind, threshold), True  # NaN is above every number, null is not true
-    above = column >= _literal(kind, threshold)
-    return (above & column.is_not_nan() if kind.is_float else above), False
+        return values < _literal(kind, threshold), True  # NaN is above every number, null is not true
+    above = values >= _literal(kind, threshold)
+    return (above & values.is_not_nan() if kind.is_float else above), False
 
 
 def _literal(kind: FeatureType, value: Physical) -> pl.Expr:

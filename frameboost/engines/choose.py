@@ -16,6 +16,7 @@ from frameboost.engines.sql import SqlEngine
 from frameboost.engines.sql_binning import SqlColumn
 from frameboost.errors import ParameterError
 from frameboost.parameters import Parameters
+from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.sources import FrameSource, RelationSource, Source
 from frameboost.sql_text import quote_identifier
@@ -75,12 +76,12 @@ def _sql_engine(source: Source, features: Sequence[Feature], target: str, weight
     # A frame goes to a database of its own, under names that can't clash there (DuckDB ignores case).
     carried = [_carried(feature.type) for feature in features]
     selected = [
-        (pl.col(f.name).to_physical() if kind.name == "int64" else pl.col(f.name)).cast(kind.to_polars()).alias(f"f{i}")
+        (column(f.name).to_physical() if kind.name == "int64" else column(f.name)).cast(kind.to_polars()).alias(f"f{i}")
         for i, (f, kind) in enumerate(zip(features, carried, strict=True))
     ]
-    selected.append(pl.col(target).cast(pl.Float64).alias("label"))
+    selected.append(column(target).cast(pl.Float64).alias("label"))
     if weight is not None:
-        selected.append(pl.col(weight).cast(pl.Float64).alias("weight"))
+        selected.append(column(weight).cast(pl.Float64).alias("weight"))
     assert isinstance(source, FrameSource)
     connection = duckdb.connect()
     connection.register("frame", source.frame.select(selected).collect())

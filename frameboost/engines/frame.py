@@ -10,6 +10,7 @@ from frameboost.columns import physical_expr
 from frameboost.engines.contract import Aggregate, Stats
 from frameboost.expressions import Expression
 from frameboost.gradients import gridded_gradients
+from frameboost.polars_names import column
 from frameboost.schema import Feature
 
 __all__ = ["FrameEngine"]
@@ -76,4 +77,4 @@ class FrameEngine:
 
 
 def _present_float(name: str) -> pl.Expr:
-    return pl.col(name).cast(pl.Float64).fill_nan(None)
+    return column(name).cast(pl.Float64).fill_nan(None)

@@ -28,7 +28,7 @@ class PolarsEngine(FrameEngine):
             if i in given:
                 bins.append(given[i])
                 continue
-            values = self.frame.select(physical_expr(feature.name, feature.type)).collect().to_series()
+            values = self.frame.select(physical_expr(feature.name, feature.type).alias("value")).collect().to_series()
             bins.append(propose_bins(feature, values, max_bin, sample))
         return bins
 

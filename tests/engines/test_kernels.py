@@ -1,0 +1,186 @@
+"""Every kernel has a plain twin here, and they agree on any input."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frameboost.engines.exact_kernels import category_histogram, move_rows, scan_column
+from frameboost.engines.histogram_kernels import add_by_node, build_histograms, partition_rows
+from frameboost.split_kernels import scan_histograms, sorted_categories
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def score(G, H, reg_lambda):
+    return G * G / (H + reg_lambda) if H > 0 else 0.0
+
+
+def gradients(rng, n):
+    """Return g and h, multiples of 1/8, so that sums are exact."""
+    return np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_build_histograms(seed):
+    rng = np.random.default_rng(seed)
+    n, sizes = 60, rng.integers(2, 6, 4)
+    codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(rng.choice(["u1", "u2", "u4"]))
+    pairs, offsets = gradients(rng, n), np.concatenate([[0], np.cumsum(sizes)])
+    rows = rng.permutation(n).astype(np.uint32)
+    starts, stops = np.array([0, 20, 35]), np.array([13, 35, 60])
+    out = np.zeros((3, sizes.sum(), 2))
+    build_histograms(codes, rows, starts, stops, pairs, offsets, 1, 4, out)
+    expected = np.zeros_like(out)
+    for k in range(3):
+        for row in rows[starts[k] : stops[k]]:
+            for feature in (1, 2, 3):
+                expected[k, offsets[feature] + codes[row, feature]] += pairs[row]
+    np.testing.assert_array_equal(out, expected)
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_partition_rows(seed):
+    rng = np.random.default_rng(seed)
+    n = 50
+    column, goes_left = rng.integers(0, 7, n).astype(np.uint8), rng.random(7) < 0.5
+    rows = rng.permutation(n).astype(np.uint32)
+    before, (start, stop) = rows.copy(), sorted(rng.integers(0, n + 1, 2))
+    n_left = partition_rows(column, rows, start, stop, goes_left, np.empty(n, dtype=np.uint32))
+    inside = before[start:stop]
+    left = [row for row in inside if goes_left[column[row]]]
+    right = [row for row in inside if not goes_left[column[row]]]
+    assert n_left == len(left)
+    assert rows.tolist() == [*before[:start], *left, *right, *before[stop:]]
+
+
+def test_add_by_node():
+    margins, rows = np.arange(5.0), np.array([4, 0, 3, 1, 2], dtype=np.uint32)
+    add_by_node(margins, rows, np.array([0, 3]), np.array([2, 5]), np.array([10.0, 100.0]))
+    assert margins.tolist() == [10.0, 101.0, 102.0, 3.0, 14.0]
+
+
+def naive_split(bins, G, H, reg_lambda, min_child_weight):
+    """Return (gain, position, missing left) of the best split of one histogram, its missing bin last."""
+    best = (0.0, -1, False)
+    for position in range(1, len(bins)):
+        if not bins[position - 1].any():
+            continue
+        for missing_left in (False, True):
+            if missing_left and not bins[-1].any():
+                continue
+            GL, HL = bins[:position].sum(axis=0) + (bins[-1] if missing_left else 0)
+            GR, HR = G - GL, H - HL
+            if min(HL, HR) <= 0 or min(HL, HR) < min_child_weight:
+                continue
+            gain = score(GL, HL, reg_lambda) + score(GR, HR, reg_lambda) - score(G, H, reg_lambda)
+            if gain > best[0]:
+                best = (gain, position, missing_left)
+    return best
+
+
+@given(SEEDS, st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_scan_histograms(seed, reg_lambda, min_child_weight):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 7, 3)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    codes = np.stack([rng.integers(0, size, 40) for size in sizes], axis=1)
+    pairs = gradients(rng, 40)
+    histograms = np.zeros((1, sizes.sum(), 2))
+    for row in range(40):
+        for feature in range(3):
+            histograms[0, offsets[feature] + codes[row, feature]] += pairs[row]
+    best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
+    scan_histograms(histograms, offsets, np.zeros(3, dtype=bool), reg_lambda, 0.0, 0.0, min_child_weight, best, stats)
+    G, H = pairs.sum(axis=0)
+    found = [
+        (*naive_split(histograms[0, offsets[f] : offsets[f + 1]], G, H, reg_lambda, min_child_weight), f)
+        for f in range(3)
+    ]
+    gain, position, missing_left, feature = max(found, key=lambda s: (s[0], -s[3]))
+    if gain == 0.0:
+        assert best[0, 0] == -1
+    else:
+        assert (best[0].tolist(), stats[0, 0]) == ([feature, position, int(missing_left)], gain)
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_sorted_categories(seed):
+    rng = np.random.default_rng(seed)
+    histogram = np.stack([rng.integers(-9, 9, 8), rng.integers(1, 5, 8)], axis=1).astype(float)
+    histogram[rng.random(8) < 0.3] = 0.0
+    present = [c for c in range(7) if histogram[c].any()]
+    expected = sorted(present, key=lambda c: (histogram[c, 0] / histogram[c, 1], c))
+    assert sorted_categories(histogram).tolist() == expected
+
+
+@given(SEEDS, st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_scan_column(seed, reg_lambda, min_child_weight):
+    rng = np.random.default_rng(seed)
+    n, n_values = 40, 9
+    codes = rng.integers(0, n_values + 1, n).astype(np.uint32)  # the last means missing
+    pairs, node_of = gradients(rng, n), rng.integers(0, 3, n).astype(np.int32)
+    order = np.argsort(np.where(codes == n_values, -1, codes.astype(int)), kind="stable").astype(np.uint32)
+    place_of = np.array([1, -1, 0])
+    totals = np.array([pairs[node_of == node].sum(axis=0) for node in (2, 0)])
+    parent = np.array([score(G, H, reg_lambda) for G, H in totals])
+    best, stats = np.empty((2, 4), dtype=np.int64), np.empty((2, 3))
+    scan_column(order, codes, n_values, node_of, pairs, place_of, totals[:, 0].copy(), totals[:, 1].copy(),
+                reg_lambda, 0.0, 0.0, min_child_weight, parent, best, stats)  # fmt: skip
+    for place, node in ((0, 2), (1, 0)):
+        mine = node_of == node
+        values = sorted(set(codes[mine]) - {n_values})
+        bins = np.array([pairs[mine & (codes == v)].sum(axis=0) for v in [*values, n_values]])
+        G, H = totals[place]
+        expected = (0.0, None)
+        for position in range(1, len(bins)):
+            for missing_left in (False, True):
+                if missing_left and not bins[-1].any():
+                    continue
+                GL, HL = bins[:position].sum(axis=0) + (bins[-1] if missing_left else 0)
+                GR, HR = G - GL, H - HL
+                if min(HL, HR) <= 0 or min(HL, HR) < min_child_weight:
+                    continue
+                gain = score(GL, HL, reg_lambda) + score(GR, HR, reg_lambda) - parent[place]
+                if gain > expected[0]:
+                    upper = values[position] if position < len(values) else -1
+                    expected = (gain, [1, values[position - 1], upper, int(missing_left)])
+        if expected[1] is None:
+            assert best[place, 0] == 0
+        else:
+            assert (stats[place, 0], best[place].tolist()) == expected
+
+
+def test_category_histogram():
+    codes, node_of = np.array([0, 1, 1, 2], dtype=np.uint32), np.array([5, 5, 6, 7], dtype=np.int32)
+    place_of = np.full(8, -1)
+    place_of[[5, 7]] = 0, 1
+    out = np.zeros((2, 3, 2))
+    category_histogram(codes, node_of, np.array([[1.0, 2], [3, 4], [5, 6], [7, 8]]), place_of, out)
+    assert out.tolist() == [[[1, 2], [3, 4], [0, 0]], [[0, 0], [0, 0], [7, 8]]]
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_move_rows(seed):
+    rng = np.random.default_rng(seed)
+    n = 40
+    codes = rng.integers(0, 6, (2, n)).astype(np.uint32)  # 5 means missing
+    node_of = rng.integers(0, 3, n).astype(np.int32)
+    table = rng.random(6) < 0.5
+    # Node 0 splits on feature 1 below 3, missing left; node 2 on the categories of feature 0; node 1 not at all.
+    split_of = np.array([0, -1, 1])
+    expected = [
+        node if node == 1 else
+        ((3 if c1 < 3 or c1 == 5 else 4) if node == 0 else (5 if table[c0] else 6))
+        for node, c0, c1 in zip(node_of, codes[0], codes[1], strict=True)
+    ]  # fmt: skip
+    first, last = 7, 33
+    expected[:first], expected[last:] = node_of[:first], node_of[last:]
+    move_rows(codes, node_of, split_of, np.array([1, 0]), np.array([3, 0]), np.array([5, 5]), np.array([True, False]),
+              np.array([3, 5]), np.array([4, 6]), np.array([-1, 0]), table, first, last)  # fmt: skip
+    assert node_of.tolist() == expected

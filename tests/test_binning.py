@@ -1,0 +1,102 @@
+"""Cuts: quantiles of the data without interpolation, alike in numpy, polars and SQL."""
+
+import datetime as dt
+import math
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost import binning
+from frameboost.binning import cut_positions, sample_condition
+from frameboost.columns import propose_bins, sample_of
+from frameboost.schema import Feature
+from frameboost.types import FeatureType
+
+FLOAT = Feature("x", FeatureType("float64"))
+
+
+def naive_cuts(values: list[float], max_bin: int) -> list[float]:
+    """Return where an even split of the ranks has a boundary between a value and the one before it."""
+    ordered = sorted(values)
+    distinct = sorted(set(values))
+    if len(distinct) <= max_bin:
+        return distinct[1:]
+    part = {v: ordered.index(v) * max_bin // len(ordered) for v in distinct}
+    return [b for a, b in pairwise(distinct) if part[b] > part[a]]
+
+
+@given(st.lists(st.integers(-30, 30).map(float), min_size=1, max_size=200), st.integers(2, 20), st.booleans())
+@settings(deadline=None)
+def test_cuts_are_quantiles_without_interpolation(values, max_bin, has_missing):
+    series = pl.Series("x", [*values, *([None] if has_missing else [])])
+    bins = propose_bins(FLOAT, series, max_bin)
+    assert list(bins.cuts) == naive_cuts(values, max_bin - has_missing)
+    assert set(bins.cuts) <= set(values)
+    assert bins.count + has_missing <= max_bin or bins.count == 1
+    assert bins.has_missing == has_missing
+
+
+def test_few_values_are_a_bin_each_and_many_are_spread_evenly():
+    assert propose_bins(FLOAT, pl.Series("x", [3.0, 1.0, 2.0, 1.0]), 256).cuts == (2.0, 3.0)
+    bins = propose_bins(FLOAT, pl.Series("x", np.arange(1000.0)), 10)
+    assert bins.cuts == tuple(np.arange(100.0, 1000.0, 100.0))
+
+
+def test_a_heavy_value_takes_the_place_of_its_neighbours():
+    before = np.array([0, 1, 91, 92])  # ranks of 4 distinct values among 100, the second 90 times
+    assert cut_positions(before, 100, 2).tolist() == [2]
+
+
+def test_minus_zero_is_zero():
+    bins = propose_bins(FLOAT, pl.Series("x", [-1.0, -0.0, 0.0, 1.0]), 256)
+    assert bins.cuts == (0.0, 1.0)
+    assert math.copysign(1, bins.cuts[0]) == 1
+
+
+def test_a_sample_is_even_and_of_the_size_asked_for(monkeypatch):
+    monkeypatch.setattr(binning, "SAMPLE_LIMIT", 10_000)
+    assert sample_condition(10_000) is None
+    assert sample_of(10_000) is None
+    sample = sample_of(1_000_000)
+    assert sample.sum() == pytest.approx(10_000, rel=0.01)
+    per_part = sample.to_numpy().reshape(100, -1).sum(axis=1)
+    assert per_part.min() >= 95
+    assert per_part.max() <= 105
+
+
+# --- cuts that the user brings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "cuts", "expected"),
+    [
+        ([1.0, 2.0, 3.0], [2.5, 1.5, 2.5], [1.5, 2.5]),
+        ([1, 2, 3], [1.5, 2.0], [2.0]),  # x < 1.5 is x < 2
+        ([1, 2, 3], [1.5, 2.5, 1e30, math.inf], [2.0, 3.0]),
+        ([Decimal("1.00"), Decimal("2.00")], [Decimal("1.005"), 1.5], [1.01, 1.5]),
+        ([dt.date(2013, 1, 1), dt.date(2013, 1, 3)], [dt.date(2013, 1, 2)], [15_707.0]),
+        ([dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 3)], [dt.datetime(1970, 1, 2)], [86_400e6]),
+        ([dt.timedelta(0), dt.timedelta(2)], [dt.timedelta(1)], [86_400e6]),
+        ([False, True], [True], [1.0]),
+    ],
+)
+def test_given_cuts_are_the_only_thresholds(column, cuts, expected):
+    frame = pl.DataFrame({"x": column * 4}).with_columns(y=pl.int_range(pl.len()) * 1.0 % len(column))
+    model = fb.fit(frame, "y", cuts={"x": cuts}, n_estimators=3, min_child_weight=0)
+    used = set(model.trees["threshold"].drop_nulls())
+    assert used
+    assert used <= set(expected)
+    engines = [fb.fit(frame, "y", cuts={"x": cuts}, n_estimators=3, min_child_weight=0, engine=e)
+               for e in ("polars", "duckdb")]  # fmt: skip
+    assert engines == [model, model]
+
+
+def test_no_cuts_is_one_bin():
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0]})
+    assert len(fb.fit(frame, "y", cuts={"x": []}, n_estimators=1).trees) == 1

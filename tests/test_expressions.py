@@ -1,0 +1,155 @@
+"""A loss in SQL means the same in polars and DuckDB, and nothing else gets through."""
+
+import math
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.engines.contract import Aggregate
+from frameboost.engines.numba import NumbaEngine
+from frameboost.engines.polars import PolarsEngine
+from frameboost.engines.session import DuckDBSession
+from frameboost.engines.sql import SqlEngine
+from frameboost.expressions import Expression, float_literal
+from frameboost.objectives import get_objective
+
+ROWS = pl.DataFrame({
+    "label": [0.0, 1.0, -2.5, 3.0, None, 1e-300],
+    "margin": [0.5, -0.25, 4.0, -0.0, 1.0, 1e300],
+    "weight": [1.0, 2.0, 0.0, 0.5, 1.0, 1.0],
+})  # fmt: skip
+
+EXACT = [
+    "margin - label", "(margin + label) * weight / 3", "-margin", "+1.5e-3 * label", "ABS(margin) - SQRT(ABS(label))",
+    "CASE WHEN margin > label THEN 1 WHEN margin = 4 THEN 2.5 ELSE -1 END", "CASE WHEN label IS NULL THEN 7 END",
+    "CASE WHEN NOT (margin <= 0) AND label <> 1 OR weight = 0 THEN 1 ELSE 0 END", "GREATEST(label, margin, 0)",
+    "LEAST(label, 1)", "SIGN(margin)", "1 / 8", "label IS NULL",
+]  # fmt: skip
+CLOSE = ["EXP(-ABS(label))", "LN(ABS(margin) + 1)", "POWER(ABS(label), 0.3)", "1 / (1 + EXP(-label))"]
+
+
+def both(text: str) -> tuple[list, list]:
+    expression = Expression(text)
+    names = {name: name for name in ROWS.columns}
+    in_polars = ROWS.with_columns(expression.to_polars().alias("out"))["out"].cast(pl.Float64).to_list()
+    query = f"SELECT CAST({expression.to_sql(names)} AS DOUBLE) FROM ROWS"
+    return in_polars, [value for (value,) in duckdb.execute(query).fetchall()]
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_arithmetic_is_alike_to_the_last_bit(text):
+    in_polars, in_duckdb = both(text)
+    assert in_polars == in_duckdb
+    assert any(value is not None for value in in_polars)
+
+
+@pytest.mark.parametrize("text", CLOSE)
+def test_functions_are_alike_to_an_ulp_or_two(text):
+    in_polars, in_duckdb = both(text)
+    for a, b in zip(in_polars, in_duckdb, strict=True):
+        assert (a is None and b is None) or a == pytest.approx(b, rel=1e-15)
+
+
+def test_precedence_is_sqls():
+    assert both("1 + 2 * 3 - 4 / 2")[0][0] == 5.0
+    assert both("2 - 3 - 4")[1][0] == -5.0
+    assert both("-(2 - 3)")[1][0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("margin -", "is not a SQL expression"),
+        ("other + 1", "uses 'other'; it may use label, margin, weight"),
+        ("t.label", "uses 't.label'; it may use label, margin, weight"),
+        ("'a'", "which not every engine has"),
+        ("RANDOM()", "which not every engine has"),
+        ("SUM(label)", "which not every engine has"),
+        ("(SELECT 1)", "which not every engine has"),
+        ("label; DROP TABLE t", "which not every engine has"),
+        ("read_csv('/etc/passwd')", "which not every engine has"),
+        ("label IN (1, 2)", "which not every engine has"),
+        ("CAST(label AS INTEGER)", "which not every engine has"),
+    ],
+)
+def test_anything_else_is_refused(text, message):
+    with pytest.raises(fb.ParameterError) as error:
+        Expression(text)
+    assert message in str(error.value)
+
+
+@given(st.floats(allow_nan=False))
+@settings(deadline=None)
+def test_float_literals_come_back_the_same(value):
+    ((returned,),) = duckdb.execute(f"SELECT {float_literal(value)}").fetchall()
+    assert isinstance(returned, float)
+    assert np.float64(returned).view(np.int64) == np.float64(value).view(np.int64)
+
+
+@pytest.mark.parametrize("make", ["numba", "polars", "duckdb"])
+def test_aggregates_count_every_row(make):
+    frame = pl.DataFrame({"x": [1, 2, 3], "y": [1.0, 2.0, math.nan]})
+    if make == "duckdb":
+        con = duckdb.connect()
+        con.execute("CREATE TABLE t AS SELECT * FROM frame")
+        engine = SqlEngine(DuckDBSession(con.table("t")), [], [], '"y"', None)
+    else:
+        engine = (NumbaEngine if make == "numba" else PolarsEngine)(frame.lazy(), (), "y", None)
+    sums = engine.aggregate({
+        "weight": Aggregate("sum", Expression("weight")),
+        "labels": Aggregate("sum", Expression("label")),
+        "largest": Aggregate("max", Expression("label * weight")),
+        "least": Aggregate("min", Expression("label")),
+        "missing": Aggregate("sum", Expression("CASE WHEN label IS NULL THEN 1 ELSE 0 END")),
+    })  # fmt: skip
+    assert sums == {"weight": 3.0, "labels": 3.0, "largest": 2.0, "least": 1.0, "missing": 1.0}
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+LOSSES = {
+    "reg:squarederror": lambda y, m: (m - y) ** 2 / 2,
+    "binary:logistic": lambda y, m: -y * m + math.log1p(math.exp(m)),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("label", [0.0, 1.0])
+@pytest.mark.parametrize("margin", [-3.0, -0.5, 0.0, 0.1, 2.0])
+def test_gradient_and_hessian_are_the_derivatives_of_the_loss(name, label, margin):
+    loss, step = LOSSES[name], 1e-3
+    objective = get_objective(name)
+    at = {"label": pl.lit(label), "margin": pl.lit(margin)}
+    below, here, above = (loss(label, margin + d) for d in (-step, 0.0, step))
+    assert pl.select(objective.gradient.to_polars(at)).item() == pytest.approx((above - below) / (2 * step), abs=1e-5)
+    assert pl.select(objective.hessian.to_polars(at)).item() == pytest.approx(
+        (above - 2 * here + below) / step**2, abs=1e-5
+    )
+
+
+def test_links_and_margins_are_inverse():
+    logistic = get_objective("binary:logistic")
+    for p in (0.01, 0.5, 0.9):
+        assert pl.select(logistic.link.to_polars({"margin": pl.lit(logistic.margin_of(p))})).item() == pytest.approx(p)
+
+
+@pytest.mark.parametrize("label", [0.0, 1.0])
+@pytest.mark.parametrize("margin", [-800.0, -1.0, 0.0, 2.0, 800.0])
+def test_the_logloss_does_not_overflow(label, margin):
+    metric = get_objective("binary:logistic").metric
+    value = pl.select(metric.loss.to_polars({"label": pl.lit(label), "margin": pl.lit(margin)})).item()
+    expected = max(margin, 0) - margin * label + math.log1p(math.exp(-abs(margin)))
+    assert value == pytest.approx(expected)
+
+
+def test_certain_rows_do_not_divide_by_zero():
+    frame = pl.DataFrame({"x": [0.0, 1.0] * 50, "y": [0, 1] * 50})
+    options = {"n_estimators": 60, "learning_rate": 1.0, "reg_lambda": 0, "min_child_weight": 0}
+    model = fb.fit(frame, "y", objective="binary:logistic", **options)
+    assert model.trees["value"].is_finite().all()
+    assert model.predict(frame).is_between(0, 1).all()
