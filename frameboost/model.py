@@ -14,15 +14,15 @@ import polars as pl
 from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.polars import margin_expr, prediction_expr
 from frameboost.compile.sql import margin_sql, prediction_sql
-from frameboost.errors import DataError, ParameterError
+from frameboost.errors import ParameterError
 from frameboost.inspect import importance_frame, tree_frame
 from frameboost.model_file import ModelParts, dump_model, read_model
 from frameboost.objectives import Objective, get_objective
 from frameboost.schema import Feature
-from frameboost.sources import Source, open_source
+from frameboost.scoring import find_features
+from frameboost.sources import open_source
 from frameboost.sql_text import quote_identifier, quote_path
 from frameboost.tree import Tree
-from frameboost.types import FeatureType
 
 __all__ = ["Model", "load"]
 
@@ -192,7 +192,7 @@ class Model:
         """
         _check_output(output, ("mean", "margin", "leaf"))
         source = open_source(data)
-        types = self._scoring_types(source)
+        types = find_features(source, self._features)
         codes = self._arrays.codes(source.to_frame(self.features), types)
         if output == "leaf":
             return pl.Series("prediction", self._arrays.leaves(codes), dtype=pl.Array(pl.Int32, self.n_trees))
@@ -205,26 +205,6 @@ class Model:
     @cached_property
     def _arrays(self) -> TreeArrays:
         return TreeArrays.compile(self._trees, self._features)
-
-    def _scoring_types(self, source: Source) -> dict[str, FeatureType]:
-        """Return the types of the features in the data to score, or raise `DataError`."""
-        given, type_names = source.types(), source.type_names()
-        missing = [name for name in self.features if name not in given]
-        if missing:
-            raise DataError(
-                f"the data lacks {_plural(len(missing), 'feature')} of the model: {', '.join(map(repr, missing))}; "
-                f"it has {', '.join(map(repr, given))}"
-            )
-        types = {}
-        for feature in self._features:
-            kind = given[feature.name]
-            if kind is None or kind.family != feature.type.family:
-                raise DataError(
-                    f"feature {feature.name!r} has type {type_names[feature.name]}, but the model was trained on "
-                    f"{feature.type}; give it as a {feature.type.family}"
-                )
-            types[feature.name] = kind
-        return types
 
     def expr(self, output: Literal["mean", "margin"] = "mean") -> pl.Expr:
         """Return the model as a polars expression over the feature columns, named ``"prediction"``.
@@ -354,7 +334,17 @@ class Model:
     # --- files --------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the model file's text: the same text for the same model (see ``docs/model-file.md``)."""
+        """Return the model file's text: the same text for the same model (see ``docs/model-file.md``).
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
+        >>> print(model.to_json()[:38])
+        {
+        "format": "frameboost",
+        "version": 1
+        """
         return dump_model(ModelParts(self.objective, self._parameters, self._features, self._base_margin, self._trees))
 
     def save(self, path: str | Path) -> None:

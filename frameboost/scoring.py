@@ -1,0 +1,39 @@
+"""The data to score: its columns, found by name and checked against those of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frameboost.errors import DataError
+from frameboost.schema import Feature
+from frameboost.sources import Source
+from frameboost.types import FeatureType
+
+__all__ = ["find_features"]
+
+
+def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:
+    """Return the types that a model's features have in the data.
+
+    Raises
+    ------
+    DataError
+        If a feature is not there, or has a type whose values can't be compared with those of training.
+    """
+    given, type_names = source.types(), source.type_names()
+    missing = [feature.name for feature in features if feature.name not in given]
+    if missing:
+        raise DataError(
+            f"the data lacks {len(missing):,} feature{'s' if len(missing) > 1 else ''} of the model: "
+            f"{', '.join(map(repr, missing))}; it has {', '.join(map(repr, given))}"
+        )
+    types = {}
+    for feature in features:
+        kind = given[feature.name]
+        if kind is None or kind.family != feature.type.family:
+            raise DataError(
+                f"feature {feature.name!r} has type {type_names[feature.name]}, but the model was trained on "
+                f"{feature.type}; give it as a {feature.type.family}"
+            )
+        types[feature.name] = kind
+    return types

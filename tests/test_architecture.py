@@ -1,0 +1,127 @@
+"""The package is read top-down: imports point one way, kernels stand alone, files and functions stay small."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "frameboost"
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+# From the public face down; a module may import what stands below it, or beside it in its own group.
+LAYERS = [
+    ["frameboost"],
+    ["api"],
+    ["model"],
+    ["inspect", "model_file"],
+    ["boosting", "checks", "engines.choose"],
+    ["growing"],
+    ["splitting"],
+    ["histograms"],
+    ["nodes"],
+    ["engines.exact", "engines.numba", "engines.polars", "engines.sql"],
+    ["engines.arrays", "engines.sql_binning"],
+    ["categorical", "engines.frame"],
+    ["engines.session", "gradients", "scoring"],
+    ["sources"],
+    ["engines.contract"],
+    ["compile.arrays", "compile.polars", "compile.sql"],
+    ["columns", "given_cuts", "sql_text"],
+    ["binning", "leaf_grid", "objectives", "parameters"],
+    ["expressions", "schema", "tree"],
+    ["engines", "compile"],
+    ["errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
+    ["compile.predict_kernels", "engines.exact_kernels", "engines.histogram_kernels", "split_kernels"],
+    ["gain"],
+]  # fmt: skip
+DEPTH = {
+    "frameboost" if name == "frameboost" else f"frameboost.{name}": depth
+    for depth, names in enumerate(LAYERS)
+    for name in names
+}
+KERNELS = {"frameboost.gain"} | {name for name in MODULES if name.endswith("_kernels")}
+
+
+def imported(path: Path, *, only_top: bool = False) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if only_top else ast.walk(tree)
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module)
+    return found
+
+
+def test_every_module_has_its_layer():
+    assert set(DEPTH) == set(MODULES)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_only_point_down(name):
+    for other in imported(MODULES[name]):
+        if other.partition(".")[0] == "frameboost":
+            assert DEPTH[other] > DEPTH[name], f"{name} imports {other}, which stands no lower"
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_kernels_import_nothing_but_numpy_and_numba(name):
+    assert imported(MODULES[name]) <= {"__future__", "numpy", "numba"} | KERNELS
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_engines_are_told_apart_in_one_place(name):
+    engines = {"polars", "duckdb", "numba"}
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Compare):
+            compared = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)}
+            assert not compared & engines or name == "frameboost.engines.choose"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_files_and_functions_stay_small(name):
+    text = MODULES[name].read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            documented = ast.get_docstring(node) is not None
+            start = node.body[1 if documented and len(node.body) > 1 else 0].lineno
+            assert node.end_lineno - start < 55, f"{name}.{node.name}"
+
+
+_AT_IMPORT = """
+import sys
+before = set(sys.modules)
+import frameboost
+heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "IPython", "tqdm.auto"}
+print(sorted(heavy & set(sys.modules)))
+from frameboost import split_kernels, gain
+from frameboost.engines import exact_kernels, histogram_kernels
+from frameboost.compile import predict_kernels
+import numba
+kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels)
+           for f in vars(m).values() if isinstance(f, numba.core.registry.CPUDispatcher)]
+print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
+"""
+
+
+def test_importing_is_light_and_compiles_nothing():
+    done = subprocess.run([sys.executable, "-c", _AT_IMPORT], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\nTrue []\n"
+
+
+def test_dependencies_are_those_that_are_imported():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    declared = {requirement.split(">")[0] for requirement in project["dependencies"]}
+    used = {module.partition(".")[0] for path in MODULES.values() for module in imported(path)}
+    assert used - set(sys.stdlib_module_names) - {"frameboost"} == declared
