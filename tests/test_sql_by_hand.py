@@ -1,0 +1,61 @@
+"""The example of sql/README.md, step by step."""
+
+import duckdb
+import pytest
+
+import frameboost as fb
+from frameboost.binning import Bins
+from frameboost.engines.contract import Split, Stats
+from frameboost.engines.session import DuckDBSession
+from frameboost.engines.sql import SqlEngine
+from frameboost.engines.sql_binning import SqlColumn
+from frameboost.expressions import Expression
+from frameboost.schema import Feature
+from frameboost.types import FeatureType
+
+
+@pytest.fixture
+def con():
+    con = duckdb.connect()
+    con.execute("CREATE TABLE flights (dep_delay INTEGER, arr_delay DOUBLE)")
+    con.execute("INSERT INTO flights VALUES (0, 0), (0, 2), (10, 7), (20, 24), (20, 27), (NULL, 30)")
+    return con
+
+
+def test_every_step_is_as_on_the_page(con):
+    feature = Feature("dep_delay", FeatureType("int32"))
+    session = DuckDBSession(con.table("flights"))
+    engine = SqlEngine(session, [feature], [SqlColumn('"dep_delay"', feature.type)], '"arr_delay"', None)
+    assert (engine.n_rows, engine.count_missing()) == (6, [1])
+    (bins,) = engine.propose_bins(256, {})
+    assert bins == Bins(feature, (10, 20), has_missing=True)
+    engine.bin_columns([bins])
+    (table,) = [
+        name
+        for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '%_bins'").fetchall()
+    ]
+    assert con.execute(f'FROM "{table}"').fetchall() == [
+        (0, 0.0, 1.0), (0, 2.0, 1.0), (1, 7.0, 1.0), (2, 24.0, 1.0), (2, 27.0, 1.0), (3, 30.0, 1.0),
+    ]  # fmt: skip
+    engine.start_margins(15.0)
+    assert engine.compute_gradients(Expression("margin - label"), Expression("1")) == Stats(0.0, 6.0)
+    assert engine.histograms([0]).tolist() == [[[28, 2], [8, 1], [-21, 2], [-15, 1]]]
+    root = Split(0, 864.0, Stats(36.0, 3.0), Stats(-36.0, 3.0), missing_left=False, bin=2, threshold=20)
+    engine.apply_splits({0: (root, 1, 2)})
+    assert engine.histograms([1]).tolist() == [[[28, 2], [8, 1], [0, 0], [0, 0]]]
+    assert engine.histograms([2, 1])[0].tolist() == [[0, 0], [0, 0], [-21, 2], [-15, 1]]
+    engine.close()
+    assert con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(1,)]
+
+
+def test_the_tree_is_the_pages(con):
+    model = fb.fit(con.table("flights"), "arr_delay", n_estimators=1, max_depth=2, learning_rate=1, reg_lambda=0)
+    assert model.base_margin == 15.0
+    assert model.trees.select("feature", "threshold", "missing", "gain", "cover").rows()[:3] == [
+        ("dep_delay", 20.0, "right", 864.0, 6.0),
+        ("dep_delay", 10.0, "right", 24.0, 3.0),
+        ("dep_delay", None, "right", 13.5, 3.0),
+    ]
+    assert model.trees["value"].to_list()[3:] == [-14.0, -8.0, 10.5, 15.0]
+    scored = con.execute(model.query("flights", keep=[])).fetchall()
+    assert [margin for (margin,) in scored] == [1.0, 1.0, 7.0, 25.5, 25.5, 30.0]
