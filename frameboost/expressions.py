@@ -90,10 +90,12 @@ class Expression:
     @cached_property
     def _tree(self) -> exp.Expression:
         try:
-            parsed = sqlglot.parse_one(self.text, read="duckdb")
+            statements = sqlglot.parse(self.text, read="duckdb")
         except sqlglot.errors.SqlglotError as error:
             raise ParameterError(f"{self.text!r} is not a SQL expression: {error}") from error
-        return cast("exp.Expression", parsed)
+        if len(statements) != 1 or statements[0] is None:
+            raise ParameterError(f"{self.text!r} is not one SQL expression")
+        return cast("exp.Expression", statements[0])
 
     def to_sql(self, columns: Mapping[str, str]) -> str:
         """Return the expression as DuckDB SQL, every name replaced by the SQL given for it, as it stands."""

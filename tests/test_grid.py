@@ -82,7 +82,7 @@ def test_leaves_on_the_grid_add_up_exactly_in_any_order(base, leaves):
     moved += [
         abs(a - b) for values, tree in zip(leaves, trees, strict=True) for a, b in zip(values, tree.value, strict=True)
     ]
-    assert max(moved) <= bound * 2.0**-52
+    assert max(moved) <= bound * 2.0**-52 + 2.0**-1022  # the step is never a subnormal
 
 
 def test_leaves_on_the_grid_stay_there():
