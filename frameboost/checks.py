@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import DataError, ParameterError
@@ -37,10 +37,7 @@ def find_column(source: Source, name: object, role: str) -> str:
         raise DataError(f"{role} column {name!r} is not in the data{_nearest(name, names)}")
     kind = source.types()[name]
     if role != "feature" and (kind is None or kind.family not in ("number", "boolean")):
-        raise DataError(
-            f"{role} column {name!r} has type {source.type_names()[name]}; it must be numeric"
-            f"{' or Boolean' if role == 'target' else ''}"
-        )
+        raise DataError(f"{role} column {name!r} has type {source.type_names()[name]}; it must be numeric or Boolean")
     return name
 
 
@@ -52,16 +49,18 @@ def pick_features(
     Raises
     ------
     DataError
-        If a column is not there, is there twice, has a type that can't be a feature, or none is left.
+        If a column is not there, has a type that can't be a feature, or none is left.
     """
     names = source.names()
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"column {name!r} occurs {names.count(name)} times; column names must be unique")
+    if weight == target:
+        raise ParameterError(f"weight {weight!r} is also the target")
     if features is None:
         chosen = [name for name in names if name not in (target, weight)]
     elif isinstance(features, str):
         raise ParameterError(f"features must be a list of column names, not the string {features!r}")
+    elif isinstance(features, Set) or not isinstance(features, Iterable):
+        # A set has another order in each process, and ties between features go to the first.
+        raise ParameterError(f"features must be a list of column names, not {features!r}")
     else:
         chosen = [find_column(source, name, "feature") for name in features]
         if not chosen:
@@ -77,9 +76,8 @@ def pick_features(
     for name in chosen:
         if types[name] is None:
             raise DataError(
-                f"feature {name!r} has type {source.type_names()[name]}, which can't be split on; features are "
-                "numbers, decimals, Booleans, dates, timestamps, durations and strings. "
-                "Leave it out with features=[...]"
+                f"feature {name!r} has type {source.type_names()[name]}, which can't be split on; convert it to a "
+                "number, decimal, Boolean, date, timestamp, duration or string, or leave it out with features=[...]"
             )
     return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
 
@@ -142,8 +140,9 @@ def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
+    by_lower = {other.lower(): other for other in names}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     if near:
-        return f"; did you mean {near[0]!r}?"
+        return f"; did you mean {by_lower[near[0]]!r}?"
     shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    return f", which has {shown}"
+    return f", which has {shown or 'no columns'}"

@@ -23,6 +23,9 @@ __all__ = [
 ]
 
 
+_NOT_IN_NUMPY = (pl.Int128, pl.UInt128)
+
+
 def physical_dtype(kind: FeatureType) -> pl.DataType:
     """Return the polars type that holds the physical values of a feature type."""
     if kind.is_float:
@@ -81,7 +84,7 @@ def sample_of(n_rows: int) -> pl.Series | None:
 def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Return the distinct present values in ascending order, and how many present rows lie below each."""
     present = values.drop_nulls()
-    if present.dtype == pl.Int128:
+    if present.dtype in _NOT_IN_NUMPY:
         counts = present.value_counts(name="n").sort(values.name)
         before = counts["n"].cast(pl.Int64).cum_sum().to_numpy() - counts["n"].to_numpy()
         return counts[values.name], before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ from frameboost.sql_text import quote_identifier
 from frameboost.types import FeatureType
 
 __all__ = ["FrameSource", "RelationSource", "Source", "open_source"]
+
+# What polars, and pyarrow below it, raise of a column that polars has no type for; a panic is not even an Exception.
+_UNREADABLE = (ValueError, TypeError, NotImplementedError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class FrameSource:
 
     def type_names(self) -> dict[str, str]:
         """Return each column's type as the user knows it."""
-        return {name: str(dtype) for name, dtype in self.frame.collect_schema().items()}
+        return {name: _shortened(str(dtype)) for name, dtype in self.frame.collect_schema().items()}
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Return the columns as a lazy frame."""
@@ -52,11 +55,13 @@ class RelationSource:
 
     def types(self) -> dict[str, FeatureType | None]:
         """Return each column's type, None for one that can't be a feature."""
-        return {name: FeatureType.from_duckdb(type_) for name, type_ in self.type_names().items()}
+        types = zip(self.relation.columns, self.relation.types, strict=True)
+        return {name: FeatureType.from_duckdb(str(type_)) for name, type_ in types}
 
     def type_names(self) -> dict[str, str]:
         """Return each column's type as the user knows it."""
-        return dict(zip(self.relation.columns, map(str, self.relation.types), strict=True))
+        types = zip(self.relation.columns, self.relation.types, strict=True)
+        return {name: _shortened(str(type_).strip('"')) for name, type_ in types}  # one type is written "NULL"
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Read the columns into memory; types that polars lacks become those with the same physical values."""
@@ -74,7 +79,7 @@ class RelationSource:
                 selected.append(f"CAST({quoted} AS VARCHAR) AS {quoted}")
             else:
                 selected.append(quoted)
-        frame: pl.DataFrame = self.relation.project(", ".join(selected)).pl()
+        frame = pl.DataFrame(self.relation.project(", ".join(selected)))  # Arrow without pyarrow, unlike its .pl()
         return frame.lazy().with_columns(casts)
 
 
@@ -94,28 +99,59 @@ def open_source(data: Any) -> Source:
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
     if isinstance(data, duckdb.DuckDBPyRelation):
+        _refuse_duplicates(data.columns, ignore_case=True)
         return RelationSource(data)
-    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+    # Python looks special methods up on the type; a class, or a polars Series, is not a table itself.
+    if _is_pandas(data):
         _refuse_duplicates([str(name) for name in data.columns])
-        return FrameSource(pl.from_pandas(data).lazy())
-    if hasattr(data, "__arrow_c_stream__"):
-        return FrameSource(_from_arrow(data).lazy())
+        return _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
+    if hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series):
+        names = getattr(data, "column_names", [])
+        _refuse_duplicates(names)
+        return _read(pl.DataFrame, data, ((name, data.select([name])) for name in names))
     raise DataError(
         f"data is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
         "(such as con.table('flights')), a pandas DataFrame, or a table that speaks the Arrow PyCapsule interface"
     )
 
 
-def _from_arrow(data: Any) -> pl.DataFrame:
-    names = getattr(data, "column_names", None)
-    if names is not None:
-        _refuse_duplicates(list(names))
-    frame = pl.DataFrame(data)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+def _is_pandas(data: Any) -> bool:
+    """Whether this is a pandas DataFrame, or of a class derived from it; told by name, as pandas may be missing."""
+    bases = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
+    return ("pandas", "DataFrame") in bases
 
 
-def _refuse_duplicates(names: Sequence[str]) -> None:
+def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, Any]]) -> FrameSource:
+    """Read a table into polars; if that fails, say which of its ``columns``, tables of one column each, is to blame."""
+    try:
+        return FrameSource(read(data).lazy())
+    except _UNREADABLE as error:
+        reason = str(error).strip().partition("\n")[0]
+        for name, column_alone in columns:
+            try:
+                read(column_alone)
+            except _UNREADABLE:
+                raise DataError(
+                    f"column {name!r} can't be read by polars ({reason}); convert it to numbers, dates or strings, "
+                    "or drop it"
+                ) from error
+        raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason})") from error
+
+
+def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
+    first: dict[bytes, str] = {}
     for name in names:
+        # DuckDB takes A for a, but not Ä for ä; just so does Python in bytes.
+        key = name.encode().lower() if ignore_case else name.encode()
+        other = first.setdefault(key, name)
         if names.count(name) > 1:
             raise DataError(f"column {name!r} occurs {names.count(name)} times; column names must be unique")
+        if other != name:
+            raise DataError(
+                f"columns {other!r} and {name!r} differ only in case, which DuckDB ignores; give one another name"
+            )
+
+
+def _shortened(type_name: str) -> str:
+    """Return a type's name, of which an enum or a struct may have pages, as it fits into a sentence."""
+    return type_name if len(type_name) <= 80 else f"{type_name[:77]}..."

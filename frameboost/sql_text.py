@@ -75,8 +75,8 @@ def literal(kind: FeatureType, value: Physical) -> str:
         return _date_literal(number)
     if kind.unit:
         return _time_literal(kind, kind.unit, number)
-    # DuckDB reads integers beyond HUGEINT as DOUBLE.
-    return str(number) if number < 2**127 else f"CAST('{number}' AS UHUGEINT)"
+    # DuckDB compares a UHUGEINT with a HUGEINT as DOUBLE.
+    return f"CAST('{number}' AS UHUGEINT)" if kind.name == "uint128" else str(number)
 
 
 def _date_literal(days: int) -> str:

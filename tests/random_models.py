@@ -23,11 +23,14 @@ NAMES = ["select", 'a"b', "it's", "naïve ☃", "new\nline", "{x}", "'; DROP TAB
          "back\\slash", " space ", "", "rowid", "CASE", "x.y", "--", "/* */", "\t"]  # fmt: skip
 _CATEGORIES = [*NAMES, "NULL", "nan", "日本", "a", "A", "ﬁ"]
 
-TYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64",
-         "decimal(4,2)", "decimal(18,0)", "decimal(38,10)", "boolean", "date", "timestamp[ms]", "timestamp[us]",
-         "timestamp[ns]", "timestamptz[us]", "timestamptz[ns]", "duration[ms]", "duration[us]", "duration[ns]",
-         "string"]  # fmt: skip
+TYPES = [
+    "float32", "float64", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64", "uint128",
+    "decimal(4,2)", "decimal(18,0)", "decimal(38,10)", "boolean", "date",
+    "timestamp[ms]", "timestamp[us]", "timestamp[ns]", "timestamptz[us]", "timestamptz[ns]",
+    "duration[ms]", "duration[us]", "duration[ns]", "string",
+]  # fmt: skip
 
+_WIDE = {pl.Int128: "HUGEINT", pl.UInt128: "UHUGEINT"}
 _FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, 2.0**24, 2.0**24 + 2]
 _FLOAT64 = [*_FLOATS, 5e-324, -5e-324, 2.2250738585072014e-308, 0.1, 0.1 + 2**-56, 1.7976931348623157e308, 2.0**53]
 _FLOAT32 = [*_FLOATS, 2.0**-149, -(2.0**-149), 2.0**-126, float(np.float32(0.1)), float(np.finfo(np.float32).max)]
@@ -115,10 +118,12 @@ def to_polars(kind: FeatureType, values: list, name: str = "") -> pl.Series:
 
 def to_duckdb(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, table: str) -> None:
     """Make a table of the frame, in order, with DuckDB's own types."""
-    wide = [name for name, dtype in frame.schema.items() if dtype == pl.Int128]
-    con.register("arrived", frame.with_columns(pl.col(wide).cast(pl.String)).with_row_index("position"))
-    quoted = ['"' + name.replace('"', '""') + '"' for name in wide]
-    replace = f"REPLACE ({', '.join(f'CAST({q} AS HUGEINT) AS {q}' for q in quoted)})" if wide else ""
+    wide = {name: _WIDE[dtype] for name, dtype in frame.schema.items() if dtype in _WIDE}
+    con.register(
+        "arrived", frame.with_columns(*(pl.col(name).cast(pl.String) for name in wide)).with_row_index("position")
+    )
+    quoted = {'"' + name.replace('"', '""') + '"': type_ for name, type_ in wide.items()}
+    replace = f"REPLACE ({', '.join(f'CAST({q} AS {t}) AS {q}' for q, t in quoted.items())})" if wide else ""
     con.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * {replace} FROM arrived")
     con.unregister("arrived")
 

@@ -69,11 +69,13 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
         (good().with_columns(w=pl.Series([1.0, math.inf, 1.0, 1.0])), {"weight": "w"},
          "weight 'w' holds values beyond 1e+150; every weight must be finite"),
         (good().with_columns(w=pl.lit(0.0)), {"weight": "w"}, "weight 'w' is 0 in every row; some row must count"),
-        (good(), {"weight": "s"}, "weight column 's' has type {string}; it must be numeric"),
+        (good(), {"weight": "s"}, "weight column 's' has type {string}; it must be numeric or Boolean"),
         (good(), {"target": "s"}, "target column 's' has type {string}; it must be numeric or Boolean"),
         (good().select("y"), {}, "no usable feature: the data has no column but 'y'"),
         (good().select("y", "w"), {"weight": "w"}, "no usable feature: the data has no column but 'y', 'w'"),
         (good(), {"features": []}, "features is an empty list; name at least one column"),
+        (good(), {"features": {"x"}}, "features must be a list of column names, not {'x'}"),
+        (good(), {"weight": "y"}, "weight 'y' is also the target"),
         (good(), {"features": "x"}, "features must be a list of column names, not the string 'x'"),
         (good(), {"features": ["x", "x"]}, "feature 'x' is given 2 times"),
         (good(), {"features": ["x", "y"]}, "feature 'y' is also the target"),
@@ -107,8 +109,8 @@ def test_a_column_that_cannot_be_a_feature_is_named(engine, kind):
     values, in_polars, in_duckdb = _UNUSABLE[kind]
     message = refused(engine, good().with_columns(odd=values))
     found = re.match(
-        r"feature 'odd' has type (.*), which can't be split on; features are numbers, decimals, Booleans, "
-        r"dates, timestamps, durations and strings\. Leave it out with features=\[\.\.\.\]$",
+        r"feature 'odd' has type (.*), which can't be split on; convert it to a number, decimal, Boolean, date, "
+        r"timestamp, duration or string, or leave it out with features=\[\.\.\.\]$",
         message,
     )
     assert found, message

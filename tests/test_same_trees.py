@@ -87,6 +87,26 @@ def test_a_parquet_scan_gives_the_frames_model(objective, tmp_path):
                 *(fb.fit(scan, target, engine=engine, **options) for engine in ENGINES))  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [(pl.Int128, -(2**127), 2**127 - 1), (pl.UInt128, 0, 2**128 - 1)],
+    ids=["signed", "unsigned"],
+)
+def test_the_widest_integers_give_one_model(dtype, low, high):
+    values = [low, low + 1, 10**20, 10**38 - 1, high - 1, high] * 4
+    frame = pl.DataFrame({"x": pl.Series(values, dtype=dtype), "y": [0.0, 7.0, 1.0, 9.0, 2.0, 5.0] * 4})
+    models = [fb.fit(frame, "y", engine=e, n_estimators=3, max_depth=5, reg_lambda=0, learning_rate=1) for e in ENGINES]
+    assert_same("reg:squarederror", *models)
+    np.testing.assert_allclose(models[0].predict(frame), frame["y"], atol=1e-9)  # all six are told apart
+
+
+def test_half_floats_are_floats():
+    frame = pl.DataFrame({"x": pl.Series([0.5, 1.5, None, 2.0] * 5, dtype=pl.Float16), "y": [0.0, 1.0, 5.0, 3.0] * 5})
+    models = [fb.fit(frame, "y", engine=e, **SHAPE) for e in ENGINES]
+    assert_same("reg:squarederror", *models, fb.fit(frame.cast({"x": pl.Float32}), "y", **SHAPE))
+    assert models[0].predict(frame).equals(frame.select(models[0].expr()).to_series())
+
+
 # --- parameters -------------------------------------------------------------------------------------------------------
 
 

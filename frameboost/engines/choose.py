@@ -24,6 +24,7 @@ from frameboost.types import FeatureType
 
 __all__ = ["ENGINES", "check_engine", "make_engine"]
 
+_WIDE = {"int128": "HUGEINT", "uint128": "UHUGEINT"}
 ENGINES = ("auto", "numba", "polars", "duckdb")
 
 
@@ -68,32 +69,48 @@ def make_engine(
     return in_memory(frame, tuple(features), target, weight, parameters.n_jobs)
 
 
+class _ArrowStream:
+    """A frame that DuckDB knows only by its Arrow stream; to read a polars frame as such it would need pyarrow."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
 def _sql_engine(source: Source, features: Sequence[Feature], target: str, weight: str | None) -> SqlEngine:
     if isinstance(source, RelationSource):
         columns = [SqlColumn(quote_identifier(f.name), f.type) for f in features]
         label, weights = quote_identifier(target), None if weight is None else quote_identifier(weight)
         return SqlEngine(DuckDBSession(source.relation), features, columns, label, weights)
     # A frame goes to a database of its own, under names that can't clash there (DuckDB ignores case).
-    carried = [_carried(feature.type) for feature in features]
-    selected = [
-        (column(f.name).to_physical() if kind.name == "int64" else column(f.name)).cast(kind.to_polars()).alias(f"f{i}")
-        for i, (f, kind) in enumerate(zip(features, carried, strict=True))
-    ]
-    selected.append(column(target).cast(pl.Float64).alias("label"))
-    if weight is not None:
-        selected.append(column(weight).cast(pl.Float64).alias("weight"))
     assert isinstance(source, FrameSource)
+    sent = [_sent(f).alias(f"f{i}") for i, f in enumerate(features)]
+    received = [_received(f.type, f"f{i}") for i, f in enumerate(features)]
+    for name, role in ((target, "label"), (weight, "weight")):
+        if name is not None:
+            sent.append(column(name).cast(pl.Float64).alias(role))
+            received.append(role)
     connection = duckdb.connect()
-    connection.register("frame", source.frame.select(selected).collect())
-    columns = [SqlColumn(f'"f{i}"', kind) for i, kind in enumerate(carried)]
-    label, weights = '"label"', None if weight is None else '"weight"'
-    return SqlEngine(DuckDBSession(connection.table("frame")), features, columns, label, weights)
+    connection.register("frame", _ArrowStream(source.frame.select(sent).collect()))
+    relation = connection.sql(f"SELECT {', '.join(received)} FROM frame")
+    columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(features)]
+    return SqlEngine(DuckDBSession(relation), features, columns, "label", None if weight is None else "weight")
 
 
 def _carried(kind: FeatureType) -> FeatureType:
-    """Return the type in which a polars column goes to DuckDB: one that both have, with the same physical values."""
-    if kind.unit or kind.family == "date":
-        return FeatureType("int64")
-    if kind.name in ("int128", "uint128"):
-        return FeatureType("decimal(38,0)")
-    return kind
+    """Return the type that a polars column has in DuckDB, with the same physical values."""
+    return FeatureType("int64") if kind.unit or kind.family == "date" else kind
+
+
+def _sent(feature: Feature) -> pl.Expr:
+    """Return the column as it can go to DuckDB; wide integers go as text, as Arrow has no type for them."""
+    values, kind = column(feature.name), feature.type
+    if _carried(kind) != kind:
+        return values.to_physical().cast(pl.Int64)
+    return values.cast(pl.String if kind.name in _WIDE else kind.to_polars())
+
+
+def _received(kind: FeatureType, name: str) -> str:
+    return f"CAST({name} AS {_WIDE[kind.name]}) AS {name}" if kind.name in _WIDE else name

@@ -271,10 +271,14 @@ def test_training_needs_no_pyarrow(pytestconfig):
 import sys
 sys.modules["pyarrow"] = None
 sys.modules["pandas"] = None
-import duckdb, frameboost as fb
+import duckdb, polars as pl, frameboost as fb
 con = duckdb.connect()
 con.execute("CREATE TABLE t AS SELECT i % 7 AS x, 'k' || i % 3 AS s, i % 7 + i % 3 AS y FROM range(100) AS r(i)")
 model = fb.fit(con.table("t"), "y", n_estimators=2)
+assert model == fb.fit(con.table("t"), "y", n_estimators=2, engine="numba")
+assert model.predict(con.table("t")).len() == 100
+frame = pl.DataFrame({"x": [1, 2] * 5, "s": ["a", None] * 5, "y": [1, 2] * 5})
+assert fb.fit(frame, "y", n_estimators=2, engine="duckdb") == fb.fit(frame, "y", n_estimators=2)
 model.register(con, "score")
 print(len(con.execute("SELECT score(x, s) FROM t").fetchall()), model.features)
 """
