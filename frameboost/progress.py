@@ -49,10 +49,10 @@ def progress(
 
         def update(n_trees: int) -> None:
             nonlocal evaluated
+            bar.update(n_trees - bar.n)
             now = time.monotonic()
             if now - evaluated >= _PATIENCE_SECONDS:
                 evaluated = now
-                bar.set_postfix_str(f"{metric}={evaluate():.6g}", refresh=False)
-            bar.update(n_trees - bar.n)
+                bar.set_postfix_str(f"{metric}={evaluate():.6g}")
 
         yield update
