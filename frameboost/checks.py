@@ -25,6 +25,9 @@ _SUMMARY = {
     "missing_weights": Aggregate("sum", Expression("CASE WHEN weight IS NULL THEN 1 ELSE 0 END")),
     "lightest": Aggregate("min", Expression("weight")),
     "heaviest": Aggregate("max", Expression("weight")),
+    # A row of weight 0 teaches nothing.
+    "lowest_counted": Aggregate("min", Expression("CASE WHEN weight > 0 THEN label END")),
+    "highest_counted": Aggregate("max", Expression("CASE WHEN weight > 0 THEN label END")),
 }
 
 
@@ -93,6 +96,11 @@ def check_rows(engine: Engine, objective: Objective, target: str, weight: str | 
     _check_labels(engine, objective, target, summary)
     if weight is not None:
         _check_weights(weight, summary, n_rows)
+    if summary["lowest_counted"] == summary["highest_counted"]:
+        where = "" if summary["lowest"] == summary["highest"] else f" wherever weight {weight!r} is not 0"
+        raise DataError(
+            f"target {target!r} is constant (always {summary['lowest_counted']:g}){where}; there is nothing to learn"
+        )
     for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
         if missing == n_rows:
             raise DataError(
@@ -119,8 +127,6 @@ def _check_labels(engine: Engine, objective: Objective, target: str, summary: di
                 f"of {engine.n_rows:,} rows (it ranges from {summary['lowest']:g} to {summary['highest']:g}); "
                 f"objective {objective.name!r} needs those"
             )
-    if summary["lowest"] == summary["highest"]:
-        raise DataError(f"target {target!r} is constant (always {summary['lowest']:g}); there is nothing to learn")
 
 
 def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:
