@@ -4,9 +4,9 @@ Train where the data is, as group-bys over a polars frame or as queries in DuckD
 SQL. The algorithm is XGBoost's (Chen & Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016).
 """
 
-from frameboost.api import fit
+from frameboost.api import fit, load
 from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
-from frameboost.model import Model, load
+from frameboost.model import Model
 
 __version__ = "0.1.0"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from frameboost.boosting import boost, evaluate
@@ -13,12 +14,13 @@ from frameboost.errors import ParameterError
 from frameboost.given_cuts import bins_from_cuts
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.model import Model
+from frameboost.model_file import read_model
 from frameboost.objectives import Objective, get_objective
 from frameboost.parameters import Parameters, parameter_table
 from frameboost.progress import progress
 from frameboost.sources import open_source
 
-__all__ = ["fit"]
+__all__ = ["fit", "load"]
 
 
 def fit(
@@ -53,6 +55,29 @@ def fit(
             ensemble = boost(rows, loss, settings, given, on_round)
     base_margin, trees = on_leaf_grid(ensemble.base_margin, ensemble.trees)
     return Model(loss, settings.shaping(), ensemble.features, base_margin, trees)
+
+
+def load(path: str | Path) -> Model:
+    """Read a model from a file that `Model.save` has written. Nothing in the file is run, and all of it is checked.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model, or is damaged; the message says where.
+    OSError
+        If it can't be read.
+
+    Examples
+    --------
+    >>> import frameboost as fb, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
+    >>> _ = path.write_text("{}")
+    >>> fb.load(path)
+    Traceback (most recent call last):
+    frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
+    """
+    parts = read_model(Path(path).read_bytes())
+    return Model(get_objective(parts.objective), parts.parameters, parts.features, parts.base_margin, parts.trees)
 
 
 def _check_base_score(objective: Objective, parameters: Parameters) -> None:

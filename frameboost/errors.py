@@ -6,16 +6,41 @@ __all__ = ["DataError", "FrameboostError", "ModelFileError", "ParameterError"]
 
 
 class FrameboostError(ValueError):
-    """Base of every error that frameboost raises itself."""
+    """Base of every error that frameboost raises itself.
+
+    >>> import frameboost as fb
+    >>> issubclass(fb.FrameboostError, ValueError), issubclass(fb.DataError, fb.FrameboostError)
+    (True, True)
+    """
 
 
 class ParameterError(FrameboostError):
-    """A parameter is unknown, has the wrong type, is out of range, or does not go with another one."""
+    """A parameter is unknown, has the wrong type, is out of range, or does not go with another one.
+
+    >>> import polars as pl, frameboost as fb
+    >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 1]}), "y", max_dept=3)
+    Traceback (most recent call last):
+    frameboost.errors.ParameterError: unknown parameter 'max_dept'; did you mean 'max_depth'?
+    """
 
 
 class DataError(FrameboostError):
-    """The data can't be trained on or scored: a column is missing, has an unusable type or unusable values."""
+    """The data can't be trained on or scored: a column is missing, has an unusable type or unusable values.
+
+    >>> import polars as pl, frameboost as fb
+    >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, None]}), "y")
+    Traceback (most recent call last):
+    frameboost.errors.DataError: target 'y' is NULL or NaN in 1 of 2 rows; drop those rows first
+    """
 
 
 class ModelFileError(FrameboostError):
-    """A model file is damaged, from another version, or not a model file at all."""
+    """A model file is damaged, from another version, or not a model file at all.
+
+    >>> import frameboost as fb, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
+    >>> _ = path.write_text("SELECT 1")
+    >>> fb.load(path)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    frameboost.errors.ModelFileError: not a frameboost model: the file is not JSON (...)
+    """

@@ -1,4 +1,4 @@
-"""Trees as frames, for people to look at."""
+"""A model for people to look at: trees as a frame, importances, and a few lines that say what it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from frameboost.errors import ParameterError
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 
-__all__ = ["importance_frame", "tree_frame"]
+__all__ = ["importance_frame", "summary", "tree_frame"]
+
+_FEATURES_SHOWN = 8
 
 _SCHEMA: dict[str, Any] = {
     "tree": pl.Int32,
@@ -78,3 +80,27 @@ def importance_frame(trees: Sequence[Tree], features: Sequence[Feature], kind: s
         .with_columns(pl.col("importance").fill_null(0.0))
         .sort("importance", descending=True, maintain_order=True)
     )
+
+
+def summary(objective: str, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
+    """Return what ``repr`` says of a model."""
+    leaves = sum(1 for tree in trees for _ in tree.leaves())
+    depth = max((max(tree.depths()) for tree in trees), default=0)
+    head = (
+        f"Model: {objective}, {_plural(len(trees), 'tree')} "
+        f"(depth {depth}, {_plural(leaves, 'leaf', 'leaves')}), {_plural(len(features), 'feature')}"
+    )
+    shown = features[:_FEATURES_SHOWN]
+    width = max(len(f.name) for f in shown)
+    lines = [
+        f"  {f.name:<{width}}  {f.type}"
+        + (f" ({_plural(len(f.categories), 'category', 'categories')})" if f.categories else "")
+        for f in shown
+    ]
+    if len(features) > len(shown):
+        lines.append(f"  ... and {len(features) - len(shown)} more")
+    return "\n".join([head, *lines])
+
+
+def _plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

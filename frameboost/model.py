@@ -15,18 +15,16 @@ from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.polars import margin_expr, prediction_expr
 from frameboost.compile.sql import margin_sql, prediction_sql
 from frameboost.errors import ParameterError
-from frameboost.inspect import importance_frame, tree_frame
-from frameboost.model_file import ModelParts, dump_model, read_model
-from frameboost.objectives import Objective, get_objective
+from frameboost.inspect import importance_frame, summary, tree_frame
+from frameboost.model_file import ModelParts, dump_model
+from frameboost.objectives import Objective
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
 from frameboost.sources import open_source
 from frameboost.sql_text import quote_identifier, quote_path
 from frameboost.tree import Tree
 
-__all__ = ["Model", "load"]
-
-_FEATURES_SHOWN = 8
+__all__ = ["Model"]
 
 
 class Model:
@@ -64,27 +62,62 @@ class Model:
 
     @property
     def objective(self) -> str:
-        """The name of the loss that the model was trained on."""
+        """The name of the loss that the model was trained on.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=3, max_depth=2).objective
+        'reg:squarederror'
+        """
         return self._objective.name
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The training parameters that shaped the model, by name."""
+        """The training parameters that shaped the model, by name.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=3, max_depth=2).parameters["max_depth"]
+        2
+        """
         return dict(self._parameters)
 
     @property
     def features(self) -> list[str]:
-        """The names of the columns that the model reads, in order."""
+        """The names of the columns that the model reads, in order.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=3, max_depth=2).features
+        ['x']
+        """
         return [feature.name for feature in self._features]
 
     @property
     def base_margin(self) -> float:
-        """The margin before the first tree."""
+        """The margin before the first tree.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=3, max_depth=2).base_margin
+        4.0
+        """
         return self._base_margin
 
     @property
     def n_trees(self) -> int:
-        """The number of trees."""
+        """The number of trees.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=3, max_depth=2).n_trees
+        3
+        """
         return len(self._trees)
 
     @property
@@ -133,22 +166,7 @@ class Model:
         return importance_frame(self._trees, self._features, kind)
 
     def __repr__(self) -> str:
-        leaves = sum(1 for tree in self._trees for _ in tree.leaves())
-        depth = max((max(tree.depths()) for tree in self._trees), default=0)
-        head = (
-            f"Model: {self.objective}, {_plural(self.n_trees, 'tree')} "
-            f"(depth {depth}, {_plural(leaves, 'leaf', 'leaves')}), {_plural(len(self._features), 'feature')}"
-        )
-        shown = self._features[:_FEATURES_SHOWN]
-        width = max(len(f.name) for f in shown)
-        lines = [
-            f"  {f.name:<{width}}  {f.type}"
-            + (f" ({_plural(len(f.categories), 'category', 'categories')})" if f.categories else "")
-            for f in shown
-        ]
-        if len(self._features) > len(shown):
-            lines.append(f"  ... and {len(self._features) - len(shown)} more")
-        return "\n".join([head, *lines])
+        return summary(self.objective, self._trees, self._features)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self.to_json() == other.to_json()
@@ -368,33 +386,6 @@ class Model:
             partial.unlink(missing_ok=True)
 
 
-def load(path: str | Path) -> Model:
-    """Read a model from a file that `Model.save` has written. Nothing in the file is run, and all of it is checked.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model, or is damaged; the message says where.
-    OSError
-        If it can't be read.
-
-    Examples
-    --------
-    >>> import frameboost as fb, tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
-    >>> _ = path.write_text("{}")
-    >>> fb.load(path)
-    Traceback (most recent call last):
-    frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
-    """
-    parts = read_model(Path(path).read_bytes())
-    return Model(get_objective(parts.objective), parts.parameters, parts.features, parts.base_margin, parts.trees)
-
-
 def _check_output(output: object, choices: tuple[str, ...]) -> None:
     if output not in choices:
         raise ParameterError(f"output must be one of {', '.join(map(repr, choices))}, not {output!r}")
-
-
-def _plural(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -10,6 +10,7 @@ import pytest
 import frameboost as fb
 
 SQL = Path(__file__).parent.parent / "sql"
+ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.ModelFileError]
 METHODS = [name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction) if not name.startswith("_")]
 PROPERTIES = [name for name, _ in inspect.getmembers(fb.Model, lambda m: isinstance(m, property))]
 
@@ -23,20 +24,20 @@ def test_the_public_names():
 
 
 def test_errors_are_value_errors():
-    for error in (fb.DataError, fb.ParameterError, fb.ModelFileError):
+    for error in ERRORS[1:]:
         assert issubclass(error, fb.FrameboostError)
         assert issubclass(error, ValueError)
 
 
-@pytest.mark.parametrize("thing", [fb.fit, fb.load, fb.Model, *(getattr(fb.Model, name) for name in METHODS)],
+@pytest.mark.parametrize("thing", [fb.fit, fb.load, fb.Model, *ERRORS, *(getattr(fb.Model, name) for name in METHODS)],
                          ids=lambda thing: thing.__name__)  # fmt: skip
 def test_everything_public_has_an_example_that_runs(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
-def test_every_property_is_documented(name):
-    assert inspect.getdoc(getattr(fb.Model, name))
+def test_every_property_has_an_example_that_runs(name):
+    assert doctest.DocTestParser().get_examples(inspect.getdoc(getattr(fb.Model, name)))
 
 
 # --- sql/ -------------------------------------------------------------------------------------------------------------
