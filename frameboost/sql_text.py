@@ -20,6 +20,8 @@ __all__ = [
     "string_literal",
 ]
 
+# DuckDB's 'infinity', of dates and of timestamps.
+_ENDLESS_DAYS, _ENDLESS = 2**31 - 1, 2**63 - 1
 _EPOCH = dt.datetime(1970, 1, 1)
 _TIMESTAMP_TYPE = {"ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 _PER_MICROSECOND = {"ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
@@ -80,6 +82,8 @@ def literal(kind: FeatureType, value: Physical) -> str:
 
 
 def _date_literal(days: int) -> str:
+    if abs(days) == _ENDLESS_DAYS:
+        return f"DATE '{'-' if days < 0 else ''}infinity'"
     try:
         return f"DATE '{(_EPOCH + dt.timedelta(days)).date().isoformat()}'"
     except OverflowError:  # outside the years 1 to 9999 that Python knows
@@ -92,6 +96,9 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
         times, parts = _PER_MICROSECOND[unit]
         return f"to_microseconds({-(-number * times // parts)})"
     zone = "+00" if kind.family == "timestamptz" else ""
+    if abs(number) == _ENDLESS:
+        name = ("TIMESTAMPTZ_NS" if unit == "ns" else "TIMESTAMPTZ") if zone else _TIMESTAMP_TYPE[unit]
+        return f"CAST('{'-' if number < 0 else ''}infinity' AS {name})"
     if unit == "ns":
         return f"(make_timestamp_ns({number}) AT TIME ZONE 'UTC')" if zone else f"make_timestamp_ns({number})"
     times, parts = _PER_MICROSECOND[unit]
@@ -116,7 +123,13 @@ def physical_sql(kind: FeatureType, value: str) -> str:
     if kind.family == "date":
         return f"({value} - DATE '1970-01-01')"
     if kind.unit:
-        return f"epoch_{kind.unit}({value})"
+        if kind.family == "duration":
+            return f"epoch_{kind.unit}({value})"
+        branches = " ".join(
+            f"WHEN {value} = {_time_literal(kind, kind.unit, endless)} THEN {endless}"
+            for endless in (_ENDLESS, -_ENDLESS)
+        )
+        return f"CASE {branches} ELSE epoch_{kind.unit}({value}) END"
     return f"CAST({value} AS VARCHAR)"
 
 

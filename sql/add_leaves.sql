@@ -4,6 +4,7 @@
 --      {margins}     margin
 --      {nodes}       node
 --      {leaves}      a leaf each:  WHEN 7 THEN 0.25
+--      {in_order}    nothing, or ORDER BY the rows of {bins}, where DuckDB has been told not to keep their order
 -- out: {next_margins}  margin, row by row in the order of {bins}
 
 CREATE TEMP TABLE {next_margins} AS

@@ -4,6 +4,7 @@
 -- in:  {bins}        label, weight
 --      {margins}     margin
 --      {g}, {h}      such as  ((margin - label) * weight + C) - C
+--      {in_order}    nothing, or ORDER BY the rows of {bins}, where DuckDB has been told not to keep their order
 -- out: {gradients}   g, h, row by row in the order of {bins}
 
 CREATE TEMP TABLE {gradients} AS

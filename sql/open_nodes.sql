@@ -5,6 +5,7 @@
 --      {nodes}       node
 --      {first_keys}  a wanted node each:  WHEN 5 THEN 256
 --      {key_type}    the smallest integer type that holds all keys
+--      {in_order}    nothing, or ORDER BY the rows of {bins}, where DuckDB has been told not to keep their order
 -- out: {open_nodes}  first_key, row by row in the order of {bins}; NULL in all other nodes
 
 CREATE TEMP TABLE {open_nodes} AS

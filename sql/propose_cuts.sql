@@ -26,7 +26,7 @@ totals AS (
     FROM counted
 ),
 ranked AS (
-    SELECT value, CAST(SUM(n) OVER (ORDER BY value) - n AS BIGINT) AS rows_before
+    SELECT value, CAST(SUM(n) OVER (ORDER BY value ASC) - n AS BIGINT) AS rows_before
     FROM counted
 ),
 parted AS (
@@ -37,9 +37,9 @@ starts AS (
     SELECT MIN(value) AS value
     FROM parted
     GROUP BY part
-    ORDER BY value
+    ORDER BY value ASC
     OFFSET 1
 )
 SELECT {physical} AS cut
 FROM starts
-ORDER BY value
+ORDER BY value ASC

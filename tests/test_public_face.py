@@ -2,14 +2,11 @@
 
 import doctest
 import inspect
-import re
-from pathlib import Path
 
 import pytest
 
 import frameboost as fb
 
-SQL = Path(__file__).parent.parent / "sql"
 ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.ModelFileError]
 METHODS = [name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction) if not name.startswith("_")]
 PROPERTIES = [name for name, _ in inspect.getmembers(fb.Model, lambda m: isinstance(m, property))]
@@ -38,22 +35,3 @@ def test_everything_public_has_an_example_that_runs(thing):
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_every_property_has_an_example_that_runs(name):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(getattr(fb.Model, name)))
-
-
-# --- sql/ -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", sorted(SQL.glob("*.sql")), ids=lambda path: path.stem)
-def test_every_sql_file_says_what_goes_in_and_what_comes_out(path):
-    header, _, body = path.read_text(encoding="utf-8").partition("\n\n")
-    assert all(line.startswith("--") for line in header.splitlines())
-    assert "-- in: " in header
-    assert "-- out:" in header
-    parts = set(re.findall(r"{(\w+)}", body))
-    assert parts - {"in_order"} <= set(re.findall(r"{(\w+)}", header))
-
-
-def test_every_sql_file_is_run_by_the_engine():
-    package = "".join(path.read_text(encoding="utf-8") for path in (SQL.parent / "frameboost").rglob("*.py"))
-    for path in SQL.glob("*.sql"):
-        assert f'"{path.stem}"' in package, f"{path.name} is not used"

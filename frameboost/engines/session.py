@@ -30,6 +30,7 @@ class DuckDBSession:
         self.source = quote_identifier(f"{self._prefix}source")
         self._numbers = itertools.count()
         self._tables: list[str] = []
+        self._closed = False
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement; return its rows (for DDL, what DuckDB reports)."""
@@ -66,12 +67,24 @@ class DuckDBSession:
         return self.run(f"SELECT current_setting('{name}')")[0][0]
 
     def close(self) -> None:
-        """Drop every table that is left."""
-        while self._tables:
-            # In a transaction that an error has aborted nothing can be dropped, nor need be: none of it is kept.
-            with contextlib.suppress(duckdb.TransactionException):
-                self.run(f"DROP TABLE IF EXISTS {self._tables[-1]}")
-            self._tables.pop()
+        """Drop every table that is left, even if Ctrl-C comes while doing so."""
+        interrupt = None
+        while not self._closed:
+            try:
+                self._drop_all()
+                self._closed = True
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    def _drop_all(self) -> None:
+        # In a transaction that an error has aborted nothing can be dropped, nor need be: none of it is kept.
+        with contextlib.suppress(duckdb.TransactionException):
+            while self._tables:
+                self.drop(self._tables[-1])
+            # The view of the source is there for the length of a call, and stays if that call was interrupted.
+            self._relation.query(f"{self._prefix}last", f"DROP VIEW IF EXISTS {self.source}")
 
 
 @contextlib.contextmanager
@@ -80,6 +93,6 @@ def _interrupts() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "interrupt" in str(error).lower():
+        if str(error) == "Query interrupted":
             raise KeyboardInterrupt from error
         raise

@@ -100,7 +100,7 @@ class SqlEngine:
         # By default DuckDB writes rows in the order in which it reads them. Where the user has switched that off, each
         # statement sorts, so that rows still meet by position.
         keeps_order = self.session.setting("preserve_insertion_order")
-        self._in_order = "" if keeps_order else f"ORDER BY {self._bins}.rowid"
+        self._in_order = "" if keeps_order else f"ORDER BY {self._bins}.rowid ASC"
 
     def start_margins(self, margin: float) -> None:
         """See `Engine.start_margins`."""

@@ -27,7 +27,8 @@ class SqlColumn:
     def sql(self) -> str:
         """The column, as an expression over the source."""
         column = f"source.{self.name}"
-        return f"CAST({column} AS VARCHAR)" if self.type.is_categorical else column  # an ENUM has its own order
+        # An ENUM has an order of its own, and a collation takes different strings for the same.
+        return f"CAST({column} AS VARCHAR) COLLATE C" if self.type.is_categorical else column
 
 
 def propose_bins(

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.session import DuckDBSession
 from tests.frames import every_type
 
 SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
@@ -54,14 +53,22 @@ def test_tables_views_queries_and_files_give_one_model(con, frame, tmp_path):
     con.execute(f"ATTACH '{tmp_path / 'other.db'}' AS other (READ_ONLY)")
     for i in range(3):
         con.execute(f"COPY (SELECT * FROM flights WHERE rowid % 3 = {i}) TO '{tmp_path}/part{i}.parquet'")
+    con.execute(f"COPY flights TO '{tmp_path}/flights.csv' (NULL 'nothing')")
+    types = dict(con.execute("SELECT column_name, column_type FROM (DESCRIBE flights)").fetchall())
     relations = {
         "table": con.table("flights"),
         "view": con.view("seen"),
         "query": con.sql("SELECT a.* FROM flights AS a JOIN flights AS b ON a.rowid = b.rowid"),
         "files": con.read_parquet(f"{tmp_path}/part*.parquet"),
+        "a pattern": con.sql(f"FROM '{tmp_path}/part*.parquet'"),
+        "CSV": con.read_csv(f"{tmp_path}/flights.csv", dtype=types, na_values="nothing"),
+        "parameters": con.sql("SELECT * FROM flights WHERE rowid < ?", params=[10_000]),
+        "a window": con.sql("SELECT * FROM flights QUALIFY row_number() OVER (ORDER BY amount) > 0"),
         "read-only database": con.table("other.s.kept"),
         "relational": con.table("flights").filter("TRUE").order("amount"),
-        "frame": con.from_arrow(frame.to_arrow()),
+        "Arrow": con.from_arrow(frame.to_arrow()),
+        "frame": con.sql("SELECT * FROM frame"),
+        "pandas": con.from_df(frame.to_pandas(use_pyarrow_extension_array=True)),
     }
     for kind, relation in relations.items():
         assert fb.fit(relation, "amount", **SHAPE) == expected, kind
@@ -106,16 +113,189 @@ def test_rows_written_in_any_order_still_meet(con, frame):
     assert fb.fit(con.table("big"), "amount", weight="w", **SHAPE) == fb.fit(big, "amount", weight="w", **SHAPE)
 
 
-def test_data_larger_than_memory(tmp_path):
-    con = duckdb.connect(str(tmp_path / "large.db"))
-    con.execute("SET memory_limit = '150MB'; SET threads = 2")
-    con.execute(f"SET temp_directory = '{tmp_path / 'spilled'}'")
-    # 3 million rows: 24 MB a DOUBLE column, and as much again for margins, for gradients and for hessians.
-    columns = ", ".join(f"hash(i * 7 + {k}) % 1000 / 1000 AS x{k}" for k in range(8))
-    con.execute(f"CREATE TABLE t AS SELECT {columns}, hash(i) % 100 + i / 1e6 AS y FROM range(3000000) AS r(i)")
-    model = fb.fit(con.table("t"), "y", n_estimators=2, max_depth=3, max_bin=32)
-    assert model.n_trees == 2
-    assert not leftovers(con)
+@pytest.mark.parametrize(
+    "setting",
+    ["threads = 1", "threads = 2", "preserve_insertion_order = false", "default_order = 'DESC'",
+     "default_null_order = 'NULLS_FIRST'", "integer_division = true", "ieee_floating_point_ops = false",
+     "TimeZone = 'America/New_York'", "Calendar = 'japanese'", "schema = 'other'", "search_path = 'other,main'",
+     "enable_external_access = false", "lock_configuration = true", "python_enable_replacements = false",
+     "disabled_optimizers = 'join_order,filter_pushdown,statistics_propagation'"],
+)  # fmt: skip
+def test_settings_of_the_connection_do_not_change_the_model(con, frame, setting):
+    expected = fb.fit(frame, "amount", weight="w", **SHAPE)
+    con.execute("CREATE SCHEMA other")
+    relation = con.table("flights")
+    con.execute(f"SET {setting}")
+    assert fb.fit(relation, "amount", weight="w", **SHAPE) == expected
+
+
+@pytest.mark.parametrize("way", ["COLLATE NOCASE", "COLLATE NOACCENT", "default_collation"])
+def test_strings_are_told_apart_byte_by_byte_whatever_their_collation(way):
+    frame = pl.DataFrame({"s": ["a", "A", "b", "ä", None] * 10, "y": [1.0, 5.0, 2.0, 9.0, 4.0] * 10})
+    con = duckdb.connect()
+    if way == "default_collation":
+        con.execute("SET default_collation = 'NOCASE'")
+    con.execute(f"CREATE TABLE t (s VARCHAR {way if way != 'default_collation' else ''}, y DOUBLE)")
+    con.register("arrived", frame.to_arrow())
+    con.execute("INSERT INTO t FROM arrived")
+    assert fb.fit(con.table("t"), "y", **SHAPE) == fb.fit(frame, "y", **SHAPE)
+
+
+# --- every type -------------------------------------------------------------------------------------------------------
+
+
+def integers(bits: int, *, signed: bool) -> list[int]:
+    low = -(2 ** (bits - 1)) if signed else 0
+    high = low + 2**bits - 1
+    middle = low + 2 ** (bits - 1)
+    return [low, low + 1, middle - 1, middle, high - 1, high]
+
+
+# type -> values in ascending order, from the lowest that it holds to the highest, neighbours among them
+LADDERS = {
+    "BOOLEAN": ["false", "true"],
+    **{name: integers(bits, signed=True) for name, bits in
+       (("TINYINT", 8), ("SMALLINT", 16), ("INTEGER", 32), ("BIGINT", 64), ("HUGEINT", 128))},
+    **{name: integers(bits, signed=False) for name, bits in
+       (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64), ("UHUGEINT", 128))},
+    "FLOAT": ["-inf", "-3.4028235e38", "-1e-45", "0", "1", "1.0000001", "inf"],
+    "DOUBLE": ["-inf", "-1.7976931348623157e308", "-5e-324", "0", "1", "1.0000000000000002", "inf"],
+    "DECIMAL(4,1)": ["-999.9", "-999.8", "0", "0.1", "999.9"],
+    "DECIMAL(9,9)": ["-0.999999999", "-0.000000001", "0", "0.999999998", "0.999999999"],
+    "DECIMAL(18,0)": ["-999999999999999999", "0", "1", "999999999999999998", "999999999999999999"],
+    "DECIMAL(38,38)": [f"-0.{'9' * 38}", "0", f"0.{'0' * 37}1", f"0.{'9' * 37}8", f"0.{'9' * 38}"],
+    "DATE": ["5877642-06-25 (BC)", "0001-01-01", "1969-12-31", "1970-01-01", "9999-12-31", "5881580-07-10"],
+    "TIMESTAMP": ["290309-12-22 (BC) 00:00:00", "1969-12-31 23:59:59.999999", "1970-01-01",
+                  "294247-01-10 04:00:54.775805", "294247-01-10 04:00:54.775806"],
+    "TIMESTAMP_S": ["0001-01-01", "1969-12-31 23:59:59", "1970-01-01", "294247-01-10 04:00:54"],
+    "TIMESTAMP_MS": ["0001-01-01", "1969-12-31 23:59:59.999", "1970-01-01", "294247-01-10 04:00:54.775"],
+    "TIMESTAMP_NS": ["1678-01-01", "1969-12-31 23:59:59.999999999", "1970-01-01", "1970-01-01 00:00:00.000000001",
+                     "2262-04-11 23:47:16.854775806"],
+    "TIMESTAMPTZ": ["290309-12-22 (BC) 00:00:00+00", "1970-01-01 00:59:59.999999+01", "1970-01-01 00:00:00+00",
+                    "1969-12-31 23:00:00-02", "294247-01-10 04:00:54.775806+00"],
+    "TIMESTAMPTZ_NS": ["1678-01-01 00:00:00+00", "1970-01-01 00:59:59.999999999+01", "1970-01-01 00:00:00+00",
+                       "1969-12-31 23:00:00-02", "2262-04-11 23:47:16.854775806+00"],
+    "INTERVAL": ["-100 years", "-1 microsecond", "0 days", "29 days", "1 month", "1 month 1 microsecond", "1 year"],
+    "VARCHAR": ["", "A", "a", "a ", "ä", "é", "💧"],
+    "ENUM('💧', 'a ', 'é', 'a', '', 'ä', 'A', 'never')": ["", "A", "a", "a ", "ä", "é", "💧"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
+@pytest.mark.parametrize("type_name", LADDERS)
+def test_every_type_of_column_is_split_by_the_order_of_its_values(type_name, engine):
+    # The same tree must come out if in place of each value there is its rank (or, of a string, a letter).
+    values = [*LADDERS[type_name], None]
+    is_text = type_name.startswith(("VARCHAR", "ENUM"))
+    ranks = [*("abcdefgh" if is_text else range(9))][: len(values) - 1]
+    labels = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3, 5.8][: len(values)]
+    twin = pl.DataFrame({"x": [*ranks, None] * 3, "y": labels * 3})
+    con = duckdb.connect()
+    con.execute("CREATE TABLE written (i INTEGER, x VARCHAR, y DOUBLE)")
+    con.executemany(
+        "INSERT INTO written VALUES (?, ?, ?)",
+        [(i, v if v is None else str(v), y) for i, (v, y) in enumerate(zip(values, labels, strict=True))],
+    )
+    con.execute(f"CREATE TABLE t AS SELECT i, CAST(x AS {type_name}) AS x, y FROM written, range(3)")
+    relation = con.sql("SELECT x, y FROM t ORDER BY i")
+    options = {"n_estimators": 2, "max_depth": 3, "min_child_weight": 0}
+    expected, model = fb.fit(twin, "y", **options), fb.fit(relation, "y", engine=engine, **options)
+    same = ["tree", "node", "feature", "missing", "left", "right", "gain", "cover", "value"]
+    assert model.trees.select(same).equals(expected.trees.select(same))
+    assert expected.trees["feature"].drop_nulls().len() >= 2
+    scores = sorted(expected.predict(twin))
+    assert sorted(model.predict(relation)) == scores
+    assert sorted(score for (score,) in con.execute(f"SELECT {model.sql()} FROM t").fetchall()) == scores
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
+@pytest.mark.parametrize("type_name", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+def test_dates_without_end_lie_past_all_others(type_name, engine):
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT CAST(x AS {type_name}) AS x, y FROM (VALUES ('-infinity', 1.0), "
+                "('1970-01-01', 5.0), ('9999-12-31', 2.0), ('infinity', 9.0)) AS v(x, y), range(3)")  # fmt: skip
+    options = {"n_estimators": 1, "max_depth": 3, "min_child_weight": 0, "learning_rate": 1, "reg_lambda": 0}
+    model = fb.fit(con.table("t"), "y", engine=engine, **options)
+    assert con.execute(f"SELECT DISTINCT y - ({model.sql()}) FROM t").fetchall() == [(0.0,)]
+    assert model.predict(con.table("t")).to_list() == [y for (y,) in con.execute("SELECT y FROM t").fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_name"),
+    [
+        ("TIME '12:00'", "TIME"),
+        ("TIMETZ '12:00+01'", "TIME WITH TIME ZONE"),
+        ("encode('a')", "BLOB"),
+        ("'101'::BIT", "BIT"),
+        ("[1, 2]", "INTEGER[]"),
+        ("[1, 2]::INTEGER[2]", "INTEGER[2]"),
+        ("{'a': 1}", "STRUCT(a INTEGER)"),
+        ("MAP {'a': 1}", "MAP(VARCHAR, INTEGER)"),
+        ("union_value(a := 1)", "UNION(a INTEGER)"),
+        ("uuid()", "UUID"),
+        ("'{}'::JSON", "JSON"),
+        ("1::BIGNUM", "BIGNUM"),
+        ("NULL", "NULL"),
+    ],
+)
+def test_a_column_of_any_other_type_is_named_with_its_type(con, expression, type_name):
+    before = catalog(con)
+    relation = con.sql(f"SELECT amount, {expression} AS odd FROM flights")
+    for engine in ("duckdb", "numba", "polars"):
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(relation, "amount", engine=engine, **SHAPE)
+        assert str(error.value).startswith(f"feature 'odd' has type {type_name}, which can't be split on; convert it ")
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(relation, "odd", engine=engine, **SHAPE)
+        assert str(error.value) == f"target column 'odd' has type {type_name}; it must be numeric or Boolean"
+    assert catalog(con) == before
+
+
+@pytest.mark.parametrize("type_name", ["TINYINT", "HUGEINT", "DECIMAL(20,3)", "FLOAT", "BOOLEAN", "UHUGEINT"])
+def test_labels_and_weights_may_be_any_kind_of_number(type_name):
+    con = duckdb.connect()
+    y, w = f"CAST(i % 7 > 2 AS {type_name})", f"CAST(i % 3 <> 0 AS {type_name})"
+    con.execute(f"CREATE TABLE t AS SELECT i AS x, {y} AS y, {w} AS w FROM range(60) AS r(i)")
+    twin = con.sql("SELECT x, CAST(y AS DOUBLE) AS y, CAST(w AS DOUBLE) AS w FROM t")
+    expected = fb.fit(twin, "y", weight="w", **SHAPE)
+    for engine in ("duckdb", "numba", "polars"):
+        assert fb.fit(con.table("t"), "y", weight="w", engine=engine, **SHAPE) == expected
+
+
+# --- more than memory -------------------------------------------------------------------------------------------------
+
+# 2 million rows of 9 doubles, 144 MB, in a database that may use 80 MB.
+_LARGE = """
+import resource, sys
+import duckdb, frameboost as fb
+
+con = duckdb.connect(sys.argv[1] + "/large.db")
+con.execute("SET memory_limit = '80MB'; SET threads = 2; SET max_temp_directory_size = '0B'")
+columns = ", ".join(f"hash(i * 7 + {k}) % 1000 / 1000 AS x{k}" for k in range(8))
+con.execute(f"CREATE TABLE t AS SELECT {columns}, hash(i) % 100 + i / 1e6 AS y FROM range(2000000) AS r(i)")
+
+def fit():
+    return fb.fit(con.table("t"), "y", n_estimators=2, max_depth=3, max_bin=32)
+
+try:
+    fit()
+except duckdb.OutOfMemoryException:
+    print("does not fit")
+print(con.execute("SELECT count(*) FROM duckdb_tables()").fetchone())
+con.execute("SET max_temp_directory_size = '10GB'")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model = fit()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 70_000)
+con.execute("SET memory_limit = '4GB'")
+print(model == fit())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ru_maxrss has another unit")
+def test_data_larger_than_memory(tmp_path, pytestconfig):
+    done = subprocess.run([sys.executable, "-c", _LARGE, tmp_path], cwd=pytestconfig.rootpath, check=False,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == "does not fit\n(1,)\nTrue\nTrue\n", done.stderr
 
 
 # --- nothing is left behind -------------------------------------------------------------------------------------------
@@ -151,33 +331,9 @@ def test_refused_data_leaves_nothing(con):
     assert catalog(con) == before
 
 
-@pytest.mark.parametrize(
-    "step", ["bin_columns", "start_margins", "gradients", "histograms", "apply_splits", "add_leaves"]
-)
-@pytest.mark.parametrize("error", [RuntimeError("no more"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
-def test_a_failure_at_any_step_leaves_nothing(con, monkeypatch, step, error):
-    from frameboost.engines import sql, sql_binning
-
-    before, render = catalog(con), sql.render
-    done = []
-
-    def failing(name, **parts):
-        done.append(name)
-        if done.count(step) == 2 or (name == step and step in ("bin_columns", "start_margins")):
-            raise error
-        return render(name, **parts)
-
-    monkeypatch.setattr(sql, "render", failing)
-    monkeypatch.setattr(sql_binning, "render", failing)
-    with pytest.raises(type(error)):
-        fb.fit(con.table("flights"), "amount", **SHAPE)
-    assert done[-1] == step
-    assert catalog(con) == before
-
-
 def test_a_query_that_fails_late_leaves_nothing(con):
     before = catalog(con)
-    # Only when the columns are binned is `text` cast where it can't be.
+    # The label is fine; the feature fails in some rows.
     con.execute("CREATE VIEW late AS SELECT amount, CASE WHEN float64 > 0 THEN error('no such plane') END::DOUBLE AS x "
                 "FROM flights")  # fmt: skip
     with pytest.raises(duckdb.Error, match="no such plane"):
@@ -202,7 +358,7 @@ con = duckdb.connect()
 con.execute("SELECT setseed(0.5)")
 con.execute("CREATE TABLE t AS SELECT random() AS x, random() AS z, random() AS y FROM range(300000)")
 fb.fit(con.table("t"), "y", n_estimators=1)
-threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGINT)).start()
+threading.Timer(0.83, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     fb.fit(con.table("t"), "y", n_estimators=100000)
 except KeyboardInterrupt:
@@ -212,9 +368,8 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("after", ["0.11", "0.83", "1.37"])
-def test_ctrl_c_stops_a_fit_and_leaves_nothing(after, pytestconfig):
-    done = subprocess.run([sys.executable, "-c", _INTERRUPTED, after], cwd=pytestconfig.rootpath, check=False,
+def test_ctrl_c_stops_a_long_fit_and_leaves_nothing(pytestconfig):
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], cwd=pytestconfig.rootpath, check=False,
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.stdout == "interrupted [(1,)] [(300000,)]\n", done.stderr
 
@@ -227,24 +382,23 @@ def test_rows_stay_in_the_database(monkeypatch):
     con.execute("CREATE TABLE t AS SELECT i % 50 AS a, (i * 7 % 1000) / 10 AS b, 'k' || i % 5 AS c, i % 13 AS y "
                 "FROM range(100000) AS r(i)")  # fmt: skip
     sizes = []
-    run, columns = DuckDBSession.run, DuckDBSession.columns
 
-    def counted_run(self, statement):
-        rows = run(self, statement)
-        sizes.append(len(rows))
-        return rows
+    def counted(fetch):
+        def fetch_and_count(*arguments):
+            result = fetch(*arguments)
+            sizes.append(len(next(iter(result.values()))) if isinstance(result, dict) else len(result))
+            return result
 
-    def counted_columns(self, statement):
-        result = columns(self, statement)
-        sizes.append(len(next(iter(result.values()))))
-        return result
+        return fetch_and_count
 
-    monkeypatch.setattr(DuckDBSession, "run", counted_run)
-    monkeypatch.setattr(DuckDBSession, "columns", counted_columns)
-    forbidden = ["df", "pl", "arrow", "fetch_arrow_table", "to_arrow_table", "fetchdf", "to_df"]
-    for name in forbidden:
-        if hasattr(duckdb.DuckDBPyRelation, name):
-            monkeypatch.setattr(duckdb.DuckDBPyRelation, name, None)
+    for kind in (duckdb.DuckDBPyRelation, duckdb.DuckDBPyConnection):
+        for name in ("fetchall", "fetchnumpy"):
+            monkeypatch.setattr(kind, name, counted(getattr(kind, name)))
+        for name in dir(kind):
+            if name in ("df", "pl", "arrow", "__arrow_c_stream__") or (
+                name.startswith(("fetch", "to_")) and name not in ("fetchall", "fetchnumpy")
+            ):
+                monkeypatch.setattr(kind, name, None)
     fb.fit(con.table("t"), "y", n_estimators=2, max_depth=3, max_bin=16)
     # At most 2 nodes are asked for at a time (their siblings are what is left): 3 features of at most 17 bins.
     assert 17 < max(sizes) <= 2 * 3 * 17

@@ -1,0 +1,94 @@
+"""Which engine is taken, what it is given to read, and which engines honour which parameters."""
+
+import re
+
+import duckdb
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.choose import ENGINES, check_engine, make_engine
+from frameboost.engines.exact import ExactEngine
+from frameboost.engines.numba import NumbaEngine
+from frameboost.engines.polars import PolarsEngine
+from frameboost.engines.sql import SqlEngine
+from frameboost.parameters import Parameters
+from frameboost.schema import Feature
+from frameboost.sources import open_source
+from frameboost.types import FeatureType
+
+SHAPE = {"n_estimators": 2, "max_depth": 3}
+
+
+def good() -> pl.DataFrame:
+    return pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0] * 9, "y": [0.0, 1.0, 0.0, 3.0] * 9})
+
+
+def relation() -> duckdb.DuckDBPyRelation:
+    return duckdb.connect().from_arrow(good().to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("data", "tree_method", "engine", "expected"),
+    [
+        (good, "hist", "auto", NumbaEngine),
+        (lambda: good().lazy(), "hist", "auto", NumbaEngine),
+        (lambda: good().to_arrow(), "hist", "auto", NumbaEngine),
+        (relation, "hist", "auto", SqlEngine),
+        (good, "exact", "auto", ExactEngine),
+        (relation, "exact", "auto", ExactEngine),
+        (relation, "hist", "numba", NumbaEngine),
+        (relation, "hist", "polars", PolarsEngine),
+        (good, "hist", "polars", PolarsEngine),
+        (good, "hist", "duckdb", SqlEngine),
+        (good, "exact", "numba", ExactEngine),
+    ],
+)
+def test_auto_stays_in_the_database_and_takes_kernels_for_everything_else(data, tree_method, engine, expected):
+    parameters, source = Parameters(tree_method=tree_method), open_source(data())
+    feature = Feature("x", FeatureType("float64"))
+    made = make_engine(check_engine(engine, source, parameters), source, [feature], "y", None, parameters)
+    assert type(made) is expected
+    assert made.n_rows == 36
+    assert made.features == (feature,)
+    made.close()
+
+
+def test_the_documentation_of_fit_names_every_engine():
+    documented = re.search(r"engine : {(.*)}, default 'auto'", fb.fit.__doc__)
+    assert documented[1] == ", ".join(map(repr, ENGINES))
+
+
+@pytest.mark.parametrize("tree_method", ["hist", "exact"])
+def test_a_relation_is_read_into_memory_where_the_engine_needs_it(tree_method):
+    options = {"tree_method": tree_method, "engine": "numba", **SHAPE}
+    assert fb.fit(relation(), "y", **options) == fb.fit(good(), "y", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": name}, f"engine must be one of 'auto', 'numba', 'polars', 'duckdb', not {name!r}")
+        for name in ("spark", "DuckDB", "", None, ["numba"])
+    ]
+    + [
+        ({"engine": "duckdb", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'duckdb'"),
+        ({"engine": "polars", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'polars'"),
+        ({"engine": "duckdb", "n_jobs": 2},
+         "n_jobs is for engine='numba'; duckdb takes its number of threads from SET threads"),
+        ({"engine": "polars", "n_jobs": 1},
+         "n_jobs is for engine='numba'; polars takes its number of threads from the environment variable "
+         "POLARS_MAX_THREADS"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("data", [good, relation])
+def test_an_engine_that_cannot_do_it_says_so(data, options, message):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(data(), "y", **options, **SHAPE)
+    assert str(error.value) == message
+
+
+def test_a_relation_trained_with_threads_of_its_own_is_told_where_to_set_them():
+    with pytest.raises(fb.ParameterError, match=r"^n_jobs is for engine='numba'; duckdb takes .* from SET threads$"):
+        fb.fit(relation(), "y", n_jobs=2)
+    assert fb.fit(relation(), "y", n_jobs=2, engine="numba", **SHAPE) == fb.fit(good(), "y", **SHAPE)
