@@ -247,6 +247,9 @@ class Model:
     def sql(self, output: Literal["mean", "margin"] = "mean") -> str:
         """Return the model as one scalar SQL expression over the feature columns, for DuckDB.
 
+        The columns must have the types of training. Strings are compared as the column compares them: score a column
+        with a collation, such as NOCASE, as ``carrier COLLATE C``.
+
         Raises
         ------
         ParameterError

@@ -106,10 +106,11 @@ def test_the_wheel_carries_the_files():
 
 
 def test_an_installed_package_runs_the_files_that_came_with_it(tmp_path):
-    # As a wheel lays them out, with a mark to tell them by.
+    # As a wheel lays them out, with a mark to tell them by; beside the package, files that are none of its business.
     ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
     shutil.copytree(ROOT / "frameboost", tmp_path / "frameboost", ignore=ignored)
     shutil.copytree(ROOT / "sql", tmp_path / "frameboost" / "sql")
+    shutil.copytree(ROOT / "sql", tmp_path / "sql")
     marked = tmp_path / "frameboost" / "sql" / "start_tree.sql"
     marked.write_text(marked.read_text(encoding="utf-8") + "\nLIMIT error('marked')", encoding="utf-8")
     code = """

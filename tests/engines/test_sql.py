@@ -275,7 +275,7 @@ columns = ", ".join(f"hash(i * 7 + {k}) % 1000 / 1000 AS x{k}" for k in range(8)
 con.execute(f"CREATE TABLE t AS SELECT {columns}, hash(i) % 100 + i / 1e6 AS y FROM range(2000000) AS r(i)")
 
 def fit():
-    return fb.fit(con.table("t"), "y", n_estimators=2, max_depth=3, max_bin=32)
+    return fb.fit(con.table("t"), "y", n_estimators=1, max_depth=3, max_bin=32)
 
 try:
     fit()
