@@ -182,6 +182,7 @@ def test_an_interrupt_from_another_thread_leaves_nothing(con):
 _INTERRUPTED = """
 import os, signal, sys, threading, time
 import duckdb, frameboost as fb
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 
 con = duckdb.connect()
 con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, 'k' || i % 7 AS s, hash(-i) % 1000 AS y "
