@@ -80,7 +80,7 @@ class DuckDBSession:
 
     def _drop_all(self) -> None:
         # In a transaction that an error has aborted nothing can be dropped, nor need be: none of it is kept.
-        with contextlib.suppress(duckdb.TransactionException):
+        with _interrupts(), contextlib.suppress(duckdb.TransactionException):
             while self._tables:
                 self.drop(self._tables[-1])
             # The view of the source is there for the length of a call, and stays if that call was interrupted.
