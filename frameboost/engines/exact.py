@@ -161,14 +161,18 @@ class ExactEngine(ArrayEngine):
 def midpoint(kind: FeatureType, below: Physical, above: Physical) -> Physical:
     """Return the threshold between two neighbouring values: as ``x < threshold`` it parts them.
 
-    For floats the midpoint as XGBoost computes it, in float32; in float64 where float32 can't part the two; the upper
-    value where nothing lies between. For everything else the smallest physical value not below the midpoint.
+    For floats the midpoint as XGBoost computes it, in float32, and the upper value of two neighbouring float32; in
+    float64 where float32 can't part the two; the upper value where nothing lies between. For everything else the
+    smallest physical value not below the midpoint.
     """
     if not kind.is_float:
         return -((-int(below) - int(above)) // 2)
     low, high = float(below), float(above)
     with np.errstate(over="ignore", invalid="ignore"):
-        in_single = float((np.float32(low) + np.float32(high)) * np.float32(0.5))
+        single_high = np.float32(high)
+        in_single = float((np.float32(low) + single_high) * np.float32(0.5))
+    if in_single == low and float(single_high) == high:
+        return high
     for middle in (in_single, low / 2 + high / 2):
         if low < middle <= high:
             return middle + 0.0

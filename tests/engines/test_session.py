@@ -185,6 +185,7 @@ import duckdb, frameboost as fb
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 
 con = duckdb.connect()
+con.execute("SET enable_progress_bar = false")
 con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, 'k' || i % 7 AS s, hash(-i) % 1000 AS y "
             "FROM range(20000) AS r(i)")
 if sys.argv[1] == "transaction":
