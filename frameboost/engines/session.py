@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,9 +91,14 @@ class DuckDBSession:
 @contextlib.contextmanager
 def _interrupts() -> Iterator[None]:
     """Raise KeyboardInterrupt for Ctrl-C, which DuckDB reports as an error of its own."""
+    before = sys.exception()
     try:
         yield
-    except RuntimeError as error:
-        if str(error) == "Query interrupted":
-            raise KeyboardInterrupt from error
+    except (RuntimeError, duckdb.Error) as error:
+        cause: BaseException | None = error
+        # In a transaction DuckDB's own clearing up after the interrupt fails too, and hides it.
+        while cause is not None and cause is not before:
+            if isinstance(cause, RuntimeError) and str(cause) == "Query interrupted":
+                raise KeyboardInterrupt from error
+            cause = cause.__context__
         raise
