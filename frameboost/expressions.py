@@ -39,7 +39,6 @@ _FUNCTIONS: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr], pl.Expr]]]
     exp.Ln: ("LN", pl.Expr.log),
     exp.Abs: ("ABS", pl.Expr.abs),
     exp.Sqrt: ("SQRT", pl.Expr.sqrt),
-    exp.Sign: ("SIGN", pl.Expr.sign),
 }
 _SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN ABS SQRT SIGN POWER GREATEST LEAST"
 
@@ -148,6 +147,8 @@ class Expression:
                 default = node.args.get("default")
                 ending = f" ELSE {walk(default)}" if default is not None else ""
                 return f"CASE {' '.join(branches)}{ending} END"
+            case exp.Sign():
+                return f"CAST(SIGN({walk(node.this)}) AS DOUBLE)"  # DuckDB's is a TINYINT
             case exp.Pow():
                 return f"POWER({walk(node.this)}, {walk(node.expression)})"
             case exp.Greatest() | exp.Least():
@@ -184,9 +185,13 @@ class Expression:
                     reversed(node.args["ifs"]),
                     ending,
                 )
+            case exp.Sign():
+                value = walk(node.this)  # DuckDB's sign of -0.0 is 0.0, and so is that of NaN
+                return pl.when(value == 0).then(0.0).otherwise(value.sign().fill_nan(0.0))
             case exp.Pow():
                 return walk(node.this).pow(walk(node.expression))
             case exp.Greatest() | exp.Least():
+                # Alike but for NaN, which no label, weight or margin is: SQL's is the largest number.
                 choose = pl.max_horizontal if isinstance(node, exp.Greatest) else pl.min_horizontal
                 return choose(*(walk(a) for a in (node.this, *node.expressions)))
         if type(node) in _BINARY:

@@ -17,6 +17,9 @@ __all__ = ["Metric", "Objective", "get_objective"]
 
 _ROW = ("label", "margin")
 
+# XGBoost's bound on how near to 0 or 1 the logistic loss may start; a weighted mean label may even round to them.
+_NEAREST = 1e-6
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -61,7 +64,8 @@ class Objective:
 
 
 def _logit(probability: float) -> float:
-    return -math.log(1.0 / probability - 1.0)
+    kept = min(max(probability, _NEAREST), 1.0 - _NEAREST)
+    return -math.log(1.0 / kept - 1.0)
 
 
 _SIGMOID = "1 / (1 + EXP(-margin))"

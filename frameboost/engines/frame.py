@@ -48,11 +48,10 @@ class FrameEngine:
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
         source = self.frame.select(self.row_exprs) if self.rows is None else self.rows.lazy()
-        wanted = [
-            getattr(a.expression.to_polars(), a.function)().cast(pl.Float64).alias(name)
-            for name, a in aggregates.items()
-        ]
-        return source.select(wanted).collect().row(0, named=True)
+        # First a value for every row, as in SQL: polars alone would take the sum of the constant 1 for 1.
+        by_row = source.with_columns(a.expression.to_polars().alias(name) for name, a in aggregates.items())
+        wanted = [getattr(pl.col(name), a.function)().cast(pl.Float64) for name, a in aggregates.items()]
+        return by_row.select(wanted).collect().row(0, named=True)
 
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`."""
