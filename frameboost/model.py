@@ -174,6 +174,9 @@ class Model:
     def __hash__(self) -> int:
         return hash(self.to_json())
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_arrays"}
+
     # --- scoring in Python --------------------------------------------------------------------------------------------
 
     def predict(self, data: Any, output: Literal["mean", "margin", "leaf"] = "mean") -> pl.Series:
@@ -380,8 +383,8 @@ class Model:
         >>> fb.load(path) == model
         True
         """
-        path = Path(path)
-        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+        path = Path(path).resolve()  # what a link points to is replaced, not the link
+        partial = path.parent / f".{secrets.token_hex(8)}.partial"
         try:
             partial.write_text(self.to_json(), encoding="utf-8", newline="\n")
             partial.replace(path)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NoReturn
 
 from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.leaf_grid import on_leaf_grid
 from frameboost.objectives import get_objective
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
@@ -105,10 +107,9 @@ def read_model(data: bytes) -> ModelParts:
         raise ModelFileError("not a frameboost model: the file holds no JSON object")
     if document.get("format") != FORMAT:
         _fail("not a frameboost model", "format", f'"{FORMAT}"', document.get("format"))
-    if document.get("version") != VERSION or isinstance(document["version"], bool):
-        raise ModelFileError(
-            f"the model file has version {_text(document.get('version'))}; this release reads version {VERSION}"
-        )
+    version = document.get("version")
+    if not _is_integer(version) or version != VERSION:
+        raise ModelFileError(f"the model file has version {_shown(version)}; this release reads version {VERSION}")
     _check_keys(document, _FIELDS, "damaged model")
     objective, parameters = _objective(document), _parameters(document)
     features = tuple(_feature(item, i) for i, item in enumerate(_list(document, "features")))
@@ -121,6 +122,7 @@ def read_model(data: bytes) -> ModelParts:
     trees = tuple(_tree(item, i, features) for i, item in enumerate(_list(document, "trees")))
     if not trees:
         raise ModelFileError("damaged model: it has no trees")
+    _check_sums(base_margin, trees)
     return ModelParts(objective, parameters, features, base_margin, trees)
 
 
@@ -142,14 +144,14 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(item) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ModelFileError(f"damaged model: an object has {_text(twice)} twice")
+        raise ModelFileError(f"damaged model: an object has {_shown(twice)} twice")
     return item
 
 
 def _check_keys(item: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for key in item:
         if key not in known:
-            raise ModelFileError(f"{where}: unknown field {_text(key)}")
+            raise ModelFileError(f"{where}: unknown field {_shown(key)}")
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -157,9 +159,15 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _fail(where: str, key: str, wanted: str, found: object) -> NoReturn:
-    shown = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {shown}')
+    raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {_shown(found)}')
+
+
+def _shown(found: object) -> str:
+    try:
+        text = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity
+    except RecursionError:
+        return "lists in lists without end"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _objective(document: Mapping[str, Any]) -> str:
@@ -175,9 +183,15 @@ def _parameters(document: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(given, dict):
         _fail("damaged model", "parameters", "an object", given)
     try:
-        return Parameters.from_keywords(given).shaping()
+        read = Parameters.from_keywords(given).shaping()
     except FrameboostError as error:
         raise ModelFileError(f"damaged model: {error}") from error
+    _check_keys(given, tuple(read), "damaged model, parameters")
+    for name, value in given.items():
+        if value != read[name]:  # "auto", say, which shapes no model
+            _fail("damaged model, parameters", name, _text(read[name]), value)
+    # Of those that an older release did not know nothing is made up.
+    return {name: read[name] for name in given}
 
 
 def _list(item: Mapping[str, Any], key: str, where: str = "damaged model") -> list[Any]:
@@ -252,8 +266,8 @@ def _tree(item: object, number: int, features: Sequence[Feature]) -> Tree:
     for node, asked in enumerate(feature):
         place = f"{where}, node {node}"
         t, c = columns["threshold"][node], columns["categories"][node]
-        if asked == LEAF and (t is not None or c is not None or missing_left[node]):
-            raise ModelFileError(f"{place}: a leaf has no threshold, no categories and no missing_left")
+        if asked == LEAF and (t is not None or c is not None or missing_left[node] or sums["gain"][node]):
+            raise ModelFileError(f"{place}: a leaf has no threshold, no categories, no missing_left and no gain")
         threshold.append(_threshold(t, features[asked], place) if asked != LEAF else None)
         categories.append(_categories(c, features[asked], place) if asked != LEAF else None)
         if asked != LEAF and t is None and c is None and missing_left[node]:
@@ -288,6 +302,24 @@ def _check_children(columns: Mapping[str, list[Any]], feature: Sequence[int], wh
             raise ModelFileError(f"{where}, node {node}: it has {parents[node]} parents, and must have 1")
 
 
+def _check_sums(base_margin: float, trees: Sequence[Tree]) -> None:
+    """Make sure that every sum of leaves is finite and exact, so that it is the same wherever it is taken."""
+    largest = [abs(base_margin), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
+    if not math.isfinite(sum(largest)):
+        raise ModelFileError("damaged model: its margins are not finite")
+    leaves = [
+        replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))
+        for tree in trees
+    ]
+    base_on_grid, on_grid = on_leaf_grid(base_margin, leaves)
+    if base_on_grid != base_margin:
+        _fail("damaged model", "base_margin", "on the grid of the leaf values", base_margin)
+    for number, (tree, rounded) in enumerate(zip(leaves, on_grid, strict=True)):
+        for node, value in enumerate(tree.value):
+            if rounded.value[node] != value:
+                _fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)
+
+
 def _threshold(value: object, feature: Feature, where: str) -> Physical | None:
     if value is None:
         return None
@@ -296,6 +328,8 @@ def _threshold(value: object, feature: Feature, where: str) -> Physical | None:
         return _INFINITE[str(value)]
     if kind.is_float and _is_finite(value):
         value = float(value)  # type: ignore[arg-type]
+        if kind.at_least(Fraction(value)) != value:
+            _fail(where, "threshold", f"a value of type {kind}", value)
     if kind.is_categorical or not kind.accepts(value):
         _fail(where, "threshold", f"a value of type {kind}", value)
     return value  # type: ignore[return-value]

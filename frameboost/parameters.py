@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 import typing
 from dataclasses import Field, asdict, dataclass, field, fields
+from decimal import Decimal
 from typing import Any, Literal
 
 from frameboost.errors import ParameterError
@@ -17,7 +19,8 @@ __all__ = ["Parameters", "markdown_table", "parameter_table"]
 
 
 def _parameter(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
-               high: float | None = None, symbol: str = "", shapes_model: bool = True) -> Any:  # fmt: skip
+               high: float | None = None, symbol: str = "", engines: str = "all",
+               shapes_model: bool = True) -> Any:  # fmt: skip
     """Declare a parameter: its default, its documentation, its range (low and high belong to it, above does not)."""
     metadata = {
         "doc": doc,
@@ -25,6 +28,7 @@ def _parameter(default: Any, doc: str, *, low: float | None = None, above: float
         "above": above,
         "high": high,
         "symbol": symbol,
+        "engines": engines,
         "shapes_model": shapes_model,
     }
     return field(default=default, metadata=metadata)
@@ -64,15 +68,15 @@ class Parameters:
     )
     tree_method: Literal["auto", "hist", "exact"] = _parameter(
         "auto",
-        "How splits are proposed: `hist`, at quantiles found once (what `auto` takes), or `exact`, "
-        "at every value (engine numba only).",
+        "How splits are proposed: `hist`, at quantiles found once (what `auto` takes), or `exact`, at every value.",
+        engines="all; `exact`: numba",
     )
     base_score: float | None = _parameter(
         None,
         "The prediction before the first tree, on the scale of the target; by default the weighted mean target.",
     )
     n_jobs: int | None = _parameter(
-        None, "Threads of the numba engine; by default all cores.", low=1, shapes_model=False
+        None, "Threads of the numba engine; by default all cores.", low=1, engines="numba", shapes_model=False
     )
 
     def __post_init__(self) -> None:
@@ -120,6 +124,11 @@ _OTHER_NAMES = {
     "min_split_loss": "gamma",
     "num_boost_round": "n_estimators",
     "num_round": "n_estimators",
+    "n_rounds": "n_estimators",
+    "num_rounds": "n_estimators",
+    "n_trees": "n_estimators",
+    "num_trees": "n_estimators",
+    "max_iter": "n_estimators",
     "iterations": "n_estimators",
     "num_leaves": "max_leaves",
     "max_bins": "max_bin",
@@ -136,21 +145,24 @@ _FIT_ARGUMENTS = ("target", "objective", "features", "weight", "engine", "cuts",
 def _suggestion(name: str, known: set[str]) -> str:
     if name in _OTHER_NAMES:
         return f"; here it is called {_OTHER_NAMES[name]!r}"
-    near = difflib.get_close_matches(name.lower(), [*known, *_FIT_ARGUMENTS], n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; the parameters are {', '.join(sorted(known))}"
+    near = difflib.get_close_matches(name.lower(), [*known, *_FIT_ARGUMENTS, *_OTHER_NAMES], n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {_OTHER_NAMES.get(near[0], near[0])!r}?"
+    return f"; the parameters are {', '.join(sorted(known))}"
 
 
 def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
     """Return ``value`` as the parameter's own type, or raise `ParameterError`."""
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
-        if value not in choices:
-            near = difflib.get_close_matches(str(value), choices, n=1)
+        if not isinstance(value, str) or value not in choices:
+            near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
             listed = ", ".join(map(repr, choices))
             raise ParameterError(
-                f"{item.name} must be one of {listed}, not {value!r}{f'; did you mean {near[0]!r}?' if near else ''}"
+                f"{item.name} must be one of {listed}, not {_shown(value)}"
+                f"{f'; did you mean {near[0]!r}?' if near else ''}"
             )
-        return value
+        return str(value)
     options = typing.get_args(hint) or (hint,)
     if value is None and type(None) in options:
         return None
@@ -164,21 +176,27 @@ def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
     )
     if outside:
         kind = "an integer" if wanted is int else "a finite number"
-        raise ParameterError(f"{item.name} must be {kind}{range_text(item)}, not {value!r}")
+        raise ParameterError(f"{item.name} must be {kind}{range_text(item)}, not {_shown(value)}")
     return number
 
 
 def _as_number(value: Any, wanted: type) -> int | float | None:
     """Return ``value`` (numpy's scalars too) as an int or a finite float, or None if it isn't one."""
-    if isinstance(value, bool | str | bytes) or value is None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         return None
     try:
-        number = float(value)
-        if not math.isfinite(number) or (wanted is int and number != int(value)):
-            return None
-        return int(value) if wanted is int else number
-    except (TypeError, ValueError, OverflowError):
+        if wanted is int:
+            whole = int(typing.cast("float", value))
+            return whole if whole == value else None
+        number = float(value) + 0.0  # which makes -0.0, another text in a file for the same model, a plain 0.0
+    except (ValueError, OverflowError):  # NaN and infinities, and integers beyond any float
         return None
+    return number if math.isfinite(number) else None
+
+
+def _shown(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def range_text(item: Field[Any]) -> str:
@@ -199,24 +217,26 @@ def parameter_table() -> str:
     lines = []
     for item in fields(Parameters):
         symbol = f" (in the paper: {item.metadata['symbol']})" if item.metadata["symbol"] else ""
-        lines += [f"{item.name} : {_kind(item)}{range_text(item)}, default {item.default!r}"]
+        lines += [f"{item.name} : {_values(item)}, default {item.default!r}"]
         lines += [f"    {item.metadata['doc']}{symbol}"]
     return "\n".join(lines)
 
 
 def markdown_table() -> str:
     """Return the documentation of all parameters as a table in Markdown."""
-    lines = ["| name | default | values | in the paper | meaning |", "|---|---|---|---|---|"]
+    lines = ["| name | default | values | in the paper | engines | meaning |", "|---|---|---|---|---|---|"]
     for item in fields(Parameters):
-        cells = [f"`{item.name}`", f"`{item.default!r}`", f"{_kind(item)}{range_text(item)}", item.metadata["symbol"]]
-        lines.append(f"| {' | '.join(cells)} | {item.metadata['doc']} |")
+        cells = [f"`{item.name}`", f"`{item.default!r}`", _values(item)]
+        cells += [item.metadata[key] for key in ("symbol", "engines", "doc")]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _kind(item: Field[Any]) -> str:
+def _values(item: Field[Any]) -> str:
     """Return the values that a parameter takes, in words."""
     hint = typing.get_type_hints(Parameters)[item.name]
     options = typing.get_args(hint) or (hint,)
     if typing.get_origin(hint) is Literal:
         return "{" + ", ".join(map(repr, options)) + "}"
-    return " or ".join("None" if option is type(None) else option.__name__ for option in options)
+    number = f"{options[0].__name__}{range_text(item)}"
+    return f"{number}{',' if range_text(item) else ''} or None" if type(None) in options else number
