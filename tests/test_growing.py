@@ -142,6 +142,14 @@ def test_the_budget_of_leaves_is_spent_in_order_of_the_level():
     assert lossguide["feature"].to_list() == ["x", None, "x", None, None]
 
 
+def test_of_equal_gains_lossguide_splits_the_node_made_first():
+    # 0 2 | 10 12: either child gains 0 + 4 - 2 = 100 + 144 - 242 = 2.
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [0.0, 2.0, 10.0, 12.0]})
+    trees = fb.fit(frame, "y", max_leaves=3, grow_policy="lossguide", **HAND).trees
+    assert trees["feature"].to_list() == ["x", "x", None, None, None]
+    assert trees["gain"].to_list() == [100.0, 2.0, 0.0, 0.0, 0.0]
+
+
 @METHODS
 def test_rows_of_weight_zero_do_not_matter(tree_method):
     rng = np.random.default_rng(2)

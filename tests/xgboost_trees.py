@@ -1,7 +1,8 @@
 """Trees of frameboost and XGBoost side by side, node for node.
 
-Both see the same rows and the same margins, one tree at a time. XGBoost works in float32, so two candidate splits whose
-gains it can't tell apart are taken as equal; how far that goes is worked out from the rows, not from either library.
+Both see the same rows and the same margins, one tree at a time. XGBoost keeps gradients, scores and gains in float32,
+so two candidate splits whose gains it can't tell apart are taken as equal; how far that goes is worked out from the
+rows of the node, not from either library.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import xgboost
 
 import frameboost as fb
 
-__all__ = ["Case", "Node", "compare_models", "our_trees", "to_frame"]
+__all__ = ["Case", "Node", "compare_models", "our_trees", "quantile_cuts", "random_case", "share_equal", "to_frame"]
 
-FLOAT32 = 2.0**-23
+# Unit roundoff of float32: what one rounding changes at most, relative to the number.
+U = 2.0**-24
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Node:
     missing_left: bool
     left: int
     right: int
+    gain: float
     value: float
     cover: float
 
@@ -37,7 +40,8 @@ class Node:
     def is_leaf(self) -> bool:
         return self.feature < 0
 
-    def goes_left(self, column: np.ndarray) -> np.ndarray:
+    def goes_left(self, x: np.ndarray) -> np.ndarray:
+        column = x[:, self.feature]
         present = True if self.threshold is None else column < self.threshold
         return np.where(np.isnan(column), self.missing_left, present)
 
@@ -60,6 +64,54 @@ def to_frame(case: Case) -> pl.DataFrame:
     return frame if case.weight is None else frame.with_columns(pl.Series("w", case.weight))
 
 
+def random_case(seed: int, shapes: tuple[dict, ...] = ({},)) -> Case:
+    """Return rows and settings drawn at random, one of ``shapes`` among them.
+
+    Columns are continuous, coarse, of few values, steep, constant or a copy of another; some are never missing, some
+    mostly. Weights, where there are any, may be 0.
+    """
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(40, 400))
+    normal = rng.normal(size=(n, 6))
+    x = np.column_stack([
+        normal[:, 0], np.round(normal[:, 1], 1), rng.integers(0, 4, n), normal[:, 3] ** 5, np.full(n, 2.5),
+        np.round(normal[:, 5] * 100), normal[:, 0],
+    ]).astype(np.float32)  # fmt: skip
+    signal = np.sin(2 * normal[:, 0]) + normal[:, 1] * (x[:, 2] - 1) + 0.5 * normal[:, 3] + rng.normal(size=n) / 2
+    gone = rng.random(x.shape) < rng.choice([0.0, 0.0, 0.1, 0.5, 0.9], x.shape[1])
+    gone[:, 6] = gone[:, 0]
+    gone[0] = False  # no column without any value
+    x[gone] = np.nan
+    y = signal * 10 + 3 * gone[:, :6].sum(axis=1)
+    logistic = bool(rng.integers(2))
+    settings = {
+        "n_estimators": 3,
+        "max_depth": int(rng.integers(1, 8)),
+        "learning_rate": float(rng.choice([0.1, 0.3, 1.0])),
+        "reg_lambda": float(rng.choice([0.0, 1.0, 10.0])),
+        "gamma": float(rng.choice([0.0, 0.0, 0.5, 4.0])),
+        "min_child_weight": float(rng.choice([0.0, 1.0, 3.0])),
+        "max_bin": int(rng.choice([8, 64])),
+    }
+    # Not both: XGBoost 3.2 takes α with the wrong sign in the gain where the step is bounded.
+    settings |= ({}, {"reg_alpha": 0.7}, {"max_delta_step": 0.5})[rng.integers(3)]
+    weights = (None, rng.integers(1, 9, n) / 4, rng.integers(0, 3, n) / 2)
+    return Case(
+        x, (y > np.median(y)).astype(float) if logistic else y, "binary:logistic" if logistic else "reg:squarederror",
+        settings | shapes[rng.integers(len(shapes))], weights[rng.integers(3)],
+    )  # fmt: skip
+
+
+def quantile_cuts(case: Case, *, trimmed: bool = True) -> dict:
+    """Return XGBoost's own cuts, as ``cuts=`` takes them.
+
+    The first of a column's values lies below, the last above all of the column's, so ``trimmed`` they part nothing.
+    """
+    matrix = xgboost.QuantileDMatrix(case.x, case.y, max_bin=case.settings["max_bin"], weight=case.weight, nthread=1)
+    indptr, values = matrix.get_quantile_cut()
+    return {f"x{i}": values[indptr[i] + trimmed : indptr[i + 1] - trimmed] for i in range(case.x.shape[1])}
+
+
 def our_trees(model: fb.Model) -> list[list[Node]]:
     number = {name: i for i, name in enumerate(model.features)}
     trees = []
@@ -67,7 +119,7 @@ def our_trees(model: fb.Model) -> list[list[Node]]:
         trees.append([
             Node(
                 -1 if r["feature"] is None else number[r["feature"]], r["threshold"], r["missing"] == "left",
-                r["left"], r["right"], r["value"], r["cover"],
+                r["left"], r["right"], r["gain"], r["value"], r["cover"],
             )
             for r in rows.iter_rows(named=True)
         ])  # fmt: skip
@@ -76,14 +128,16 @@ def our_trees(model: fb.Model) -> list[list[Node]]:
 
 def their_tree(booster: xgboost.Booster) -> list[Node]:
     (tree,) = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
-    fields = ("split_indices", "split_conditions", "default_left", "left_children", "right_children", "sum_hessian")
+    fields = ("split_indices", "split_conditions", "default_left", "left_children", "right_children", "loss_changes",
+              "sum_hessian")  # fmt: skip
     return [
         # Of a leaf the condition is its value. JSON has the shortest text of each float32.
         Node(
-            -1 if left < 0 else feature, float(np.float32(condition)), bool(default_left), left, right, condition, cover
+            -1 if left < 0 else feature, float(np.float32(condition)), bool(default_left), left, right, gain,
+            float(np.float32(condition)), cover,
         )
-        for feature, condition, default_left, left, right, cover in zip(*(tree[f] for f in fields), strict=True)
-    ]
+        for feature, condition, default_left, left, right, gain, cover in zip(*(tree[f] for f in fields), strict=True)
+    ]  # fmt: skip
 
 
 def predict(tree: list[Node], x: np.ndarray) -> np.ndarray:
@@ -95,13 +149,13 @@ def predict(tree: list[Node], x: np.ndarray) -> np.ndarray:
         if node.is_leaf:
             out[rows] = node.value
             continue
-        left = node.goes_left(x[rows, node.feature])
+        left = node.goes_left(x[rows])
         stack += [(node.left, rows[left]), (node.right, rows[~left])]
     return out
 
 
 def compare_models(case: Case, tree_method: str) -> Counter:
-    """Train both, compare tree by tree; return how many nodes were equal, tied or left out below a tie."""
+    """Train both, compare tree by tree, assert that each difference is a tie; return how many nodes were what."""
     data = to_frame(case)
     model = fb.fit(
         data, "y", objective=case.objective, tree_method=tree_method, weight=None if case.weight is None else "w",
@@ -111,108 +165,143 @@ def compare_models(case: Case, tree_method: str) -> Counter:
     counts: Counter = Counter()
     for tree in our_trees(model):
         theirs = their_tree(_train_one(case, tree_method, margin))
-        _Comparison(case, margin, tree, theirs, counts).at(0, 0, np.arange(len(case.y)))
+        everything = np.arange(len(case.y))
+        _Comparison(case, margin, tree, theirs, counts).at(0, 0, everything, everything)
+        counts["splits"] += sum(not node.is_leaf for node in tree)
         margin = margin + predict(tree, case.x)
     np.testing.assert_allclose(margin, model.predict(data, output="margin"), rtol=1e-12, atol=1e-12)
     return counts
 
 
+def share_equal(counts: Counter) -> float:
+    """Return the share of all our splits, compared or below a tie, that are XGBoost's."""
+    return (counts["equal"] + counts["same rows"]) / counts["splits"]
+
+
 def _train_one(case: Case, tree_method: str, margin: np.ndarray) -> xgboost.Booster:
     names = {"learning_rate": "eta", "reg_lambda": "lambda", "reg_alpha": "alpha"}
-    settings = {names.get(k, k): v for k, v in case.settings.items() if k not in ("n_estimators", "max_bin", "n_jobs")}
+    ours_only = ("n_estimators", "max_bin", "n_jobs", "base_score")
+    settings = {names.get(k, k): v for k, v in case.settings.items() if k not in ours_only}
     settings |= {"objective": case.objective, "tree_method": tree_method, "nthread": 1, "verbosity": 0}
     given = {"label": case.y.astype(np.float32), "weight": case.weight, "base_margin": margin.astype(np.float32)}
     if tree_method == "exact":
-        matrix = xgboost.DMatrix(case.x, **given)
+        matrix = xgboost.DMatrix(case.x, nthread=1, **given)
     else:
         settings["max_bin"] = case.settings.get("max_bin", 256)
-        matrix = xgboost.QuantileDMatrix(case.x, max_bin=settings["max_bin"], **given)
+        matrix = xgboost.QuantileDMatrix(case.x, max_bin=settings["max_bin"], nthread=1, **given)
     return xgboost.train(settings, matrix, num_boost_round=1)
 
 
 class _Comparison:
+    """One tree of each library; ``g``, ``h`` in float64, ``g_error``, ``h_error`` what float32 may add to them."""
+
     def __init__(self, case: Case, margin: np.ndarray, ours: list[Node], theirs: list[Node], counts: Counter) -> None:
         self.case, self.ours, self.theirs, self.counts = case, ours, theirs, counts
+        gamma = case.settings.get("gamma", 0.0)
+        # `exact` grows by the one and prunes by the other.
+        self.least_gains = (1e-6, gamma) if case.cuts is None else (max(1e-6, gamma),)
         weight = np.ones(len(case.y)) if case.weight is None else case.weight
         if case.objective == "binary:logistic":
             p = 1 / (1 + np.exp(-margin))
-            self.g, self.h = (p - case.y) * weight, np.maximum(p * (1 - p), 1e-16) * weight
+            g, h = p - case.y, np.maximum(p * (1 - p), 1e-16)
+            # exp(margin) is off by the rounding of the margin and by its own; 1 + exp and 1 / ... by one each.
+            p_error = U * (p * (1 - p) * (np.abs(margin) + 4) + 2 * p)
+            g_error, h_error = p_error + 2 * U * np.abs(g), p_error + 3 * U * h
         else:
-            self.g, self.h = (margin - case.y) * weight, weight
-        # What a float32 margin and a float32 gradient may differ by.
-        self.blur = FLOAT32 * (np.abs(self.g) + weight * np.abs(margin))
+            g, h = margin - case.y, np.ones(len(case.y))
+            g_error, h_error = U * (np.abs(margin) + np.abs(case.y) + 2 * np.abs(g)), np.zeros(len(case.y))
+        self.g, self.h, self.g_error, self.h_error = (part * weight for part in (g, h, g_error, h_error))
 
-    def at(self, i: int, j: int, rows: np.ndarray) -> None:
-        """Compare our node i with their node j, which hold the same rows."""
+    def at(self, i: int, j: int, our_rows: np.ndarray, their_rows: np.ndarray) -> None:
+        """Compare our node i with their node j. They hold the same rows, but for rows that weigh nothing."""
         ours, theirs = self.ours[i], self.theirs[j]
+        rows = our_rows[self.h[our_rows] > 0]
+        assert np.array_equal(rows, their_rows[self.h[their_rows] > 0])
+        H, H_error = self.h[rows].sum(), self.h_error[rows].sum()
+        assert abs(ours.cover - theirs.cover) <= H_error + 2 * U * H, (ours, theirs)
         if ours.is_leaf and theirs.is_leaf:
             self._leaves(ours, theirs, rows)
             return
         if ours.is_leaf or theirs.is_leaf:
-            # A split only one of them makes must gain next to nothing more than is asked for.
-            split = theirs if ours.is_leaf else ours
-            gain, resolution = self._gain(split, rows)
-            least = max(1e-6, self.case.settings.get("gamma", 0.0))
-            assert abs(gain - least) <= resolution, (ours, theirs, gain, resolution)
+            # A split that only one of them makes must gain next to nothing more or less than is asked for.
+            gain, error = self._gain(theirs if ours.is_leaf else ours, rows)
+            assert min(abs(gain - least) for least in self.least_gains) <= error, (ours, theirs, gain, error)
             self.counts["tied"] += 1
             return
-        our_left = ours.goes_left(self.case.x[rows, ours.feature])
-        their_left = theirs.goes_left(self.case.x[rows, theirs.feature])
-        if self._same_split(ours, theirs, rows, our_left, their_left):
+        our_gain, our_error = self._gain(ours, rows)
+        their_gain, their_error = self._gain(theirs, rows)
+        assert abs(ours.gain - our_gain) <= 1e-9 * self._score(rows)[0] + 1e-9 * our_gain, (ours, our_gain)
+        assert abs(theirs.gain - their_gain) <= their_error, (theirs, their_gain, their_error)
+        our_left, their_left = ours.goes_left(self.case.x[rows]), theirs.goes_left(self.case.x[rows])
+        same = bool((our_left == their_left).all())
+        if same and self._same_question(ours, theirs, rows):
             self.counts["equal"] += 1
             self.counts["default direction"] += bool(np.isnan(self.case.x[rows, ours.feature]).any())
-        elif (our_left == their_left)[self.h[rows] > 0].all():
-            # Cuts with nothing between them, or only rows that weigh nothing. Where missing goes left XGBoost scans
-            # from above and takes the highest of such cuts; we take the lowest always.
-            assert theirs.missing_left or self.case.weight is not None, (ours, theirs)
+        elif same and ours.feature == theirs.feature:
+            # No row that counts lies between the two thresholds, so nothing tells them apart: the lowest is ours.
+            # XGBoost scans from above where missing goes left, and takes the highest there.
+            assert ours.threshold == self._candidates(ours, our_rows, rows)[0], (ours, theirs)
+            assert theirs.threshold == self._candidates(theirs, their_rows, rows)[-theirs.missing_left], (ours, theirs)
             self.counts["same rows"] += 1
         else:
-            our_gain, resolution = self._gain(ours, rows)
-            their_gain, _ = self._gain(theirs, rows)
-            assert abs(our_gain - their_gain) <= resolution, (ours, theirs, our_gain, their_gain, resolution)
+            assert abs(our_gain - their_gain) <= our_error + their_error, (ours, theirs, our_gain, their_gain)
             self.counts["tied"] += 1
-        if (our_left == their_left).all():
-            self.at(ours.left, theirs.left, rows[our_left])
-            self.at(ours.right, theirs.right, rows[~our_left])
-        elif (our_left != their_left).all():
-            self.at(ours.left, theirs.right, rows[our_left])
-            self.at(ours.right, theirs.left, rows[~our_left])
-        else:
-            self.counts["below a tie"] += 1
+        if same or (our_left != their_left).all():
+            our_left, their_left = ours.goes_left(self.case.x[our_rows]), theirs.goes_left(self.case.x[their_rows])
+            children = [(theirs.left, their_rows[their_left]), (theirs.right, their_rows[~their_left])]
+            (left, left_rows), (right, right_rows) = children if same else reversed(children)
+            self.at(ours.left, left, our_rows[our_left], left_rows)
+            self.at(ours.right, right, our_rows[~our_left], right_rows)
 
-    def _same_split(self, ours: Node, theirs: Node, rows: np.ndarray, our_left, their_left) -> bool:
+    def _same_question(self, ours: Node, theirs: Node, rows: np.ndarray) -> bool:
         if ours.feature != theirs.feature:
             return False
         if ours.threshold is None:  # "is it present?" has a made-up threshold in XGBoost
-            return bool((our_left == their_left).all())
+            column = self.case.x[rows, ours.feature]
+            return not (np.nanmin(column) < theirs.threshold <= np.nanmax(column))
         sees_missing = np.isnan(self.case.x[rows, ours.feature]).any()
         return ours.threshold == theirs.threshold and (not sees_missing or ours.missing_left == theirs.missing_left)
 
+    def _candidates(self, node: Node, rows: np.ndarray, counted: np.ndarray) -> list[float]:
+        """Return, in ascending order, the thresholds that part the rows that count as the node's own does."""
+        if self.case.cuts is None:
+            values = np.unique(self.case.x[rows, node.feature])
+            values = values[~np.isnan(values)]
+            middles = (values[1:] + values[:-1]) * np.float32(0.5)
+            thresholds = np.where(middles == values[:-1], values[1:], middles)
+        else:
+            thresholds = np.sort(self.case.cuts[f"x{node.feature}"])
+        column = self.case.x[counted, node.feature]
+        column = column[~np.isnan(column)]
+        return [float(t) for t in thresholds if np.array_equal(column < t, column < node.threshold)]
+
     def _score(self, rows: np.ndarray) -> tuple[float, float]:
-        """Return T(G)²/(H+λ), and what float32 may add to it."""
+        """Return T(G)²/(H+λ), twice the fall of the objective, and what float32 may add to it."""
         s = self.case.settings
-        g, h = self.g[rows].sum(), self.h[rows].sum()
-        if h <= 0:
+        G, H = self.g[rows].sum(), self.h[rows].sum()
+        if H <= 0 or s.get("min_child_weight", 1.0) > H:
             return 0.0, 0.0
-        alpha, step = s.get("reg_alpha", 0.0), s.get("max_delta_step", 0.0)
-        t = np.sign(g) * max(abs(g) - alpha, 0.0)
-        w = -t / (h + s.get("reg_lambda", 1.0))
-        if step:
-            w = np.clip(w, -step, step)
-        score = -(2 * g * w + (h + s.get("reg_lambda", 1.0)) * w * w + 2 * alpha * abs(w))
-        blur = np.sqrt((self.blur[rows] ** 2).sum())
-        return score, 4 * FLOAT32 * abs(score) + 4 * abs(w) * blur
+        w = self._weight(G, H)
+        score = -(2 * G * w + (H + s.get("reg_lambda", 1.0)) * w * w + 2 * s.get("reg_alpha", 0.0) * abs(w))
+        return score, 2 * U * score + 2 * abs(w) * self.g_error[rows].sum() + w * w * self.h_error[rows].sum()
 
     def _gain(self, split: Node, rows: np.ndarray) -> tuple[float, float]:
-        left = split.goes_left(self.case.x[rows, split.feature])
-        parts = [self._score(rows[left]), self._score(rows[~left]), self._score(rows)]
-        return parts[0][0] + parts[1][0] - parts[2][0], sum(part[1] for part in parts)
+        left = split.goes_left(self.case.x[rows])
+        (a, a_error), (b, b_error), (whole, error) = (self._score(r) for r in (rows[left], rows[~left], rows))
+        return a + b - whole, a_error + b_error + error
+
+    def _weight(self, G: float, H: float) -> float:
+        s = self.case.settings
+        w = -np.sign(G) * max(abs(G) - s.get("reg_alpha", 0.0), 0.0) / (H + s.get("reg_lambda", 1.0))
+        step = s.get("max_delta_step", 0.0)
+        return float(np.clip(w, -step, step)) if step else float(w)
 
     def _leaves(self, ours: Node, theirs: Node, rows: np.ndarray) -> None:
         s = self.case.settings
-        h = self.h[rows].sum()
-        blur = 4 * np.sqrt((self.blur[rows] ** 2).sum()) / (h + s.get("reg_lambda", 1.0) + 1e-12)
-        eta = s.get("learning_rate", 0.3)
-        assert abs(ours.value - theirs.value) <= 4 * FLOAT32 * abs(theirs.value) + eta * blur, (ours, theirs)
-        assert abs(ours.cover - theirs.cover) <= 1e-4 * abs(theirs.cover), (ours, theirs)
+        eta, least = s.get("learning_rate", 0.3), s.get("min_child_weight", 1.0)
+        G, H = self.g[rows].sum(), self.h[rows].sum()
+        w = self._weight(G, H) if least <= H else 0.0
+        error = (self.g_error[rows].sum() + abs(w) * self.h_error[rows].sum()) / (H + s.get("reg_lambda", 1.0))
+        assert abs(ours.value - eta * w) <= 1e-9 * (1 + abs(w)), (ours, w)
+        assert abs(ours.value - theirs.value) <= eta * (4 * U * abs(w) + error), (ours, theirs)
         self.counts["leaves"] += 1

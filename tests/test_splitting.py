@@ -1,0 +1,312 @@
+"""Splits and whole trees against a plain twin that goes through all rows for every candidate, and histograms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.binning import Bins, SlotLayout
+from frameboost.engines.contract import Penalties, Stats
+from frameboost.histograms import HistogramPool
+from frameboost.nodes import OpenNode
+from frameboost.schema import Feature
+from frameboost.splitting import HistogramSplitter
+from frameboost.types import FeatureType
+
+SEEDS = st.integers(0, 2**32 - 1)
+BY_HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
+METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
+
+
+# --- the twin ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Twin:
+    """One tree for squared error from base score 0, by the book: every candidate is scored on the rows themselves.
+
+    All labels and weights are small dyadic fractions, so that sums are exact and ties are ties.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    w: np.ndarray
+    cuts: list[float] | None  # None is exact
+    p: dict
+
+    def score(self, G: float, H: float) -> float:
+        alpha, step = self.p["reg_alpha"], self.p["max_delta_step"]
+        T = math.copysign(max(abs(G) - alpha, 0.0), G)
+        weight = -T / (H + self.p["reg_lambda"])
+        if not step:
+            return T * T / (H + self.p["reg_lambda"])
+        weight = max(-step, min(step, weight))
+        return -(2.0 * G * weight + (H + self.p["reg_lambda"]) * weight * weight + 2.0 * alpha * abs(weight))
+
+    def sums(self, rows: list[int]) -> tuple[float, float]:
+        return sum(-self.y[r] * self.w[r] for r in rows), sum(self.w[r] for r in rows)
+
+    def thresholds(self, feature: int, rows: list[int]) -> list[float | None]:
+        values = sorted({v for r in rows if (v := self.x[r, feature]) == v})
+        between = [(a + b) / 2 for a, b in pairwise(values)] if self.cuts is None else self.cuts
+        # Something must lie below a threshold; a histogram doesn't see what weighs nothing.
+        seen = [v for r in rows if (v := self.x[r, feature]) == v and (self.cuts is None or self.w[r] > 0)]
+        return [t for t in between if seen and min(seen) < t] + [None] * bool(seen)
+
+    def best(self, rows: list[int]) -> tuple | None:
+        """Return (gain, feature, threshold, missing left, left rows, right rows)."""
+        found, most = None, 1e-6
+        if self.cuts is not None:
+            most = max(most, np.nextafter(self.p["gamma"], 0.0))
+        for feature in range(self.x.shape[1]):
+            column = self.x[:, feature]
+            for threshold in self.thresholds(feature, rows):
+                for missing_left in (False, True):
+                    left = [r for r in rows if (missing_left if column[r] != column[r] else
+                                                threshold is None or column[r] < threshold)]  # fmt: skip
+                    right = [r for r in rows if r not in left]
+                    (GL, HL), (GR, HR), (G, H) = self.sums(left), self.sums(right), self.sums(rows)
+                    if min(HL, HR) <= 0 or min(HL, HR) < self.p["min_child_weight"]:
+                        continue
+                    gain = self.score(GL, HL) + self.score(GR, HR) - self.score(G, H)
+                    if gain > most:
+                        found, most = (gain, feature, threshold, missing_left, left, right), gain
+        return found
+
+    def grow(self, rows: list[int], depth: int = 0):
+        """Return a split as (feature, threshold, missing, gain, cover, left, right), a leaf as (value, cover)."""
+        G, H = self.sums(rows)
+        found = self.best(rows) if depth < self.p["max_depth"] else None
+        if found is not None:
+            gain, feature, threshold, missing_left, left, right = found
+            children = self.grow(left, depth + 1), self.grow(right, depth + 1)
+            if gain >= self.p["gamma"] or max(map(len, children)) > 2:
+                return feature, threshold, "left" if missing_left else "right", gain, H, *children
+        if self.p["min_child_weight"] > H:
+            return 0.0, H
+        alpha, step = self.p["reg_alpha"], self.p["max_delta_step"]
+        weight = -np.sign(G) * max(abs(G) - alpha, 0.0) / (H + self.p["reg_lambda"])
+        return (max(-step, min(step, weight)) if step else weight), H
+
+
+def nested(model: fb.Model, node: int = 0):
+    """Return a model's one tree in the twin's form."""
+    row = model.trees.row(node, named=True)
+    if row["feature"] is None:
+        return row["value"], row["cover"]
+    children = nested(model, row["left"]), nested(model, row["right"])
+    number = model.features.index(row["feature"])
+    return number, row["threshold"], row["missing"], row["gain"], row["cover"], *children
+
+
+def assert_same_tree(ours, expected) -> None:
+    assert len(ours) == len(expected), (ours, expected)
+    if len(ours) == 2:
+        assert ours == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        return
+    assert ours[:3] == expected[:3]
+    assert ours[3:5] == pytest.approx(expected[3:5], rel=1e-12)
+    for child, twin in zip(ours[5:], expected[5:], strict=True):
+        assert_same_tree(child, twin)
+
+
+@METHODS
+@given(
+    seed=SEEDS,
+    max_depth=st.integers(1, 4),
+    reg_lambda=st.sampled_from([0.0, 1.0]),
+    reg_alpha=st.sampled_from([0.0, 0.0, 1.5]),
+    max_delta_step=st.sampled_from([0.0, 0.0, 1.0]),
+    gamma=st.sampled_from([0.0, 2.0, 9.0]),
+    min_child_weight=st.sampled_from([0.0, 1.0, 2.5]),
+)
+@settings(max_examples=60, deadline=None)
+def test_trees_are_the_plain_twins(tree_method, seed, **options):
+    rng = np.random.default_rng(seed)
+    n = 24
+    x = rng.integers(0, rng.choice([3, 12]), size=(n, 3)).astype(float)
+    x[:, 2] = x[:, 0]  # ties all the way
+    gone = rng.random((n, 3)) < rng.choice([0.0, 0.2, 0.7])
+    gone[0] = False
+    x[gone] = np.nan
+    y = rng.integers(-24, 25, n) / 4
+    y[:2] = -1.0, 1.0  # never constant
+    w = rng.integers(0, 4, n) / 2
+    w[:2] = 1.0
+    cuts = None if tree_method == "exact" else [1.0, 2.0, 4.5, 4.75, 9.0]
+    twin = Twin(x, y, w, cuts, options)
+    frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=pl.Series(y), w=pl.Series(w))
+    model = fb.fit(
+        frame, "y", weight="w", tree_method=tree_method, cuts=cuts and dict.fromkeys("abc", cuts),
+        n_estimators=1, learning_rate=1.0, base_score=0.0, **options,
+    )  # fmt: skip
+    assert_same_tree(nested(model), twin.grow(list(range(n))))
+
+
+# --- ties -------------------------------------------------------------------------------------------------------------
+
+
+@METHODS
+def test_a_lower_threshold_comes_before_missing_right(tree_method):
+    # (1 | rest) with missing left and (1 2 | 3) with missing right gain alike: 4²/2 + 4²/2, nothing else as much.
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, None], "y": [-2.0, 2.0, -2.0, 2.0], "w": [1.0, 1.0, 1.0, 1.0]})
+    gains = {}
+    for threshold in (1.5, 2.5):
+        for missing_left in (False, True):
+            left = [y for x, y in frame.select("x", "y").rows() if (missing_left if x is None else x < threshold)]
+            right_sum, right_count = sum(frame["y"]) - sum(left), 4 - len(left)
+            gains[threshold, missing_left] = sum(left) ** 2 / len(left) + right_sum**2 / right_count
+    best = max(gains.values())
+    assert [key for key, gain in gains.items() if gain == best] == [(1.5, False), (2.5, True)]
+    root = fb.fit(frame, "y", tree_method=tree_method, max_depth=1, features=["x"], **BY_HAND).trees.row(0, named=True)
+    assert (root["threshold"], root["missing"]) == (2.0 if tree_method == "hist" else 1.5, "right")
+
+
+def test_a_threshold_above_all_values_comes_before_presence():
+    # x < 5 holds for all that is present; so would x < 9, and x IS NOT NULL; x < 1 or missing is the mirror image.
+    frame = pl.DataFrame({"x": [2.0, 3.0, None], "y": [1.0, 1.0, -1.0]})
+    root = fb.fit(frame, "y", cuts={"x": [1.0, 5.0, 9.0]}, **BY_HAND).trees.row(0, named=True)
+    assert (root["threshold"], root["missing"]) == (5.0, "right")
+
+
+@METHODS
+def test_presence_is_asked_for_where_only_that_helps(tree_method):
+    frame = pl.DataFrame({"x": [1.0, 2.0, None, None], "y": [3.0, 3.0, -1.0, -1.0]})
+    model = fb.fit(frame, "y", tree_method=tree_method, **BY_HAND)
+    assert model.trees["condition"].to_list() == ['"x" IS NOT NULL', None, None]
+    assert (model.trees["threshold"][0], model.trees["missing"][0]) == (None, "right")
+    assert model.predict(frame).to_list() == [3.0, 3.0, -1.0, -1.0]
+
+
+@METHODS
+@pytest.mark.parametrize("size, leaves", [(7.05e-4, 1), (7.09e-4, 2)])
+def test_a_gain_within_xgboosts_rounding_is_none(tree_method, size, leaves):
+    # ∓s, one row each: the gain is s² + s² - 0, and 1e-6 the least that counts. 2 · 7.05e-4² is 0.994e-6.
+    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [-size, size]})
+    assert fb.fit(frame, "y", tree_method=tree_method, **BY_HAND).trees["feature"].null_count() == leaves
+
+
+# --- categories -------------------------------------------------------------------------------------------------------
+
+
+class Histograms:
+    """A stand-in for an engine: rows with gradients, in nodes that the test names."""
+
+    def __init__(self, codes: np.ndarray, pairs: np.ndarray, n_codes: int) -> None:
+        self.codes, self.pairs, self.n_codes = codes, pairs, n_codes
+        self.rows = {0: np.arange(len(codes))}
+        self.asked: list[list[int]] = []
+
+    def histograms(self, nodes: list[int]) -> np.ndarray:
+        self.asked.append(list(nodes))
+        return np.stack([self.direct(node) for node in nodes]) if nodes else np.empty((0, self.n_codes, 2))
+
+    def direct(self, node: int) -> np.ndarray:
+        out = np.zeros((self.n_codes, 2))
+        np.add.at(out, self.codes[self.rows[node]], self.pairs[self.rows[node]])
+        return out
+
+    def stats(self, node: int) -> Stats:
+        return Stats(*self.pairs[self.rows[node]].sum(axis=0).tolist())
+
+
+@given(
+    seed=SEEDS,
+    n_categories=st.integers(1, 8),
+    missing=st.booleans(),
+    reg_lambda=st.sampled_from([0.0, 1.0, 20.0]),
+    reg_alpha=st.sampled_from([0.0, 2.0]),
+    max_delta_step=st.sampled_from([0.0, 0.5]),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_set_of_categories_gains_more_than_the_one_taken(seed, n_categories, missing, **regularisation):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_categories + missing, 30)
+    pairs = np.stack([rng.integers(-20, 21, 30) / 4, rng.integers(1, 9, 30) / 8], axis=1)
+    engine = Histograms(codes, pairs, n_categories + 1)
+    feature = Feature("s", FeatureType("string"), tuple("abcdefgh"[:n_categories]))
+    layout = SlotLayout([Bins(feature)])
+    splitter = HistogramSplitter(engine, layout, Penalties(**regularisation, min_child_weight=0.0))
+    (split,) = splitter.best_splits([OpenNode(0, 0, engine.stats(0))])
+    twin = Twin(np.empty((0, 0)), np.empty(0), np.empty(0), [], regularisation)
+    whole = pairs.sum(axis=0)
+    best = 0.0
+    present = sorted(set(codes.tolist()))  # the missing code, too, may go either way
+    for size in range(1, len(present)):
+        for chosen in combinations(present, size):
+            left = pairs[np.isin(codes, chosen)].sum(axis=0)
+            best = max(best, twin.score(*left) + twin.score(*(whole - left)) - twin.score(*whole))
+    if split is None:
+        assert best <= 1e-9
+        return
+    assert split.gain == pytest.approx(best, rel=1e-9, abs=1e-9)
+    left = split.goes_left(n_categories + 1)[codes]
+    assert Stats(*pairs[left].sum(axis=0).tolist()) == split.left
+    assert Stats(*pairs[~left].sum(axis=0).tolist()) == split.right
+    # The categories named are on the side that missing, and whatever else comes, does not go to.
+    assert split.categories is not None and set(split.categories) <= set(codes.tolist()) - {n_categories}
+
+
+@METHODS
+def test_a_category_never_seen_in_a_node_goes_with_missing(tree_method):
+    frame = pl.DataFrame({
+        "x": [0.0] * 4 + [1.0] * 3,
+        "s": ["a", "a", "b", None, "c", "c", None],
+        "y": [8.0, 8.0, 2.0, 2.0, -30.0, -30.0, -20.0],
+    })  # fmt: skip
+    model = fb.fit(frame, "y", tree_method=tree_method, max_depth=2, **BY_HAND)
+    scored = pl.DataFrame({"x": [0.0, 0.0, 1.0], "s": ["c", "zebra", "a"]})
+    assert model.predict(frame).to_list() == [8.0, 8.0, 2.0, 2.0, -30.0, -30.0, -20.0]
+    assert model.predict(scored).to_list() == [2.0, 2.0, -20.0]
+
+
+# --- histograms -------------------------------------------------------------------------------------------------------
+
+
+@given(seed=SEEDS, lossguide=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_a_histogram_by_subtraction_is_the_one_summed_up(seed, lossguide):
+    rng = np.random.default_rng(seed)
+    pairs = np.stack([rng.integers(-40, 40, 60) / 8, rng.integers(0, 9, 60) / 8], axis=1)
+    engine = Histograms(rng.integers(0, 7, 60), pairs, 7)
+    pool = HistogramPool(engine)
+    root = OpenNode(0, 0, engine.stats(0))
+    np.testing.assert_array_equal(pool.of([root])[0], engine.direct(0))
+    open_nodes, made = [root], 1
+    for _ in range(4):
+        batch = (
+            [open_nodes.pop(rng.integers(len(open_nodes)))] if lossguide else [open_nodes.pop(0) for _ in open_nodes[:]]
+        )
+        children = []
+        for node in batch:
+            rows, goes_left = engine.rows[node.id], rng.random(len(engine.rows[node.id])) < 0.4
+            engine.rows[made], engine.rows[made + 1] = rows[goes_left], rows[~goes_left]
+            left, right = (OpenNode(made + k, node.depth + 1, engine.stats(made + k), node.id) for k in (0, 1))
+            left.sibling, right.sibling = right, left
+            left.is_smaller = left.stats.H <= right.stats.H
+            right.is_smaller = not left.is_smaller
+            children += [left, right]
+            made += 2
+        found = pool.of(children)
+        assert engine.asked[-1] == [child.id for child in children if child.is_smaller]
+        for child, histogram in zip(children, found, strict=True):
+            np.testing.assert_array_equal(histogram, engine.direct(child.id))
+        open_nodes += children
+
+
+def test_a_tree_leaves_no_histogram_behind():
+    engine = Histograms(np.array([0, 1]), np.array([[1.0, 1.0], [-1.0, 1.0]]), 3)
+    pool = HistogramPool(engine)
+    root = OpenNode(0, 0, engine.stats(0))
+    pool.of([root])
+    engine.rows[0] = np.array([1])  # another tree: other gradients, the same number of the root
+    pool.clear()
+    np.testing.assert_array_equal(pool.of([root])[0], engine.direct(0))
