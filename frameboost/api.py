@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from frameboost.boosting import boost, evaluate
-from frameboost.checks import check_rows, find_column, pick_features
+from frameboost.boosting import Rows, boost
+from frameboost.checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.engines.choose import check_engine, make_engine
+from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import ParameterError
+from frameboost.expressions import Expression
 from frameboost.given_cuts import bins_from_cuts
 from frameboost.leaf_grid import on_leaf_grid
+from frameboost.log import Callback, TrainingLog
+from frameboost.loss import Loss
+from frameboost.losses import LOSSES, get_loss
+from frameboost.metric import Metric
+from frameboost.metrics import get_metrics
 from frameboost.model import Model
 from frameboost.model_file import read_model
-from frameboost.objectives import Objective, get_objective
+from frameboost.objective import Objective
 from frameboost.parameters import Parameters, parameter_table
 from frameboost.progress import progress
-from frameboost.sources import open_source
+from frameboost.sources import Source, open_source
+from frameboost.validation import held_out_sources
 
 __all__ = ["fit", "load"]
 
@@ -27,34 +36,51 @@ def fit(
     data: Any,
     target: str,
     *,
-    objective: str = "reg:squarederror",
+    objective: str | Objective = "reg:squarederror",
     features: Iterable[str] | None = None,
     weight: str | None = None,
+    base_margin: str | Sequence[str] | None = None,
+    label_upper_bound: str | None = None,
+    valid: Any = None,
+    eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+    callbacks: Sequence[Callback] = (),
     engine: str = "auto",
     cuts: Mapping[str, Iterable[Any]] | None = None,
     verbose: bool | None = None,
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
-    settings = Parameters.from_keywords(parameters)
-    loss = get_objective(objective)
-    _check_base_score(loss, settings)
-    if cuts is not None and settings.tree_method == "exact":
-        raise ParameterError("cuts do not go with tree_method='exact', which splits between any two values")
-    source = open_source(data)
+    settings = _settings(objective, cuts, valid, parameters)
+    source, held_out = held_out_sources(open_source(data), valid)
     name = check_engine(engine, source, settings)
-    find_column(source, target, "target")
-    if weight is not None:
-        find_column(source, weight, "weight")
-    chosen = pick_features(source, features, target, weight)
-    with closing(make_engine(name, source, chosen, target, weight, settings)) as rows:
-        check_rows(rows, loss, target, weight)
-        given = bins_from_cuts(cuts, chosen, rows.count_missing()) if cuts else {}
-        metric = loss.metric
-        with progress(settings.n_estimators, metric.name, lambda: evaluate(rows, metric), verbose=verbose) as on_round:
-            ensemble = boost(rows, loss, settings, given, on_round)
-    base_margin, trees = on_leaf_grid(ensemble.base_margin, ensemble.trees)
-    return Model(loss, settings.shaping(), ensemble.features, base_margin, trees)
+    roles = find_roles(source, target, weight, base_margin, label_upper_bound)
+    chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
+    with ExitStack() as open_engines:
+
+        def opened(rows: Source, *, follows: bool = False) -> Engine:
+            made = make_engine(name, rows, chosen, roles, settings, follows=follows)
+            return open_engines.enter_context(closing(made))
+
+        training = opened(source)
+        loss, settings = _loss(objective, settings, training)
+        _check_roles(loss, roles)
+        metrics = get_metrics(eval_metric, loss, asdict(settings))
+        check_rows(training, loss, roles)
+        others = {key: opened(part.like(source, chosen, roles, key), follows=True) for key, part in held_out.items()}
+        for key, other in others.items():
+            check_held_out(other, loss, roles, key)
+        watched = {"train": training} | others if others or eval_metric is not None else {}
+        log = TrainingLog(watched, metrics, settings.early_stopping_rounds, callbacks)
+        given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
+        shown = metrics[0]
+        with progress(settings.n_estimators, shown.name, lambda: shown.evaluate(training), verbose=verbose) as on_round:
+            rows = Rows(training, tuple(others.values()), "weight" in roles, base_margin is not None)
+            ensemble = boost(rows, loss, settings, given, log, on_round)
+    base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
+    return Model(
+        loss, settings.shaping(), ensemble.features, base_margins, trees,
+        history=log.frame(), best_round=log.best_round, best_score=log.best_score,
+    )  # fmt: skip
 
 
 def load(path: str | Path) -> Model:
@@ -77,15 +103,62 @@ def load(path: str | Path) -> Model:
     frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
     """
     parts = read_model(Path(path).read_bytes())
-    return Model(get_objective(parts.objective), parts.parameters, parts.features, parts.base_margin, parts.trees)
+    return Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
 
 
-def _check_base_score(objective: Objective, parameters: Parameters) -> None:
-    low, high = objective.score_range
+# --- checks before any work starts ------------------------------------------------------------------------------------
+
+
+def _settings(objective: object, cuts: object, valid: object, keywords: dict[str, Any]) -> Parameters:
+    settings = Parameters.from_keywords(keywords)
+    if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
+        get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
+    if cuts is not None and settings.tree_method == "exact":
+        raise ParameterError("cuts do not go with tree_method='exact', which splits between any two values")
+    if settings.early_stopping_rounds is not None and valid is None:
+        raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=...")
+    if settings.max_delta_step is None:
+        settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
+    if not str(objective).startswith("multi:") and settings.num_class is not None:
+        raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
+    if isinstance(objective, str) and not objective.startswith("multi:"):
+        _check_base_score(get_loss(objective, asdict(settings)), settings)
+    return settings
+
+
+def _loss(objective: str | Objective, settings: Parameters, rows: Engine) -> tuple[Loss, Parameters]:
+    """Return the loss, and the parameters with the number of classes filled in."""
+    if isinstance(objective, Objective):
+        return objective.loss(), settings
+    if objective.startswith("multi:") and settings.num_class is None:
+        largest = rows.aggregate({"label": Aggregate("max", Expression("label", ("label",)))})["label"]
+        usable = largest is not None and largest == largest and 1 <= largest < 10_000
+        settings = replace(settings, num_class=int(largest) + 1 if usable and largest is not None else 2)
+    return get_loss(objective, asdict(settings)), settings
+
+
+def _check_base_score(loss: Loss, parameters: Parameters) -> None:
+    low, high = loss.score_range
     score = parameters.base_score
     if score is not None and not low < score < high:
         raise ParameterError(
-            f"base_score must lie between {low:g} and {high:g} for objective {objective.name!r}, not {score!r}"
+            f"base_score must lie between {low:g} and {high:g} for objective {loss.name!r}, not {score!r}"
+        )
+
+
+def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
+    if "upper" in roles and "upper" not in loss.roles:
+        raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {loss.name!r}")
+    if "upper" in loss.roles and "upper" not in roles:
+        raise ParameterError(
+            "objective 'survival:aft' needs label_upper_bound, the column of the latest that a time can be: the "
+            "target where it is known, NULL where it has not ended"
+        )
+    given = [role for role in roles if role.startswith("base_")]
+    if given and len(given) != loss.n_outputs:
+        raise ParameterError(
+            f"base_margin names {len(given)} column{'s' if len(given) > 1 else ''}; objective {loss.name!r} has "
+            f"{loss.n_outputs} margins"
         )
 
 
@@ -101,14 +174,27 @@ data : polars DataFrame or LazyFrame, DuckDB relation, pandas DataFrame, Arrow t
     the connection's temporary tables that hold the state of the fit are gone afterwards.
 target : str
     The column to predict: numeric or Boolean, without NULL, NaN or infinities.
-objective : str, default 'reg:squarederror'
-    The loss: ``'reg:squarederror'`` or ``'binary:logistic'`` (labels 0 and 1).
+objective : str or Objective, default 'reg:squarederror'
+    The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own.
 features : list of str, optional
-    The columns to predict from; by default all but target and weight. Numbers, decimals, Booleans, dates, timestamps
-    and durations are split at a threshold, strings (Enum and Categorical too) by set membership. NULL and NaN are
-    missing values, and each split learns where they go.
+    The columns to predict from; by default all but those that have another role. Numbers, decimals, Booleans, dates,
+    timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set membership. NULL and
+    NaN are missing values, and each split learns where they go.
 weight : str, optional
     A column of row weights, 0 or more.
+base_margin : str or list of str, optional
+    A column of margins to start from, one for each output, instead of the base score. The model does not hold it.
+label_upper_bound : str, optional
+    For survival:aft, the column of the latest that a time can be: the target where it is known, NULL (or infinity)
+    where it has not ended yet.
+valid : str, data, or dict of name to data, optional
+    Rows to validate on: a Boolean column of the data or a SQL predicate over its columns, true for those rows, which
+    are then not trained on; or other data. Given several, early stopping watches the last.
+eval_metric : str, Metric or list of them, optional
+    What `Model.history` holds of each round, on the training rows and those to validate on; by default the
+    objective's own, and only if there are rows to validate on. Early stopping watches the last.
+callbacks : list of functions, optional
+    Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
 engine : {{'auto', 'numba', 'polars', 'duckdb'}}, default 'auto'
     Where the sums are taken: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
     numba for everything else.

@@ -5,96 +5,180 @@ F_t(x) = F_{t−1}(x) + η·f_t(x), f_t grown on the gradients of the loss at F_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from frameboost.binning import Bins, SlotLayout
-from frameboost.engines.contract import Aggregate, ColumnBlockEngine, Engine, HistogramEngine, Penalties
+from frameboost.engines.contract import Aggregate, ColumnBlockEngine, Engine, HistogramEngine, Penalties, Stats
+from frameboost.engines.held_out import HeldOutEngine
+from frameboost.errors import DataError
 from frameboost.expressions import Expression
-from frameboost.gradients import exact_sum, weighted
-from frameboost.growing import TreeGrower
-from frameboost.objectives import Metric, Objective
+from frameboost.gradients import Scalar, rounded, weighted
+from frameboost.growing import Renewal, TreeGrower
+from frameboost.log import TrainingLog
+from frameboost.loss import Loss
 from frameboost.parameters import Parameters
+from frameboost.sampling import FeatureSampler, sample_rows
 from frameboost.schema import Feature
 from frameboost.splitting import ExactSplitter, HistogramSplitter, Splitter
+from frameboost.starting import base_margins
+from frameboost.terms import define_predictions, define_terms
 from frameboost.tree import Tree
 
-__all__ = ["Ensemble", "boost", "evaluate"]
+__all__ = ["Ensemble", "Rows", "boost"]
+
+_WEIGHT = Expression("weight", ("weight",))
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What training yields: the trees, the margin they start from, and the features with their categories."""
+    """What training yields: the trees, the margins they start from, and the features with their categories."""
 
-    base_margin: float
+    base_margins: tuple[float, ...]
     trees: tuple[Tree, ...]
     features: tuple[Feature, ...]
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows to train on, and rows that follow.
+
+    Attributes
+    ----------
+    training
+        The engine whose rows the trees are grown on; its labels and weights have been checked.
+    held_out
+        Engines over other rows, to evaluate on.
+    is_weighted
+        Whether there is a column of weights.
+    has_base_margins
+        Whether the rows bring margins to start from, ``base_margin`` or ``base_margin_0`` and so on.
+    """
+
+    training: Engine
+    held_out: Sequence[Engine] = ()
+    is_weighted: bool = False
+    has_base_margins: bool = False
+
+
 def boost(
-    engine: Engine,
-    objective: Objective,
+    rows: Rows,
+    loss: Loss,
     parameters: Parameters,
     given_bins: Mapping[int, Bins],
+    log: TrainingLog,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> Ensemble:
     """Fit an ensemble.
 
     Parameters
     ----------
-    engine
-        Rows whose labels and weights have been checked.
-    objective
+    rows
+        What to train on and what to evaluate on.
+    loss
         The loss.
     parameters
         All other settings.
     given_bins
         Bins that the user brought, by feature number (``hist`` only).
+    log
+        What is measured after each round.
     on_round
-        Called with the number of trees after each one.
+        Called with the number of rounds after each one.
     """
-    base_margin = objective.margin_of(_base_score(engine, parameters))
-    splitter, bins = _prepare(engine, parameters, given_bins)
-    grower = TreeGrower(engine, splitter, parameters)
-    engine.start_margins(base_margin)
-    trees = []
+    engine = rows.training
+    features = FeatureSampler(len(engine.features), parameters)
+    splitter, bins = _prepare(rows, parameters, given_bins)
+    base = base_margins(engine, loss, parameters.base_score, is_weighted=rows.is_weighted)
+    for each in (engine, *rows.held_out):
+        each.start_margins(_first_margins(loss, base, given=rows.has_base_margins))
+        define_predictions(each, loss)
+    grower = TreeGrower(engine, splitter, parameters, rows.held_out)
+    trees: list[Tree] = []
     for round_ in range(parameters.n_estimators):
-        totals = engine.compute_gradients(objective.gradient, objective.hessian)
-        trees.append(grower.grow(totals))
+        _compute_gradients(engine, loss, round_)
+        for output, margin in enumerate(loss.margins):
+            for _ in range(parameters.num_parallel_tree):
+                features.start_tree(len(trees))
+                totals = engine.start_tree(output, sample_rows(engine, output, parameters, len(trees)))
+                _check_finite(totals, loss, round_)
+                renewal = _renewal(engine, loss, output, is_weighted=rows.is_weighted)
+                trees.append(grower.grow(totals, output, margin, renewal).tree)
+        stop = log.end_round()
         on_round(round_ + 1)
-    return Ensemble(base_margin, tuple(trees), tuple(b.feature for b in bins))
+        if stop:
+            break
+    per_round = loss.n_outputs * parameters.num_parallel_tree
+    kept = len(trees) if log.best_round is None else log.best_round * per_round
+    return Ensemble(base, tuple(trees[:kept]), tuple(b.feature for b in bins))
 
 
-def evaluate(engine: Engine, metric: Metric) -> float:
-    """Return the metric over the engine's rows at their current margins."""
-    sums = engine.aggregate(
-        {
-            "loss": Aggregate("sum", weighted(metric.loss)),
-            "weight": Aggregate("sum", Expression("weight")),
-        }
-    )
-    return metric.of_mean((sums["loss"] or 0.0) / (sums["weight"] or 1.0))
+def _first_margins(loss: Loss, base: Sequence[float], *, given: bool) -> dict[str, Expression]:
+    if not given:
+        return {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
+    return {name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins}
 
 
-def _base_score(engine: Engine, parameters: Parameters) -> float:
-    """Return the weighted mean label, which is where XGBoost starts squared error and logistic loss."""
-    if parameters.base_score is not None:
-        return parameters.base_score
-    sums = exact_sum(engine, {"label": weighted(Expression("label")), "weight": Expression("weight")})
-    return sums["label"] / sums["weight"]
+def _compute_gradients(engine: Engine, loss: Loss, round_: int) -> None:
+    """Let the engine compute g and h of every output, weighted and on their grids."""
+    define_terms(engine, loss.terms)
+    terms = {}
+    for output, derivatives in enumerate(loss.outputs):
+        terms[f"g_{output}"] = weighted(derivatives.gradient)
+        terms[f"h_{output}"] = weighted(derivatives.hessian)
+    if loss.definition is not None:
+        _check_hessians(engine, loss, round_)
+    stored: dict[str, Scalar] = dict(rounded(engine, terms))
+    for output, margin in enumerate(loss.margins if loss.renewal else ()):
+        stored[f"residual_{output}"] = Expression(f"label - {margin}", ("label", margin))
+    engine.compute_gradients(stored)
 
 
-def _prepare(engine: Engine, parameters: Parameters, given_bins: Mapping[int, Bins]) -> tuple[Splitter, list[Bins]]:
-    """Let the engine bin or sort its columns; return how splits are found in them."""
+def _check_hessians(engine: Engine, loss: Loss, round_: int) -> None:
+    """Make sure that a user's own hessian is positive, without which a leaf −G/(H+λ) may lead uphill."""
+    for derivatives in loss.outputs:
+        lowest = engine.aggregate({"h": Aggregate("min", derivatives.hessian)})["h"]
+        if lowest is None or not lowest > 0:
+            raise DataError(
+                f"the hessian {derivatives.hessian.text!r} of the objective is {lowest!r} in some row of round "
+                f"{round_ + 1}; it must be greater than 0 everywhere"
+            )
+
+
+def _check_finite(totals: Stats, loss: Loss, round_: int) -> None:
+    if not (math.isfinite(totals.G) and math.isfinite(totals.H)):
+        raise DataError(
+            f"the gradients of {loss.name!r} are not finite in round {round_ + 1}; "
+            "a smaller learning_rate, a max_delta_step or a base_score may help"
+        )
+
+
+def _renewal(engine: Engine, loss: Loss, output: int, *, is_weighted: bool) -> Renewal | None:
+    """Return what leaves are worth under a loss whose gradients are only signs."""
+    if not loss.renewal:
+        return None
+    weight: Scalar | None = rounded(engine, {"weight": _WEIGHT})["weight"] if is_weighted else None
+    residual = f"residual_{output}"
+    return Renewal(Expression(residual, (residual,)), weight, loss.renewal[output])
+
+
+def _prepare(rows: Rows, parameters: Parameters, given_bins: Mapping[int, Bins]) -> tuple[Splitter, list[Bins]]:
+    """Let the engines bin or sort their columns; return how splits are found in them."""
     penalties = Penalties(
-        parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step, parameters.min_child_weight
+        parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step or 0.0, parameters.min_child_weight
     )
     if parameters.tree_method == "exact":
-        blocks = cast("ColumnBlockEngine", engine)
+        blocks = cast("ColumnBlockEngine", rows.training)
         bins = blocks.presort()
+        for engine in rows.held_out:
+            cast("HeldOutEngine", engine).keep_columns(bins)
         return ExactSplitter(blocks, penalties), bins
-    binned = cast("HistogramEngine", engine)
+    binned = cast("HistogramEngine", rows.training)
     bins = binned.propose_bins(parameters.max_bin, given_bins)
     binned.bin_columns(bins)
+    for engine in rows.held_out:
+        # Held-out rows may lack what no training row did.
+        cast("HistogramEngine", engine).bin_columns([replace(b, has_missing=True) for b in bins])
     return HistogramSplitter(binned, SlotLayout(bins), penalties), bins

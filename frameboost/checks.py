@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions import Expression
-from frameboost.objectives import Objective
+from frameboost.loss import Loss, margin_names
 from frameboost.schema import Feature
 from frameboost.sources import Source
 
-__all__ = ["check_rows", "find_column", "pick_features"]
+__all__ = ["check_held_out", "check_rows", "find_column", "find_roles", "pick_features"]
 
 # Squares of gradients must stay finite.
 _LARGEST = 1e150
@@ -44,10 +44,47 @@ def find_column(source: Source, name: object, role: str) -> str:
     return name
 
 
+def find_roles(
+    source: Source,
+    target: str,
+    weight: str | None,
+    base_margin: str | Sequence[str] | None,
+    label_upper_bound: str | None,
+) -> dict[str, str]:
+    """Return what columns other than features are for: role -> column name, ``label`` first.
+
+    Raises
+    ------
+    DataError
+        If a column is not there or not numeric.
+    ParameterError
+        If one column plays two roles, or a name is not a name.
+    """
+    roles = {"label": find_column(source, target, "target")}
+    if weight is not None:
+        roles["weight"] = find_column(source, weight, "weight")
+    if label_upper_bound is not None:
+        roles["upper"] = find_column(source, label_upper_bound, "label_upper_bound")
+    if base_margin is not None:
+        several = [base_margin] if isinstance(base_margin, str) else list(base_margin)
+        for name, column in zip(margin_names(len(several)), several, strict=True):
+            roles[f"base_{name}"] = find_column(source, column, "base_margin")
+    columns = list(roles.values())
+    for role, column in roles.items():
+        first = columns.index(column)
+        if list(roles)[first] != role and role != "upper":  # a time that is known is both of its bounds
+            raise ParameterError(f"{_words(role)} {column!r} is also the {_words(list(roles)[first])}")
+    return roles
+
+
+def _words(role: str) -> str:
+    return {"label": "target", "upper": "label_upper_bound"}.get(role, role)
+
+
 def pick_features(
-    source: Source, features: Iterable[str] | None, target: str, weight: str | None
+    source: Source, features: Iterable[str] | None, roles: Mapping[str, str], valid: object = None
 ) -> tuple[Feature, ...]:
-    """Return the features, by default every column but target and weight.
+    """Return the features, by default every column that has no role and does not tell rows to validate on.
 
     Raises
     ------
@@ -55,10 +92,9 @@ def pick_features(
         If a column is not there, has a type that can't be a feature, or none is left.
     """
     names = source.names()
-    if weight == target:
-        raise ParameterError(f"weight {weight!r} is also the target")
+    role_of = {column: role for role, column in reversed(list(roles.items()))}
     if features is None:
-        chosen = [name for name in names if name not in (target, weight)]
+        chosen = [name for name in names if name not in role_of and name != valid]
     elif isinstance(features, str):
         raise ParameterError(f"features must be a list of column names, not the string {features!r}")
     elif isinstance(features, Set) or not isinstance(features, Iterable):
@@ -71,8 +107,10 @@ def pick_features(
     for name in chosen:
         if chosen.count(name) > 1:
             raise ParameterError(f"feature {name!r} is given {chosen.count(name)} times")
-        if name in (target, weight):
-            raise ParameterError(f"feature {name!r} is also the {'target' if name == target else 'weight'}")
+        if name in role_of:
+            raise ParameterError(f"feature {name!r} is also the {_words(role_of[name])}")
+        if name == valid:
+            raise ParameterError(f"feature {name!r} is also the column that tells which rows to validate on")
     if not chosen:
         raise DataError(f"no usable feature: the data has no column but {', '.join(map(repr, names))}")
     types = source.types()
@@ -85,30 +123,53 @@ def pick_features(
     return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
 
 
-def check_rows(engine: Engine, objective: Objective, target: str, weight: str | None) -> None:
+def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
     """Raise `DataError` if labels, weights or features can't be trained on."""
-    summary = {name: value or 0.0 for name, value in engine.aggregate(_SUMMARY).items()}
-    n_rows = engine.n_rows
-    if n_rows == 0:
-        raise DataError("the data has no rows; training needs at least 2")
-    if n_rows == 1:
-        raise DataError("the data has 1 row; training needs at least 2")
-    _check_labels(engine, objective, target, summary)
-    if weight is not None:
-        _check_weights(weight, summary, n_rows)
-    if summary["lowest_counted"] == summary["highest_counted"]:
+    summary = _checked_summary(engine, loss, roles, "the data", least=2)
+    target, weight = roles["label"], roles.get("weight")
+    if summary["lowest_counted"] == summary["highest_counted"] and "upper" not in roles:
         where = "" if summary["lowest"] == summary["highest"] else f" wherever weight {weight!r} is not 0"
         raise DataError(
             f"target {target!r} is constant (always {summary['lowest_counted']:g}){where}; there is nothing to learn"
         )
     for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
-        if missing == n_rows:
+        if missing == engine.n_rows:
             raise DataError(
                 f"feature {feature.name!r} has no value in any row, only NULL or NaN; leave it out with features=[...]"
             )
 
 
-def _check_labels(engine: Engine, objective: Objective, target: str, summary: dict[str, float]) -> None:
+def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: str) -> None:
+    """Raise `DataError` if rows can't be evaluated on."""
+    _checked_summary(engine, loss, roles, f"{name!r}, the data to validate on,", least=1)
+
+
+def _checked_summary(
+    engine: Engine, loss: Loss, roles: Mapping[str, str], data: str, *, least: int
+) -> dict[str, float]:
+    wanted = dict(_SUMMARY)
+    for role in roles:
+        if role.startswith("base_"):
+            wanted[f"missing_{role}"] = Aggregate("sum", Expression(f"CASE WHEN {role} - {role} = 0 THEN 0 ELSE 1 END",
+                                                                    (role,)))  # fmt: skip
+    summary = {name: value or 0.0 for name, value in engine.aggregate(wanted).items()}
+    n_rows = engine.n_rows
+    if n_rows < least:
+        has = "no rows" if n_rows == 0 else "1 row"
+        raise DataError(f"{data} has {has}; " + ("training needs at least 2" if least == 2 else "it needs at least 1"))
+    _check_labels(engine, loss, roles["label"], summary)
+    if "weight" in roles:
+        _check_weights(roles["weight"], summary, n_rows)
+    for role, column in roles.items():
+        if wrong := summary.get(f"missing_{role}"):
+            raise DataError(
+                f"base_margin {column!r} is NULL, NaN or infinite in {int(wrong):,} of {n_rows:,} rows; "
+                "give every row a finite margin"
+            )
+    return summary
+
+
+def _check_labels(engine: Engine, loss: Loss, target: str, summary: dict[str, float]) -> None:
     if summary["missing_labels"]:
         raise DataError(
             f"target {target!r} is NULL or NaN in {int(summary['missing_labels']):,} of {engine.n_rows:,} rows; "
@@ -118,14 +179,14 @@ def _check_labels(engine: Engine, objective: Objective, target: str, summary: di
         raise DataError(f"target {target!r} holds an infinite value; every label must be finite")
     if max(-summary["lowest"], summary["highest"]) > _LARGEST:
         raise DataError(f"target {target!r} holds values beyond ±{_LARGEST:g}; rescale it")
-    if objective.label_condition is not None:
-        wrong = Expression(f"CASE WHEN {objective.label_condition.text} THEN 0 ELSE 1 END")
+    if loss.label_condition is not None:
+        wrong = Expression(f"CASE WHEN {loss.label_condition.text} THEN 0 ELSE 1 END", loss.label_condition.columns)
         n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
         if n_wrong:
             raise DataError(
-                f"target {target!r} holds other values than {objective.label_requirement} in {int(n_wrong):,} "
+                f"target {target!r} holds other values than {loss.label_requirement} in {int(n_wrong):,} "
                 f"of {engine.n_rows:,} rows (it ranges from {summary['lowest']:g} to {summary['highest']:g}); "
-                f"objective {objective.name!r} needs those"
+                f"objective {loss.name!r} needs those"
             )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import cast
 
 import polars as pl
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from frameboost.errors import ParameterError
 
-__all__ = ["Expression", "float_literal"]
+__all__ = ["Expression", "float_literal", "parsed"]
 
 _BINARY: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
     exp.Add: ("+", lambda a, b: a + b),
@@ -39,8 +39,9 @@ _FUNCTIONS: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr], pl.Expr]]]
     exp.Ln: ("LN", pl.Expr.log),
     exp.Abs: ("ABS", pl.Expr.abs),
     exp.Sqrt: ("SQRT", pl.Expr.sqrt),
+    exp.Floor: ("FLOOR", pl.Expr.floor),
 }
-_SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN ABS SQRT SIGN POWER GREATEST LEAST"
+_SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN ABS SQRT FLOOR SIGN POWER GREATEST LEAST"
 
 
 def float_literal(value: float) -> str:
@@ -53,6 +54,20 @@ def float_literal(value: float) -> str:
         return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"  # without an exponent, SQL reads a DECIMAL
+
+
+@lru_cache(maxsize=1024)
+def parsed(text: str) -> exp.Expression:
+    """Return the syntax tree of one SQL expression (not to be changed), or raise `ParameterError`."""
+    if not isinstance(text, str):
+        raise ParameterError(f"a SQL expression must be a string, not {text!r}")
+    try:
+        statements = sqlglot.parse(text, read="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        raise ParameterError(f"{text!r} is not a SQL expression: {error}") from error
+    if len(statements) != 1 or statements[0] is None:
+        raise ParameterError(f"{text!r} is not one SQL expression")
+    return cast("exp.Expression", statements[0])
 
 
 @dataclass(frozen=True)
@@ -88,13 +103,7 @@ class Expression:
 
     @cached_property
     def _tree(self) -> exp.Expression:
-        try:
-            statements = sqlglot.parse(self.text, read="duckdb")
-        except sqlglot.errors.SqlglotError as error:
-            raise ParameterError(f"{self.text!r} is not a SQL expression: {error}") from error
-        if len(statements) != 1 or statements[0] is None:
-            raise ParameterError(f"{self.text!r} is not one SQL expression")
-        return cast("exp.Expression", statements[0])
+        return parsed(self.text)
 
     def to_sql(self, columns: Mapping[str, str]) -> str:
         """Return the expression as DuckDB SQL, every name replaced by the SQL given for it, as it stands."""
@@ -103,6 +112,10 @@ class Expression:
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
         """Return the expression for polars, every name replaced by the expression given (by default its column)."""
         return self._polars(self._tree, columns or {name: pl.col(name) for name in self.columns})
+
+    def uses(self, name: str) -> int:
+        """Return how often the expression names that column."""
+        return sum(node.name.lower() == name for node in self._tree.find_all(exp.Column))
 
     def _unsupported(self, node: exp.Expression) -> ParameterError:
         if isinstance(node, exp.Column):

@@ -3,46 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
-from frameboost.engines.contract import Aggregate
+import polars as pl
+
 from frameboost.expressions import Expression, float_literal
 from frameboost.grid import grid_offset
 
-__all__ = ["exact_sum", "gridded_gradients", "weighted"]
+__all__ = ["Aggregate", "Rounded", "Rows", "Scalar", "exact_sum", "rounded", "weighted"]
 
 
-class _Rows(Protocol):
+class Scalar(Protocol):
+    """Something that is a number for every row, in SQL and in polars."""
+
+    def to_sql(self, columns: Mapping[str, str]) -> str:
+        """See `Expression.to_sql`."""
+
+    def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+        """See `Expression.to_polars`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One number over all rows: ``function(expression)``; a sum is NULL-free and 0 over no rows."""
+
+    function: str  # "sum", "min" or "max"
+    expression: Scalar
+
+
+class Rows(Protocol):
+    """What can be aggregated."""
+
     @property
-    def n_rows(self) -> int: ...
+    def n_rows(self) -> int:
+        """No fewer than there are."""
 
-    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]: ...
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """Return aggregates over all rows."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """An expression rounded to a grid, as ``(x + C) - C``."""
+
+    expression: Scalar
+    offset: float
+
+    def to_sql(self, columns: Mapping[str, str]) -> str:
+        """See `Expression.to_sql`."""
+        offset = float_literal(self.offset)
+        return f"(({self.expression.to_sql(columns)} + {offset}) - {offset})"
+
+    def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+        """See `Expression.to_polars`."""
+        return (self.expression.to_polars(columns) + self.offset) - self.offset
+
+
+@cache
 def weighted(expression: Expression) -> Expression:
     """Return the expression times the row's weight."""
-    return Expression(f"({expression.text}) * weight")
+    return Expression(f"({expression.text}) * weight", tuple(dict.fromkeys((*expression.columns, "weight"))))
 
 
-def gridded_gradients(rows: _Rows, gradient: Expression, hessian: Expression) -> tuple[Expression, Expression]:
-    """Return expressions for g and h, weighted and rounded to the grid of this iteration."""
-    terms = {"g": weighted(gradient), "h": weighted(hessian)}
-    on_grid = _on_grid(rows, terms)
-    return on_grid["g"], on_grid["h"]
+@cache
+def _magnitude(expression: Expression) -> Expression:
+    return Expression(f"ABS({expression.text})", expression.columns)
 
 
-def exact_sum(rows: _Rows, terms: Mapping[str, Expression]) -> dict[str, float]:
+def rounded(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
+    """Return expressions on grids on which their sums over all rows are exact."""
+    largest = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
+    n_rows = rows.n_rows
+    return {name: Rounded(term, grid_offset(largest[name] or 0.0, n_rows)) for name, term in terms.items()}
+
+
+def exact_sum(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, float]:
     """Return sums over all rows that do not depend on their order."""
-    sums = rows.aggregate({name: Aggregate("sum", term) for name, term in _on_grid(rows, terms).items()})
+    sums = rows.aggregate({name: Aggregate("sum", term) for name, term in rounded(rows, terms).items()})
     return {name: value or 0.0 for name, value in sums.items()}
-
-
-def _on_grid(rows: _Rows, terms: Mapping[str, Expression]) -> dict[str, Expression]:
-    largest = rows.aggregate({name: Aggregate("max", Expression(f"ABS({term.text})")) for name, term in terms.items()})
-    count = rows.n_rows
-    return {
-        name: Expression(
-            "({0} + {1}) - {1}".format(f"({term.text})", float_literal(grid_offset(largest[name] or 0.0, count)))
-        )
-        for name, term in terms.items()
-    }

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
 
-from frameboost.engines.contract import Engine, Stats
+from frameboost.engines.contract import ColumnBlockEngine, Engine, Scalar, Split, Stats
 from frameboost.gain import MIN_GAIN, leaf_weight
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
 from frameboost.splitting import Splitter
 from frameboost.tree import LEAF, Tree
 
-__all__ = ["TreeGrower"]
+__all__ = ["Growth", "Moves", "Renewal", "TreeGrower"]
+
+Moves = dict[int, tuple[Split, int, int]]  # node -> its split and its children
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Leaves as a quantile of the residuals: ``alpha`` of ``residual``, by ``weight`` or without."""
+
+    residual: Scalar
+    weight: Scalar | None
+    alpha: float
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A tree, and what an engine has to do again to move margins by it: the steps, then the leaves' values."""
+
+    tree: Tree
+    margin: str
+    steps: tuple[Moves, ...]
+    values: Mapping[int, float]
 
 
 class TreeGrower:
-    """Grows trees on an engine, one a call, and moves the engine's margins along.
+    """Grows trees on an engine, one a call, and moves its margins along, and those of engines that follow.
 
     Parameters
     ----------
@@ -25,32 +48,55 @@ class TreeGrower:
         How splits are found.
     parameters
         The shape and regularisation of the trees.
+    followers
+        Engines over other rows with the same bins, which take every split and every leaf over.
     """
 
-    def __init__(self, engine: Engine, splitter: Splitter, parameters: Parameters) -> None:
+    def __init__(
+        self, engine: Engine, splitter: Splitter, parameters: Parameters, followers: Sequence[Engine] = ()
+    ) -> None:
         self._engine = engine
+        self._followers = tuple(followers)
         self._splitter = splitter
         self._parameters = parameters
         # `exact` decides by gamma only after growing, as XGBoost does: a weak split may lead to strong ones.
         self._prunes = parameters.tree_method == "exact"
 
-    def grow(self, root_stats: Stats) -> Tree:
-        """Grow one tree from the gradients that the engine holds, and add its leaves to the margins."""
+    def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> Growth:
+        """Grow one tree from the gradients that the engine holds, and add its leaves to the margins.
+
+        Parameters
+        ----------
+        root_stats
+            G and H of all rows.
+        output
+            Which output the tree is for, whose margins are called ``margin``.
+        renewal
+            What the leaves are worth, if not −G/(H+λ).
+        """
         root = OpenNode(0, 0, root_stats)
         nodes = [root]
+        steps: list[Moves] = []
+        for follower in self._followers:
+            follower.follow_tree()
         self._find_splits([root])
         for batch in self._order_of_expansion(root):
-            moves = {}
+            moves: Moves = {}
             for node in batch:
                 assert node.split is not None
                 left, right = node.divide(len(nodes))
                 nodes += (left, right)
                 moves[node.id] = (node.split, left.id, right.id)
-            self._engine.apply_splits(moves)
+            steps.append(moves)
+            for engine in (self._engine, *self._followers):
+                engine.apply_splits(moves)
         self._splitter.end_tree()
         leaf_of = self._prune(nodes) if self._prunes else {n.id: n for n in nodes if n.left is None}
-        self._engine.add_leaf_values({id_: self._value(leaf) for id_, leaf in leaf_of.items()})
-        return self._freeze(root)
+        self._set_values(nodes, leaf_of, renewal)
+        values = {id_: leaf.value for id_, leaf in leaf_of.items()}
+        for engine in (self._engine, *self._followers):
+            engine.add_leaf_values(values, margin)
+        return Growth(self._freeze(root, output), margin, tuple(steps), values)
 
     # --- which nodes to split -----------------------------------------------------------------------------------------
 
@@ -109,14 +155,29 @@ class TreeGrower:
 
     # --- what becomes of them -----------------------------------------------------------------------------------------
 
-    def _value(self, node: OpenNode) -> float:
-        p = self._parameters
-        if p.min_child_weight > node.stats.H:  # only a root can be this light; XGBoost gives it no say
-            return 0.0
-        weight = leaf_weight(node.stats.G, node.stats.H, p.reg_lambda, p.reg_alpha, p.max_delta_step)
-        return float(weight * p.learning_rate) + 0.0  # + 0.0: no -0.0 in a model
+    def _set_values(self, nodes: Sequence[OpenNode], leaf_of: Mapping[int, OpenNode], renewal: Renewal | None) -> None:
+        """Give every node its value, shrunk by the learning rate."""
+        shrinkage = self._parameters.learning_rate / self._parameters.num_parallel_tree
+        for node in nodes:
+            node.value = self._weight(node) * shrinkage + 0.0  # + 0.0: no -0.0 in a model
+        if renewal is None:
+            return
+        # Rows of nodes that were pruned away are where they were; only `exact` prunes.
+        gone = {id_: leaf.id for id_, leaf in leaf_of.items() if leaf.id != id_}
+        if gone:
+            cast("ColumnBlockEngine", self._engine).merge_nodes(gone)
+        found = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
+        for leaf in leaf_of.values():
+            if leaf.id in found:
+                leaf.value = found[leaf.id] * shrinkage + 0.0
 
-    def _freeze(self, root: OpenNode) -> Tree:
+    def _weight(self, node: OpenNode) -> float:
+        p, (G, H) = self._parameters, (node.stats.G, node.stats.H)
+        if p.min_child_weight > H:  # only a root can be this light; XGBoost gives it no say
+            return 0.0
+        return float(leaf_weight(G, H, p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0))
+
+    def _freeze(self, root: OpenNode, output: int) -> Tree:
         """Return the tree with its nodes numbered level by level, or, where none was pruned, as they were made."""
         reached = [root]
         for node in reached:
@@ -134,5 +195,6 @@ class TreeGrower:
             right=tuple(LEAF if n.right is None else number[n.right.id] for n in reached),
             gain=tuple(s.gain if s else 0.0 for s in splits),
             cover=tuple(n.stats.H for n in reached),
-            value=tuple(self._value(n) for n in reached),
+            value=tuple(n.value for n in reached),
+            output=output,
         )

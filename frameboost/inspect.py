@@ -40,14 +40,18 @@ _KINDS = {
 }
 
 
-def tree_frame(trees: Sequence[Tree], features: Sequence[Feature]) -> pl.DataFrame:
-    """Return a row a node (see `Model.trees`)."""
+def tree_frame(trees: Sequence[Tree], features: Sequence[Feature], *, several: bool = False) -> pl.DataFrame:
+    """Return a row a node (see `Model.trees`); ``several`` adds which output the tree is for."""
     rows = [
         (number, node, depth, *_node(tree, node, features))
         for number, tree in enumerate(trees)
         for node, depth in enumerate(tree.depths())
     ]
-    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    if not several:
+        return frame
+    outputs = pl.Series([tree.output for tree in trees], dtype=pl.Int32)
+    return frame.select("tree", outputs.gather(frame["tree"]).alias("output"), pl.exclude("tree"))
 
 
 def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]:

@@ -19,15 +19,28 @@ __all__ = ["on_leaf_grid"]
 _SMALLEST_EXPONENT = -1022
 
 
-def on_leaf_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, tuple[Tree, ...]]:
-    """Return the base margin and the trees with their values rounded to the ensemble's grid."""
-    largest = [abs(base_margin), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
-    step = 2.0 ** max(ceil_log2(sum(largest)) - 53, _SMALLEST_EXPONENT) if any(largest) else 1.0
+def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
+    """Return the base margins and the trees with their values rounded to the grid of their output."""
+    base_on_grid, on_grid = [], list(trees)
+    for output, base in enumerate(base_margins):
+        own = [i for i, tree in enumerate(trees) if tree.output == output]
+        largest = [abs(base), *(max(abs(trees[i].value[leaf]) for leaf in trees[i].leaves()) for i in own)]
+        step = _step(largest)
+        base_on_grid.append(_steps(base, step) * step)
+        for i in own:
+            on_grid[i] = replace(trees[i], value=tuple(_steps(v, step) * step for v in trees[i].value))
+    return tuple(base_on_grid), tuple(on_grid)
+
+
+def _step(largest: Sequence[float]) -> float:
+    """Return the grid's step for numbers of those magnitudes, each of which may be in the sum."""
+    if not any(largest):
+        return 1.0
+    step = float(2.0 ** max(ceil_log2(sum(largest)) - 53, _SMALLEST_EXPONENT))
     # Rounding may carry the bound across a power of two; then one bit less has to do.
     while sum(_steps(value, step) for value in largest) > 2**53:
         step *= 2
-    on_grid = [replace(tree, value=tuple(_steps(v, step) * step for v in tree.value)) for tree in trees]
-    return _steps(base_margin, step) * step, tuple(on_grid)
+    return step
 
 
 def _steps(value: float, step: float) -> int:

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.expressions import Expression
+from frameboost.json_checks import check_keys, fail, is_finite, is_integer, read_list, shown, to_text
 from frameboost.leaf_grid import on_leaf_grid
-from frameboost.objectives import get_objective
+from frameboost.loss import Loss
+from frameboost.losses import get_loss
+from frameboost.objective import Objective
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
-from frameboost.tree import LEAF, Tree
+from frameboost.tree import Tree
+from frameboost.tree_file import TREE_FIELDS, read_tree
 from frameboost.types import FeatureType, Physical
 
 __all__ = ["FORMAT", "VERSION", "ModelParts", "dump_model", "read_model"]
@@ -25,30 +29,20 @@ __all__ = ["FORMAT", "VERSION", "ModelParts", "dump_model", "read_model"]
 FORMAT = "frameboost"
 VERSION = 1
 
-_FIELDS = ("format", "version", "objective", "parameters", "base_margin", "features", "trees")
-_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
-_TREE_FIELDS = (
-    "feature",
-    "threshold",
-    "categories",
-    "missing_left",
-    "left",
-    "right",
-    "gain",
-    "cover",
-    "value",
-)
+_FIELDS = ("format", "version", "objective", "parameters", "base_margin", "calibration", "features", "trees")
+_OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 
 @dataclass(frozen=True)
 class ModelParts:
     """What a model file holds."""
 
-    objective: str
+    loss: Loss
     parameters: Mapping[str, Any]
     features: tuple[Feature, ...]
-    base_margin: float
+    base_margins: tuple[float, ...]
     trees: tuple[Tree, ...]
+    calibration: Expression | None = None
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -61,27 +55,27 @@ def dump_model(parts: ModelParts) -> str:
         for f in parts.features
     ]
     trees = [
-        {field: getattr(tree, field) for field in _TREE_FIELDS} | {"threshold": list(map(_writable, tree.threshold))}
+        ({} if parts.loss.n_outputs == 1 else {"output": tree.output})
+        | {field: getattr(tree, field) for field in TREE_FIELDS}
+        | {"threshold": list(map(_writable, tree.threshold))}
         for tree in parts.trees
     ]
     head = {
         "format": FORMAT,
         "version": VERSION,
-        "objective": parts.objective,
+        "objective": parts.loss.name if parts.loss.definition is None else dict(parts.loss.definition),
         "parameters": dict(sorted(parts.parameters.items())),
-        "base_margin": parts.base_margin,
+        "base_margin": parts.base_margins[0] if parts.loss.n_outputs == 1 else list(parts.base_margins),
     }
-    lines = [f"{_text(key)}: {_text(value)}" for key, value in head.items()]
-    lines += [f"{_text(key)}: [\n{_lines(items)}\n]" for key, items in (("features", features), ("trees", trees))]
+    if parts.calibration is not None:
+        head["calibration"] = parts.calibration.text
+    lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
+    lines += [f"{to_text(key)}: [\n{_lines(items)}\n]" for key, items in (("features", features), ("trees", trees))]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
-
-
 def _lines(items: Sequence[object]) -> str:
-    return ",\n".join(map(_text, items))
+    return ",\n".join(map(to_text, items))
 
 
 def _writable(threshold: Physical | None) -> Physical | None:
@@ -106,24 +100,24 @@ def read_model(data: bytes) -> ModelParts:
     if not isinstance(document, dict):
         raise ModelFileError("not a frameboost model: the file holds no JSON object")
     if document.get("format") != FORMAT:
-        _fail("not a frameboost model", "format", f'"{FORMAT}"', document.get("format"))
+        fail("not a frameboost model", "format", f'"{FORMAT}"', document.get("format"))
     version = document.get("version")
-    if not _is_integer(version) or version != VERSION:
-        raise ModelFileError(f"the model file has version {_shown(version)}; this release reads version {VERSION}")
-    _check_keys(document, _FIELDS, "damaged model")
-    objective, parameters = _objective(document), _parameters(document)
-    features = tuple(_feature(item, i) for i, item in enumerate(_list(document, "features")))
-    if not features:
+    if not is_integer(version) or version != VERSION:
+        raise ModelFileError(f"the model file has version {shown(version)}; this release reads version {VERSION}")
+    check_keys(document, _FIELDS, "damaged model")
+    parameters = _parameters(document)
+    loss = _loss(document, parameters)
+    features = tuple(_feature(item, i) for i, item in enumerate(read_list(document, "features")))
+    names = [feature.name for feature in features]
+    if not names:
         raise ModelFileError("damaged model: it has no features")
-    names = [f.name for f in features]
     if len(set(names)) < len(names):
         raise ModelFileError("damaged model: two features have the same name")
-    base_margin = _number(document, "base_margin")
-    trees = tuple(_tree(item, i, features) for i, item in enumerate(_list(document, "trees")))
-    if not trees:
-        raise ModelFileError("damaged model: it has no trees")
-    _check_sums(base_margin, trees)
-    return ModelParts(objective, parameters, features, base_margin, trees)
+    base_margins = _base_margins(document, loss)
+    trees = tuple(read_tree(item, i, features, loss.n_outputs) for i, item in enumerate(read_list(document, "trees")))
+    _check_rounds(trees, loss, parameters)
+    _check_sums(base_margins, trees)
+    return ModelParts(loss, parameters, features, base_margins, trees, _calibration(document, loss))
 
 
 def _parse(data: bytes) -> object:
@@ -144,210 +138,116 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(item) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ModelFileError(f"damaged model: an object has {_shown(twice)} twice")
+        raise ModelFileError(f"damaged model: an object has {shown(twice)} twice")
     return item
-
-
-def _check_keys(item: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    for key in item:
-        if key not in known:
-            raise ModelFileError(f"{where}: unknown field {_shown(key)}")
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ModelFileError(f"damaged model: it holds {name}, and every number must be finite")
 
 
-def _fail(where: str, key: str, wanted: str, found: object) -> NoReturn:
-    raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {_shown(found)}')
-
-
-def _shown(found: object) -> str:
+def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
+    given = document.get("objective")
     try:
-        text = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity
-    except RecursionError:
-        return "lists in lists without end"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _objective(document: Mapping[str, Any]) -> str:
-    name = document.get("objective")
-    try:
-        return get_objective(name).name  # type: ignore[arg-type]
-    except FrameboostError as error:
+        if isinstance(given, dict):
+            for key in given:
+                if key not in _OBJECTIVE_FIELDS:
+                    raise ModelFileError(f"damaged model, objective: unknown field {shown(key)}")
+            return Objective(**{key: _string(given, key) for key in given}).loss()
+        if not isinstance(given, str):
+            fail("damaged model", "objective", "a name or an object", given)
+        known = Parameters.from_keywords(dict(parameters))
+        return get_loss(given, asdict(known))
+    except (FrameboostError, TypeError) as error:
+        if isinstance(error, ModelFileError):
+            raise
         raise ModelFileError(f"damaged model: {error}") from error
+
+
+def _string(item: Mapping[str, Any], key: str) -> str:
+    if not isinstance(item[key], str):
+        fail("damaged model, objective", key, "a string", item[key])
+    return str(item[key])
+
+
+def _base_margins(document: Mapping[str, Any], loss: Loss) -> tuple[float, ...]:
+    given = document.get("base_margin")
+    values = [given] if loss.n_outputs == 1 else given
+    if not isinstance(values, list) or len(values) != loss.n_outputs or not all(map(is_finite, values)):
+        wanted = "a finite number" if loss.n_outputs == 1 else f"a list of {loss.n_outputs} finite numbers"
+        fail("damaged model", "base_margin", wanted, given)
+    return tuple(map(float, values))
+
+
+def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
+    text = document.get("calibration")
+    if text is None:
+        return None
+    if not isinstance(text, str) or loss.n_outputs > 1:
+        fail("damaged model", "calibration", "a SQL expression, of a model with one output", text)
+    try:
+        return Expression(text, ("margin",))
+    except FrameboostError as error:
+        raise ModelFileError(f"damaged model, calibration: {error}") from error
+
+
+def _check_rounds(trees: Sequence[Tree], loss: Loss, parameters: Mapping[str, Any]) -> None:
+    """Make sure that there are whole rounds: for each output so many trees side by side."""
+    side_by_side = int(parameters.get("num_parallel_tree", 1))
+    round_ = [output for output in range(loss.n_outputs) for _ in range(side_by_side)]
+    if not trees:
+        raise ModelFileError("damaged model: it has no trees")
+    if len(trees) % len(round_) or [tree.output for tree in trees] != round_ * (len(trees) // len(round_)):
+        raise ModelFileError(f"damaged model: its trees are not whole rounds of outputs {round_}")
 
 
 def _parameters(document: Mapping[str, Any]) -> dict[str, Any]:
     given = document.get("parameters")
     if not isinstance(given, dict):
-        _fail("damaged model", "parameters", "an object", given)
+        fail("damaged model", "parameters", "an object", given)
     try:
         read = Parameters.from_keywords(given).shaping()
     except FrameboostError as error:
         raise ModelFileError(f"damaged model: {error}") from error
-    _check_keys(given, tuple(read), "damaged model, parameters")
+    check_keys(given, tuple(read), "damaged model, parameters")
     for name, value in given.items():
         if value != read[name]:  # "auto", say, which shapes no model
-            _fail("damaged model, parameters", name, _text(read[name]), value)
+            fail("damaged model, parameters", name, to_text(read[name]), value)
     # Of those that an older release did not know nothing is made up.
     return {name: read[name] for name in given}
-
-
-def _list(item: Mapping[str, Any], key: str, where: str = "damaged model") -> list[Any]:
-    value = item.get(key)
-    if not isinstance(value, list):
-        _fail(where, key, "a list", value)
-    return value
-
-
-def _number(item: Mapping[str, Any], key: str) -> float:
-    value = item.get(key)
-    if not _is_finite(value):
-        _fail("damaged model", key, "a finite number", value)
-    return float(value)  # type: ignore[arg-type]
-
-
-def _is_finite(value: object) -> bool:
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _feature(item: object, number: int) -> Feature:
     where = f"damaged model, feature {number}"
     if not isinstance(item, dict) or not isinstance(item.get("name"), str):
         raise ModelFileError(f"{where}: it must be an object with a name")
-    _check_keys(item, ("name", "type", "categories"), where)
+    check_keys(item, ("name", "type", "categories"), where)
     try:
         kind = FeatureType(item.get("type"))  # type: ignore[arg-type]
     except (ValueError, TypeError):
-        _fail(where, "type", "a feature type", item.get("type"))
+        fail(where, "type", "a feature type", item.get("type"))
     if not kind.is_categorical:
-        _check_keys(item, ("name", "type"), where)
+        check_keys(item, ("name", "type"), where)
         return Feature(item["name"], kind)
-    categories = _list(item, "categories", where)
+    categories = read_list(item, "categories", where)
     if not all(isinstance(c, str) for c in categories) or sorted(set(categories)) != categories:
-        _fail(where, "categories", "sorted, distinct strings", categories)
+        fail(where, "categories", "sorted, distinct strings", categories)
     return Feature(item["name"], kind, tuple(categories))
 
 
-def _tree(item: object, number: int, features: Sequence[Feature]) -> Tree:
-    where = f"damaged model, tree {number}"
-    if not isinstance(item, dict):
-        raise ModelFileError(f"{where}: it must be an object")
-    _check_keys(item, _TREE_FIELDS, where)
-    columns = {field: _list(item, field, where) for field in _TREE_FIELDS}
-    size = len(columns["feature"])
-    if size == 0:
-        raise ModelFileError(f"{where}: it has no nodes")
-    for field, values in columns.items():
-        if len(values) != size:
-            raise ModelFileError(f'{where}: "{field}" has {len(values)} entries, "feature" has {size}')
-
-    def each(field: str, wanted: str, is_valid: Callable[[Any], bool]) -> list[Any]:
-        for node, value in enumerate(columns[field]):
-            if not is_valid(value):
-                _fail(f"{where}, node {node}", field, wanted, value)
-        return columns[field]
-
-    feature = each("feature", f"{LEAF} or a feature's number", lambda v: _is_integer(v) and LEAF <= v < len(features))
-    missing_left = each("missing_left", "true or false", lambda v: isinstance(v, bool))
-    sums = {
-        field: tuple(map(float, each(field, "a finite number", _is_finite))) for field in ("gain", "cover", "value")
-    }
-    _check_children(columns, feature, where)
-    threshold, categories = [], []
-    for node, asked in enumerate(feature):
-        place = f"{where}, node {node}"
-        t, c = columns["threshold"][node], columns["categories"][node]
-        if asked == LEAF and (t is not None or c is not None or missing_left[node] or sums["gain"][node]):
-            raise ModelFileError(f"{place}: a leaf has no threshold, no categories, no missing_left and no gain")
-        threshold.append(_threshold(t, features[asked], place) if asked != LEAF else None)
-        categories.append(_categories(c, features[asked], place) if asked != LEAF else None)
-        if asked != LEAF and t is None and c is None and missing_left[node]:
-            raise ModelFileError(f"{place}: a split on whether the value is present sends missing right")
-    return Tree(
-        feature=tuple(feature),
-        threshold=tuple(threshold),
-        categories=tuple(categories),
-        missing_left=tuple(missing_left),
-        left=tuple(columns["left"]),
-        right=tuple(columns["right"]),
-        **sums,
-    )
-
-
-def _check_children(columns: Mapping[str, list[Any]], feature: Sequence[int], where: str) -> None:
-    """Make sure that the nodes form one tree: each but the root has one parent, which comes before it."""
-    size = len(feature)
-    parents = [0] * size
-    for node, asked in enumerate(feature):
-        for side in ("left", "right"):
-            child = columns[side][node]
-            if asked == LEAF:
-                if child != LEAF or isinstance(child, bool):
-                    _fail(f"{where}, node {node}", side, f"{LEAF} in a leaf", child)
-            elif not _is_integer(child) or not node < child < size:
-                _fail(f"{where}, node {node}", side, f"a node after it and below {size}", child)
-            else:
-                parents[child] += 1
-    for node in range(1, size):
-        if parents[node] != 1:
-            raise ModelFileError(f"{where}, node {node}: it has {parents[node]} parents, and must have 1")
-
-
-def _check_sums(base_margin: float, trees: Sequence[Tree]) -> None:
+def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
     """Make sure that every sum of leaves is finite and exact, so that it is the same wherever it is taken."""
-    largest = [abs(base_margin), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
+    largest = [*map(abs, base_margins), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
     if not math.isfinite(sum(largest)):
         raise ModelFileError("damaged model: its margins are not finite")
     leaves = [
         replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))
         for tree in trees
     ]
-    base_on_grid, on_grid = on_leaf_grid(base_margin, leaves)
-    if base_on_grid != base_margin:
-        _fail("damaged model", "base_margin", "on the grid of the leaf values", base_margin)
+    bases_on_grid, on_grid = on_leaf_grid(base_margins, leaves)
+    if bases_on_grid != tuple(base_margins):
+        fail("damaged model", "base_margin", "on the grid of the leaf values", list(base_margins))
     for number, (tree, rounded) in enumerate(zip(leaves, on_grid, strict=True)):
         for node, value in enumerate(tree.value):
             if rounded.value[node] != value:
-                _fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)
-
-
-def _threshold(value: object, feature: Feature, where: str) -> Physical | None:
-    if value is None:
-        return None
-    kind = feature.type
-    if kind.is_float and value in ("Infinity", "-Infinity"):
-        return _INFINITE[str(value)]
-    if kind.is_float and _is_finite(value):
-        value = float(value)  # type: ignore[arg-type]
-        if kind.at_least(Fraction(value)) != value:
-            _fail(where, "threshold", f"a value of type {kind}", value)
-    if kind.is_categorical or not kind.accepts(value):
-        _fail(where, "threshold", f"a value of type {kind}", value)
-    return value  # type: ignore[return-value]
-
-
-def _categories(value: object, feature: Feature, where: str) -> tuple[int, ...] | None:
-    if value is None:
-        if feature.type.is_categorical:
-            _fail(where, "categories", "a list of category numbers", value)
-        return None
-    size = len(feature.categories)
-    valid = (
-        feature.type.is_categorical
-        and isinstance(value, list)
-        and len(value) > 0
-        and all(_is_integer(code) and 0 <= code < size for code in value)
-        and sorted(set(value)) == value
-    )
-    if not valid:
-        _fail(where, "categories", f"sorted, distinct numbers below {size}, on a string feature", value)
-    return tuple(value)  # type: ignore[arg-type]
+                fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)

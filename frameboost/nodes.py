@@ -31,6 +31,8 @@ class OpenNode:
         Its best split, once looked for and found.
     left, right
         Its children, once split.
+    value
+        What it adds to the margin of a row, or would as a leaf; set once the tree is grown.
     """
 
     id: int
@@ -42,6 +44,7 @@ class OpenNode:
     split: Split | None = None
     left: OpenNode | None = field(default=None, repr=False)
     right: OpenNode | None = field(default=None, repr=False)
+    value: float = 0.0
 
     def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
         """Make the two children of the node's split, numbered ``next_id`` and ``next_id + 1``."""

@@ -9,6 +9,7 @@ import difflib
 import math
 import numbers
 import typing
+from collections.abc import Callable, Iterable
 from dataclasses import Field, asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal
@@ -19,19 +20,38 @@ __all__ = ["Parameters", "markdown_table", "parameter_table"]
 
 
 def _parameter(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
-               high: float | None = None, symbol: str = "", engines: str = "all",
-               shapes_model: bool = True) -> Any:  # fmt: skip
-    """Declare a parameter: its default, its documentation, its range (low and high belong to it, above does not)."""
+               high: float | None = None, below: float | None = None, symbol: str = "", engines: str = "all",
+               shapes_model: bool = True, kind: str = "",
+               read: Callable[[object], Any] | None = None) -> Any:  # fmt: skip
+    """Declare a parameter: its default, its documentation, its range (above and below don't belong to it).
+
+    One that is no scalar says in ``kind`` what it takes, and has a function ``read`` that checks it and returns it in
+    the one form, of dicts and lists, in which the model file holds it.
+    """
     metadata = {
         "doc": doc,
         "low": low,
         "above": above,
         "high": high,
+        "below": below,
         "symbol": symbol,
         "engines": engines,
         "shapes_model": shapes_model,
+        "kind": kind,
+        "read": read,
     }
     return field(default=default, metadata=metadata)
+
+
+def _read_quantiles(value: object) -> tuple[float, ...]:
+    given = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
+    alphas = [_as_number(alpha, float) for alpha in given]
+    inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
+    if not given or len(inside) < len(given) or inside != sorted(set(inside)):
+        raise ParameterError(
+            f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {_shown(value)}"
+        )
+    return tuple(inside)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +79,11 @@ class Parameters:
     )
     reg_lambda: float = _parameter(1.0, "L2 penalty on leaf values.", low=0, symbol="λ")
     reg_alpha: float = _parameter(0.0, "L1 penalty on leaf values.", low=0, symbol="α")
-    max_delta_step: float = _parameter(0.0, "Largest magnitude of a leaf before shrinkage; 0 is no limit.", low=0)
+    max_delta_step: float | None = _parameter(
+        None,
+        "Largest magnitude of a leaf before shrinkage; 0 is no limit. By default 0, for count:poisson 0.7.",
+        low=0,
+    )
     max_bin: int = _parameter(
         256,
         "Most bins of a numeric feature, the one for missing values included (hist only).",
@@ -74,6 +98,52 @@ class Parameters:
     base_score: float | None = _parameter(
         None,
         "The prediction before the first tree, on the scale of the target; by default the weighted mean target.",
+    )
+    subsample: float = _parameter(
+        1.0, "Share of the rows that a tree is grown on, drawn anew for each tree.", above=0, high=1
+    )
+    sampling_method: Literal["uniform", "gradient_based"] = _parameter(
+        "uniform",
+        "How `subsample` draws: every row alike, or in proportion to √(g² + λh²), with gradients scaled up to make up "
+        "for it.",
+    )
+    colsample_bytree: float = _parameter(1.0, "Share of the features that a tree may split on.", above=0, high=1)
+    colsample_bylevel: float = _parameter(1.0, "Share of those that a level of it may split on.", above=0, high=1)
+    colsample_bynode: float = _parameter(1.0, "Share of those that a node of it may split on.", above=0, high=1)
+    num_parallel_tree: int = _parameter(
+        1, "Trees grown side by side in each round, of which the mean counts: with one round, a random forest.", low=1
+    )
+    seed: int = _parameter(
+        0, "What all draws depend on; the same seed draws the same in every engine.", low=0, high=2**63 - 1
+    )
+    scale_pos_weight: float = _parameter(
+        1.0, "What the weight of rows of label 1 is multiplied by (objectives with two classes).", above=0
+    )
+    num_class: int | None = _parameter(
+        None, "Classes of the multi:* objectives, labelled from 0; by default one more than the largest label.", low=2
+    )
+    quantile_alpha: tuple[float, ...] = _parameter(
+        (0.5,),
+        "The quantiles that reg:quantileerror predicts, each by trees of its own.",
+        kind="float between 0 and 1, or a list of them",
+        read=_read_quantiles,
+    )
+    huber_slope: float = _parameter(
+        1.0, "δ of reg:pseudohubererror: errors well below it count as squares, well above as sizes.", above=0
+    )
+    tweedie_variance_power: float = _parameter(
+        1.5, "ρ of reg:tweedie, whose variance grows as the mean to the ρ (1 Poisson, 2 gamma).", above=1, below=2
+    )
+    aft_loss_distribution: Literal["normal", "logistic", "extreme"] = _parameter(
+        "normal", "Distribution of Z in survival:aft, ln y = ŷ + σZ."
+    )
+    aft_loss_distribution_scale: float = _parameter(1.0, "σ of survival:aft.", above=0)
+    early_stopping_rounds: int | None = _parameter(
+        None,
+        "Stop when the last metric on the last validation set has not got better for as many rounds, and keep the "
+        "trees up to the best round.",
+        low=1,
+        shapes_model=False,
     )
     n_jobs: int | None = _parameter(
         None, "Threads of the numba engine; by default all cores.", low=1, engines="numba", shapes_model=False
@@ -110,7 +180,8 @@ class Parameters:
     def shaping(self) -> dict[str, Any]:
         """Return the parameters that the model depends on (a thread count is not one of them)."""
         values = asdict(self)
-        return {item.name: values[item.name] for item in fields(self) if item.metadata["shapes_model"]}
+        shaping = {item.name: values[item.name] for item in fields(self) if item.metadata["shapes_model"]}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
 
 
 # XGBoost's and LightGBM's other names for what is called differently here.
@@ -153,6 +224,8 @@ def _suggestion(name: str, known: set[str]) -> str:
 
 def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
     """Return ``value`` as the parameter's own type, or raise `ParameterError`."""
+    if item.metadata["read"] is not None:
+        return item.metadata["read"](value)
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         if not isinstance(value, str) or value not in choices:
@@ -168,11 +241,12 @@ def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
         return None
     wanted = int if int in options else float
     number = _as_number(value, wanted)
-    low, above, high = (item.metadata[key] for key in ("low", "above", "high"))
+    low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
     outside = number is None or (
         (low is not None and number < low)
         or (above is not None and number <= above)
         or (high is not None and number > high)
+        or (below is not None and number >= below)
     )
     if outside:
         kind = "an integer" if wanted is int else "a finite number"
@@ -201,7 +275,7 @@ def _shown(value: object) -> str:
 
 def range_text(item: Field[Any]) -> str:
     """Return a parameter's range in words, such as `` of at least 0``."""
-    low, above, high = (item.metadata[key] for key in ("low", "above", "high"))
+    low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
     parts = []
     if low is not None:
         parts.append(f" of at least {low:g}")
@@ -209,6 +283,8 @@ def range_text(item: Field[Any]) -> str:
         parts.append(f" greater than {above:g}")
     if high is not None:
         parts.append(f"{' and' if parts else ' of'} at most {high:g}")
+    if below is not None:
+        parts.append(f"{' and' if parts else ''} less than {below:g}")
     return "".join(parts)
 
 
@@ -234,6 +310,8 @@ def markdown_table() -> str:
 
 def _values(item: Field[Any]) -> str:
     """Return the values that a parameter takes, in words."""
+    if item.metadata["kind"]:
+        return str(item.metadata["kind"])
     hint = typing.get_type_hints(Parameters)[item.name]
     options = typing.get_args(hint) or (hint,)
     if typing.get_origin(hint) is Literal:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frameboost.errors import DataError
+from frameboost.errors import DataError, ParameterError
 from frameboost.schema import Feature
 from frameboost.sources import Source
 from frameboost.types import FeatureType
 
-__all__ = ["find_features"]
+__all__ = ["find_features", "find_margins"]
 
 
 def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:
@@ -37,3 +37,24 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
             )
         types[feature.name] = kind
     return types
+
+
+def find_margins(source: Source | None, base_margin: str | Sequence[str] | None, n_outputs: int) -> list[str]:
+    """Return the columns of margins to start from, one for each output, or none.
+
+    Raises
+    ------
+    ParameterError
+        If there are more or fewer than outputs.
+    DataError
+        If a column is not in the source, if one is given.
+    """
+    if base_margin is None:
+        return []
+    columns = [base_margin] if isinstance(base_margin, str) else list(base_margin)
+    if len(columns) != n_outputs:
+        raise ParameterError(f"base_margin must name a column for each of {n_outputs} margins, not {columns!r}")
+    for name in columns:
+        if source is not None and name not in source.types():
+            raise DataError(f"base_margin column {name!r} is not in the data")
+    return columns

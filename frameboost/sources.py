@@ -9,12 +9,12 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from frameboost.errors import DataError
+from frameboost.errors import DataError, ParameterError
 from frameboost.polars_names import column
 from frameboost.sql_text import quote_identifier
 from frameboost.types import FeatureType
 
-__all__ = ["FrameSource", "RelationSource", "Source", "open_source"]
+__all__ = ["FrameSource", "RelationSource", "Source", "open_source", "split"]
 
 # What polars, and pyarrow below it, raise of a column that polars has no type for; a panic is not even an Exception.
 _UNREADABLE = (ValueError, TypeError, NotImplementedError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -37,6 +37,16 @@ class FrameSource:
     def type_names(self) -> dict[str, str]:
         """Return each column's type as the user knows it."""
         return {name: _shortened(str(dtype)) for name, dtype in self.frame.collect_schema().items()}
+
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
+        """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
+        try:
+            holds = (column(predicate) if is_column else pl.sql_expr(predicate)).fill_null(False)
+            frame = self.frame.filter(~holds if negated else holds)
+            frame.collect_schema()
+        except pl.exceptions.PolarsError as error:
+            raise _unusable(predicate, error) from error
+        return FrameSource(frame)
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Return the columns as a lazy frame."""
@@ -63,6 +73,14 @@ class RelationSource:
         types = zip(self.relation.columns, self.relation.types, strict=True)
         return {name: _shortened(str(type_).strip('"')) for name, type_ in types}  # one type is written "NULL"
 
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> RelationSource:
+        """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
+        holds = f"COALESCE(({quote_identifier(predicate) if is_column else predicate}), FALSE)"
+        try:
+            return RelationSource(self.relation.filter(f"NOT {holds}" if negated else holds))
+        except duckdb.Error as error:
+            raise _unusable(predicate, error) from error
+
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Read the columns into memory; types that polars lacks become those with the same physical values."""
         types = self.types()
@@ -84,6 +102,31 @@ class RelationSource:
 
 
 Source = FrameSource | RelationSource
+
+
+def split(source: Source, valid: str) -> tuple[Source, Source]:
+    """Return the rows to train on and those to validate on: where ``valid``, a Boolean column or a predicate, is true.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither.
+    """
+    types = source.types()
+    if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
+        raise ParameterError(
+            f"valid column {valid!r} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
+            "is for validation"
+        )
+    parts = [source.where(valid, is_column=valid in types, negated=negated) for negated in (True, False)]
+    return parts[0], parts[1]
+
+
+def _unusable(predicate: str, error: Exception) -> ParameterError:
+    reason = str(error).strip().partition("\n")[0]
+    return ParameterError(
+        f"valid={predicate!r} is neither a column of the data nor a SQL predicate over its columns ({reason})"
+    )
 
 
 def open_source(data: Any) -> Source:

@@ -42,6 +42,8 @@ class Tree:
         H, the sum of hessians of the training rows in the node.
     value
         The leaf value, shrunk by the learning rate; in an inner node what it would be if it were a leaf.
+    output
+        Which of the model's margins the leaves add to; 0 where there is but one.
     """
 
     feature: tuple[int, ...]
@@ -53,6 +55,7 @@ class Tree:
     gain: tuple[float, ...]
     cover: tuple[float, ...]
     value: tuple[float, ...]
+    output: int = 0
 
     def __len__(self) -> int:
         return len(self.feature)

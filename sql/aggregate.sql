@@ -5,4 +5,4 @@
 -- out: one row
 
 SELECT {aggregates}
-FROM {rows}
+FROM ({rows})

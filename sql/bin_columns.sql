@@ -1,10 +1,11 @@
--- Every feature as the number of the bin that its value falls in; stored once, together with label and weight, so that
--- the rows of all later tables have one order.
+-- Every feature as the number of the bin that its value falls in; stored once, together with the label, the weight and
+-- whatever else the fit needs of a row, so that the rows of all later tables have one order.
 --
--- in:  {rows}        value_0, bin_0, ..., label, weight, at the end of the search
+-- in:  {rows}        value_0, bin_0, ..., label, weight, ..., at the end of the search
 --      {codes}       a feature each:  CASE WHEN value_0 IS NULL THEN 3 ELSE bin_0 END AS bin_0
--- out: {bins}        bin_0, bin_1, ..., label, weight
+--      {roles}       label, weight, ...
+-- out: {bins}        bin_0, bin_1, ..., label, weight, ...
 
 CREATE TEMP TABLE {bins} AS
-SELECT {codes}, label, weight
+SELECT {codes}, {roles}
 FROM ({rows})

@@ -1,13 +1,12 @@
--- First and second derivatives of the loss at each row's margin, times its weight, rounded to a grid on which sums are
+-- First and second derivatives of the loss at each row's margins, times its weight, rounded to a grid on which sums are
 -- exact in any order: (x + C) - C rounds x to a multiple of a power of two.
 --
--- in:  {bins}        label, weight
---      {margins}     margin
---      {g}, {h}      such as  ((margin - label) * weight + C) - C
---      {in_order}    nothing, or ORDER BY the rows of {bins}, where DuckDB has been told not to keep their order
--- out: {gradients}   g, h, row by row in the order of {bins}
+-- in:  {rows}        label, weight, margin, and whatever terms the loss has defined
+--      {numbers}     such as  ((margin - label) * weight + C) - C AS g_0, (weight + C) - C AS h_0
+--      {in_order}    nothing, or ORDER BY position, where the rows may have lost their order
+-- out: {gradients}   g_0, h_0, ..., row by row in the order of {bins}
 
 CREATE TEMP TABLE {gradients} AS
-SELECT {g} AS g, {h} AS h
-FROM {bins} POSITIONAL JOIN {margins}
+SELECT {numbers}
+FROM ({rows})
 {in_order}

@@ -5,9 +5,9 @@
 --                    category_1.code AS bin_1
 --      {cuts}        one row: cuts_0, ...
 --      {joins}       for string features, joins to their numbered categories
---      {label}, {weight}
--- out: value_0, cuts_0, bin_0, ..., label, weight
+--      {roles}       such as  CAST(source."y" AS DOUBLE) AS label, 1e0 AS weight
+-- out: value_0, cuts_0, bin_0, ..., label, weight, ...
 
-SELECT {columns}, {label} AS label, {weight} AS weight
+SELECT {columns}, {roles}
 FROM {source} AS source CROSS JOIN {cuts} AS cuts
 {joins}

@@ -1,8 +1,8 @@
 -- A tree starts with every row in its root.
 --
--- in:  {gradients}
+-- in:  {bins}
 -- out: {nodes}       node, row by row in the order of {bins}
 
 CREATE TEMP TABLE {nodes} AS
 SELECT CAST(0 AS INTEGER) AS node
-FROM {gradients}
+FROM {bins}

@@ -12,7 +12,7 @@ import polars as pl
 
 import frameboost as fb
 from frameboost.leaf_grid import on_leaf_grid
-from frameboost.objectives import get_objective
+from frameboost.losses import get_loss
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType
@@ -69,8 +69,8 @@ def random_model(kinds: list[FeatureType], names: list[str], rng: random.Random,
         for name, kind in zip(names, kinds, strict=True)
     ]
     trees = [_random_tree(features, rng, depth) for _ in range(n_trees)]
-    base, trees = on_leaf_grid(rng.uniform(-3, 3), trees)
-    return fb.Model(get_objective(objective), {}, features, base, trees)
+    base, trees = on_leaf_grid([rng.uniform(-3, 3)], trees)
+    return fb.Model(get_loss(objective, {"scale_pos_weight": 1.0}), {}, features, base, trees)
 
 
 def _random_tree(features: list[Feature], rng: random.Random, depth: int) -> Tree:

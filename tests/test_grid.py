@@ -71,7 +71,7 @@ def _stump(*values: float) -> Tree:
 @given(st.floats(-1e6, 1e6), st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), min_size=1, max_size=40))
 @settings(deadline=None)
 def test_leaves_on_the_grid_add_up_exactly_in_any_order(base, leaves):
-    base_on_grid, trees = on_leaf_grid(base, [_stump(*values) for values in leaves])
+    (base_on_grid,), trees = on_leaf_grid([base], [_stump(*values) for values in leaves])
     rng = random.Random(1)
     for _ in range(5):
         terms = [base_on_grid, *(rng.choice(tree.value) for tree in trees)]
@@ -86,12 +86,12 @@ def test_leaves_on_the_grid_add_up_exactly_in_any_order(base, leaves):
 
 
 def test_leaves_on_the_grid_stay_there():
-    base, trees = on_leaf_grid(0.1, [_stump(0.3, -0.7), _stump(1e-9, 3.0)])
+    base, trees = on_leaf_grid([0.1], [_stump(0.3, -0.7), _stump(1e-9, 3.0)])
     assert on_leaf_grid(base, trees) == (base, trees)
     assert replace(trees[0]) == trees[0]
     assert math.isclose(trees[1].value[0], 1e-9, abs_tol=2**-50)
 
 
 def test_zeros_stay_zeros():
-    assert on_leaf_grid(0.0, [_stump(0.0)]) == (0.0, (_stump(0.0),))
-    assert np.signbit(on_leaf_grid(0.0, [_stump(0.0)])[0]) == np.False_
+    assert on_leaf_grid([0.0], [_stump(0.0)]) == ((0.0,), (_stump(0.0),))
+    assert np.signbit(on_leaf_grid([0.0], [_stump(0.0)])[0][0]) == np.False_

@@ -252,7 +252,7 @@ def _naive_trees(x, y, candidates, p):
         g, h = margin - y, np.ones(len(y))
 
         def score(rows, g=g, h=h):
-            return leaf_score(g[rows].sum(), h[rows].sum(), p.reg_lambda, p.reg_alpha, p.max_delta_step)
+            return leaf_score(g[rows].sum(), h[rows].sum(), p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0)
 
         def grow(rows, depth, g=g, h=h, score=score):
             best = (1e-6, None)

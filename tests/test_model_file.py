@@ -131,7 +131,7 @@ def test_infinite_thresholds_come_back():
         (GOLDEN.replace("4.0,", "NaN,", 1), "damaged model: it holds NaN, and every number must be finite"),
         (GOLDEN.replace("4.0,", "-Infinity,", 1), "damaged model: it holds -Infinity, and every number must be finite"),
         (GOLDEN.replace("4.0,", "1e999,", 1), 'damaged model: "base_margin" must be a finite number, not'),
-        (GOLDEN.replace("reg:squarederror", "reg:cubed"), "damaged model: objective must be one of"),
+        (GOLDEN.replace("reg:squarederror", "reg:cubed"), "damaged model: objective must be an fb.Objective or one of"),
         (GOLDEN.replace('"max_depth": 2', '"max_depth": -2'), "damaged model: max_depth must be an integer"),
         (GOLDEN.replace('"max_depth"', '"max_dept"'), "damaged model: unknown parameter 'max_dept'"),
         (GOLDEN.replace('"float64"', '"float80"'), 'damaged model, feature 0: "type" must be a feature type'),
@@ -204,8 +204,8 @@ def test_whatever_is_changed_is_refused_or_works(path):
             refusals += 1
             assert re.match(r"(not a frameboost model|damaged model|the model file has version)", str(error))
             continue
-        model = fb.Model(fb.objectives.get_objective(parts.objective), parts.parameters, parts.features,
-                         parts.base_margin, parts.trees)  # fmt: skip
+        model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees,
+                         calibration=parts.calibration)  # fmt: skip
         assert repr(model) and model.sql() and len(model.trees)
         assert read_model(model.to_json().encode()) == parts
         if {f.name: f.type.family for f in parts.features} == {'dep "delay"': "number", "carrier": "string"}:

@@ -30,7 +30,7 @@ def test_defaults_are_xgboosts():
     for name in ("learning_rate", "max_depth", "max_leaves", "min_child_weight", "gamma", "reg_lambda", "reg_alpha",
                  "max_delta_step", "max_bin"):  # fmt: skip
         value = next(config[n] for n in (name, theirs.get(name), "min_split_loss") if n in config)
-        assert float(np.float32(getattr(ours, name))) == pytest.approx(float(value)), name
+        assert float(np.float32(getattr(ours, name) or 0.0)) == pytest.approx(float(value)), name
     assert config["grow_policy"] == "depthwise" == ours.grow_policy
     assert ours.n_estimators == 100  # XGBRegressor's
 

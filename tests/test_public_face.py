@@ -9,15 +9,20 @@ import frameboost as fb
 
 ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.ModelFileError]
 METHODS = [name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction) if not name.startswith("_")]
-PROPERTIES = [name for name, _ in inspect.getmembers(fb.Model, lambda m: isinstance(m, property))]
+PROPERTIES = [name for name, _ in inspect.getmembers(fb.Model, lambda m: isinstance(m, property))
+              if not name.startswith("_")]  # fmt: skip
 
 
 def test_the_public_names():
     assert set(fb.__all__) == {
-        "DataError", "FrameboostError", "Model", "ModelFileError", "ParameterError", "__version__", "fit", "load",
+        "DataError", "FrameboostError", "Metric", "Model", "ModelFileError", "Objective", "ParameterError",
+        "__version__", "fit", "load",
     }  # fmt: skip
     assert METHODS == ["expr", "importance", "predict", "query", "register", "save", "sql", "to_json"]
-    assert PROPERTIES == ["base_margin", "features", "n_trees", "objective", "parameters", "trees"]
+    assert PROPERTIES == [
+        "base_margin", "best_iteration", "best_score", "features", "history", "n_rounds", "n_trees", "objective",
+        "parameters", "trees",
+    ]  # fmt: skip
 
 
 def test_errors_are_value_errors():
@@ -26,7 +31,10 @@ def test_errors_are_value_errors():
         assert issubclass(error, ValueError)
 
 
-@pytest.mark.parametrize("thing", [fb.fit, fb.load, fb.Model, *ERRORS, *(getattr(fb.Model, name) for name in METHODS)],
+PUBLIC = [fb.fit, fb.load, fb.Metric, fb.Model, fb.Objective, *ERRORS]
+
+
+@pytest.mark.parametrize("thing", [*PUBLIC, *(getattr(fb.Model, name) for name in METHODS)],
                          ids=lambda thing: thing.__name__)  # fmt: skip
 def test_everything_public_has_an_example_that_runs(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))

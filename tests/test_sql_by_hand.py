@@ -25,7 +25,7 @@ def con():
 def test_every_step_is_as_on_the_page(con):
     feature = Feature("dep_delay", FeatureType("int32"))
     session = DuckDBSession(con.table("flights"))
-    engine = SqlEngine(session, [feature], [SqlColumn('"dep_delay"', feature.type)], '"arr_delay"', None)
+    engine = SqlEngine(session, [feature], [SqlColumn('"dep_delay"', feature.type)], {"label": '"arr_delay"'})
     assert (engine.n_rows, engine.count_missing()) == (6, [1])
     (bins,) = engine.propose_bins(256, {})
     assert bins == Bins(feature, (10, 20), has_missing=True)
@@ -37,8 +37,9 @@ def test_every_step_is_as_on_the_page(con):
     assert con.execute(f'FROM "{table}"').fetchall() == [
         (0, 0.0, 1.0), (0, 2.0, 1.0), (1, 7.0, 1.0), (2, 24.0, 1.0), (2, 27.0, 1.0), (3, 30.0, 1.0),
     ]  # fmt: skip
-    engine.start_margins(15.0)
-    assert engine.compute_gradients(Expression("margin - label"), Expression("1")) == Stats(0.0, 6.0)
+    engine.start_margins({"margin": Expression("15")})
+    engine.compute_gradients({"g_0": Expression("margin - label"), "h_0": Expression("1")})
+    assert engine.start_tree(0) == Stats(0.0, 6.0)
     assert engine.histograms([0]).tolist() == [[[28, 2], [8, 1], [-21, 2], [-15, 1]]]
     root = Split(0, 864.0, Stats(36.0, 3.0), Stats(-36.0, 3.0), missing_left=False, bin=2, threshold=20)
     engine.apply_splits({0: (root, 1, 2)})

@@ -69,7 +69,12 @@ def rendered(monkeypatch) -> dict[str, str]:
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i AS x, nullif(i % 7, 3) / 2 AS z, 'k' || i % 3 AS s, i % 5 AS y, 1 AS w "
                 "FROM range(50) AS r(i)")  # fmt: skip
-    fb.fit(con.table("t"), "y", weight="w", n_estimators=2, max_depth=2)
+    shape = {"n_estimators": 2, "max_depth": 2, "subsample": 0.8}
+    fb.fit(con.table("t"), "y", weight="w", objective="reg:absoluteerror", **shape)
+    fb.fit(con.table("t"), "y", objective="reg:absoluteerror", **shape)
+    fb.fit(
+        con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
+    )
     return statements
 
 

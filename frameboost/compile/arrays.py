@@ -8,9 +8,10 @@ the type that the column has where it is scored, in a way that changes no decisi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
 __all__ = ["TreeArrays"]
+
+FloatArray = npt.NDArray[np.float64]
 
 _SMALLEST_BLOCK = 1024
 
@@ -43,6 +46,8 @@ class TreeArrays:
         int64 (features,): the code of a missing value or an unseen category.
     roots
         int64 (trees,): where each tree's nodes start in the arrays below, which have an entry a node.
+    outputs
+        int64 (trees,): which output each tree adds to.
     feature, bound, missing_left, table_at, left, right, value
         What is asked (-1 in a leaf): a code below ``bound`` goes left, a missing one by ``missing_left``; a
         categorical split asks ``tables[table_at + code]`` instead (-1 for others).
@@ -52,6 +57,7 @@ class TreeArrays:
     edges: tuple[tuple[Physical, ...], ...]
     missing: npt.NDArray[np.int64]
     roots: npt.NDArray[np.int64]
+    outputs: npt.NDArray[np.int64]
     feature: npt.NDArray[np.int32]
     bound: npt.NDArray[np.int64]
     missing_left: npt.NDArray[np.bool_]
@@ -99,6 +105,7 @@ class TreeArrays:
             edges=tuple(edges),
             missing=np.array(missing, dtype=np.int64),
             roots=roots,
+            outputs=np.array([tree.output for tree in trees], dtype=np.int64),
             feature=np.array([place[f] for tree in trees for f in tree.feature], dtype=np.int32),
             bound=np.array(bound, dtype=np.int64),
             missing_left=np.array(flat("missing_left"), dtype=np.bool_),
@@ -127,29 +134,33 @@ class TreeArrays:
         ]
         return np.ascontiguousarray(frame.select(columns).collect().to_numpy())
 
-    def margins(self, codes: npt.NDArray[np.unsignedinteger], base_margin: float) -> npt.NDArray[np.float64]:
-        """Return float64 (rows,): the base plus each row's leaf values, added in tree order."""
-        out = np.full(len(codes), base_margin)
-        self._over_rows(len(codes), lambda a, b: sum_leaves(codes, *self._questions(), self.value, a, b, out))  # type: ignore[call-arg]
-        return out
+    def margins(self, codes: npt.NDArray[np.unsignedinteger], base_margins: Sequence[float]) -> list[FloatArray]:
+        """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order."""
+        sums = []
+        for output, base in enumerate(base_margins):
+            own = self.roots[self.outputs == output]
+            total = np.full(len(codes), base)
+            self._over_rows(len(codes), partial(sum_leaves, codes, *self._questions(own), self.value), total)  # type: ignore[call-arg]
+            sums.append(total)
+        return sums
 
     def leaves(self, codes: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int32]:
         """Return int32 (rows, trees): each row's leaf, by its number within the tree."""
         out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
-        self._over_rows(len(codes), lambda a, b: find_leaves(codes, *self._questions(), a, b, out))  # type: ignore[call-arg]
+        self._over_rows(len(codes), partial(find_leaves, codes, *self._questions(self.roots)), out)
         return out
 
-    def _questions(self) -> tuple[npt.NDArray[np.generic], ...]:
+    def _questions(self, roots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.generic], ...]:
         return (
-            self.roots, self.feature, self.bound, self.missing, self.missing_left,
+            roots, self.feature, self.bound, self.missing, self.missing_left,
             self.table_at, self.tables, self.left, self.right,
         )  # fmt: skip
 
     @staticmethod
-    def _over_rows(n_rows: int, run: object) -> None:
+    def _over_rows(n_rows: int, run: Callable[..., object], out: npt.NDArray[np.generic]) -> None:
         workers = Workers()
         try:
-            workers.over(n_rows, run, smallest=_SMALLEST_BLOCK)  # type: ignore[arg-type]
+            workers.over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
         finally:
             workers.close()
 

@@ -7,23 +7,46 @@ from collections.abc import Sequence
 import polars as pl
 
 from frameboost.expressions import Expression
+from frameboost.outputs import Output
 from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
-__all__ = ["margin_expr", "prediction_expr"]
+__all__ = ["margin_expr", "output_expr"]
 
 
-def prediction_expr(
-    link: Expression, base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]
-) -> pl.Expr:
-    """Return the prediction on the scale of the target."""
-    return link.to_polars({"margin": margin_expr(base_margin, trees, features)})
+def output_expr(output: Output, margins: Sequence[pl.Expr]) -> pl.Expr:
+    """Return what the output says of rows with those margins: a number, an integer class, or an array of numbers."""
+    named = dict(zip(output.margins, margins, strict=True))
+    if len(margins) == 1 and not output.stages:
+        values = [value.to_polars(named) for value in output.values]
+        return _shaped(output, values)
+    # Fields of a struct are computed once, however often they are used.
+    struct = pl.struct(margin.alias(name) for name, margin in named.items())
+    for stage in output.stages:
+        struct = struct.struct.with_fields(e.to_polars(_fields(e)).alias(name) for name, e in stage.items())
+    values = [value.to_polars(_fields(value)) for value in output.values]
+    return struct.struct.with_fields(_shaped(output, values).alias("value")).struct.field("value")
 
 
-def margin_expr(base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:
-    """Return the margin; leaf values are on a grid, so the order in which polars adds them does not matter."""
+def _fields(expression: Expression) -> dict[str, pl.Expr]:
+    return {name: pl.field(name) for name in expression.columns}
+
+
+def _shaped(output: Output, values: Sequence[pl.Expr]) -> pl.Expr:
+    if len(values) > 1:
+        return pl.concat_arr(values)
+    return values[0].cast(pl.Int64) if output.is_class else values[0]
+
+
+def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:
+    """Return the margin; leaf values are on a grid, so the order in which polars adds them does not matter.
+
+    A base margin that is a column is not on the grid, and is added last.
+    """
+    if isinstance(base_margin, pl.Expr):
+        return margin_expr(0.0, trees, features) + base_margin
     if all(len(tree) == 1 for tree in trees):  # no column to take the number of rows from
         return pl.repeat(base_margin + sum(tree.value[0] for tree in trees), pl.len(), dtype=pl.Float64)
     columns = [_column(feature) for feature in features]

@@ -8,26 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frameboost.expressions import Expression, float_literal
+from frameboost.expressions import float_literal
+from frameboost.outputs import Output
 from frameboost.schema import Feature
 from frameboost.sql_text import any_equal, is_present, literal, membership, quote_identifier
 from frameboost.tree import Tree
 from frameboost.types import FeatureType
 
-__all__ = ["condition_sql", "margin_sql", "prediction_sql", "tree_sql"]
+__all__ = ["condition_sql", "margin_sql", "output_sql", "tree_sql"]
 
 
-def prediction_sql(link: Expression, base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
-    """Return the prediction on the scale of the target as one expression over the feature columns."""
-    return link.to_sql({"margin": margin_sql(base_margin, trees, features)})
+def output_sql(output: Output, margins: Sequence[str]) -> str:
+    """Return what the output says of rows with those margins: a number, an integer class, or a list of numbers."""
+    named = dict(zip(output.margins, margins, strict=True))
+    if len(margins) == 1 and not output.stages and all(value.uses("margin") <= 1 for value in output.values):
+        return _shaped(output, [value.to_sql(named) for value in output.values])
+    # A lambda's parameter is computed once, however often it is used; each stage hands a longer list to the next.
+    names, steps = list(output.margins), []
+    for stage in output.stages:
+        known = {name: f"m[{i + 1}]" for i, name in enumerate(names)}
+        steps.append([*known.values(), *(e.to_sql(known) for e in stage.values())])
+        names += stage
+    last = {name: f"m[{i + 1}]" for i, name in enumerate(names)}
+    sql = f"[{', '.join(margins)}]"
+    for step in steps:
+        sql = f"list_transform([{sql}], lambda m: [{', '.join(step)}])[1]"
+    return f"list_transform([{sql}], lambda m: {_shaped(output, [v.to_sql(last) for v in output.values])})[1]"
 
 
-def margin_sql(base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
-    """Return the margin: the base plus the trees.
+def _shaped(output: Output, values: Sequence[str]) -> str:
+    if len(values) > 1:
+        return f"[{', '.join(values)}]"
+    return f"CAST({values[0]} AS BIGINT)" if output.is_class else values[0]
+
+
+def margin_sql(base_margin: float | str, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
+    """Return the margin as one expression over the feature columns: the base plus the trees.
 
     The additions form a balanced tree, as a chain of five hundred would near the depth at which parsers give up; leaf
-    values are on a grid (see `frameboost.leaf_grid`), so the order of additions does not change the sum.
+    values are on a grid (see `frameboost.leaf_grid`), so the order of additions does not change the sum. A base margin
+    that is SQL, of a column, is not on the grid, and is added last.
     """
+    if isinstance(base_margin, str):
+        return f"({margin_sql(0.0, trees, features)}\n + {base_margin})"
     return _balanced_sum([float_literal(base_margin), *(tree_sql(tree, features) for tree in trees)])
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 
 from frameboost.columns import physical_expr
-from frameboost.engines.contract import Aggregate, Stats
+from frameboost.engines.contract import Aggregate, Sample, Stats
 from frameboost.engines.frame import FrameEngine
-from frameboost.expressions import Expression
 from frameboost.parallel import Workers
 from frameboost.schema import Feature
 
@@ -27,11 +26,10 @@ class ArrayEngine(FrameEngine):
         self,
         frame: pl.LazyFrame,
         features: tuple[Feature, ...],
-        target: str,
-        weight: str | None,
+        roles: Mapping[str, str],
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(frame, features, target, weight)
+        super().__init__(frame, features, roles)
         self.workers = Workers(n_jobs)
         self._values = pl.DataFrame()
 
@@ -40,8 +38,8 @@ class ArrayEngine(FrameEngine):
         if self.rows is None:
             values = [physical_expr(f.name, f.type).alias(str(i)) for i, f in enumerate(self.features)]
             everything = self.frame.select(*values, *self.row_exprs).collect()
-            self.rows = everything.select("label", "weight")
-            self._values = everything.drop("label", "weight")
+            self.rows = everything.select(self.row_names)
+            self._values = everything.drop(self.row_names)
         return self._values
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
@@ -53,20 +51,21 @@ class ArrayEngine(FrameEngine):
         """See `Engine.count_missing`."""
         return list(self.load().null_count().row(0))
 
-    def start_margins(self, margin: float) -> None:
-        """See `Engine.start_margins`."""
-        self.margins = np.full(self.n_rows, margin)
-        self._publish_margins()
-
-    def _publish_margins(self) -> None:
-        assert self.rows is not None
-        self.rows = self.rows.with_columns(pl.Series("margin", self.margins))
-
-    def compute_gradients(self, gradient: Expression, hessian: Expression) -> Stats:
-        """See `Engine.compute_gradients`."""
-        columns, totals = self.gradients(gradient, hessian)
-        self.gradient_pairs = columns.to_numpy(order="c")
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        totals = super().start_tree(output, sample)
+        self.gradient_pairs = self.pairs.to_numpy(order="c")
         return totals
+
+    def margins(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Return a copy of the rows' margins of that name."""
+        assert self.rows is not None
+        return np.array(self.rows[name])
+
+    def publish_margins(self, name: str, margins: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+        """Replace the rows' margins of that name."""
+        assert self.rows is not None
+        self.rows = self.rows.with_columns(pl.Series(name, margins))
 
     def close(self) -> None:
         """See `Engine.close`."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import polars as pl
 
 from frameboost.engines.contract import Engine
 from frameboost.engines.exact import ExactEngine
+from frameboost.engines.held_out import HeldOutEngine
 from frameboost.engines.numba import NumbaEngine
 from frameboost.engines.polars import PolarsEngine
 from frameboost.engines.session import DuckDBSession
@@ -54,19 +55,24 @@ def make_engine(
     name: str,
     source: Source,
     features: Sequence[Feature],
-    target: str,
-    weight: str | None,
+    roles: Mapping[str, str],
     parameters: Parameters,
+    *,
+    follows: bool = False,
 ) -> Engine:
-    """Return the engine of that name (not ``auto``) over the source."""
+    """Return the engine of that name (not ``auto``) over the source.
+
+    ``roles`` say what other columns are for; ``follows``, that the rows are held out and only follow the trees.
+    """
     if name == "duckdb":
-        return _sql_engine(source, features, target, weight)
-    used = [*(f.name for f in features), target, *([weight] if weight else [])]
-    frame = source.to_frame(used)
+        return _sql_engine(source, features, roles)
+    frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), *roles.values()])))
     if name == "polars":
-        return PolarsEngine(frame, tuple(features), target, weight)
-    in_memory: type[ExactEngine | NumbaEngine] = ExactEngine if parameters.tree_method == "exact" else NumbaEngine
-    return in_memory(frame, tuple(features), target, weight, parameters.n_jobs)
+        return PolarsEngine(frame, tuple(features), roles)
+    in_memory: type[ExactEngine | HeldOutEngine | NumbaEngine] = NumbaEngine
+    if parameters.tree_method == "exact":
+        in_memory = HeldOutEngine if follows else ExactEngine
+    return in_memory(frame, tuple(features), roles, parameters.n_jobs)
 
 
 class _ArrowStream:
@@ -79,24 +85,22 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _sql_engine(source: Source, features: Sequence[Feature], target: str, weight: str | None) -> SqlEngine:
+def _sql_engine(source: Source, features: Sequence[Feature], roles: Mapping[str, str]) -> SqlEngine:
     if isinstance(source, RelationSource):
         columns = [SqlColumn(quote_identifier(f.name), f.type) for f in features]
-        label, weights = quote_identifier(target), None if weight is None else quote_identifier(weight)
-        return SqlEngine(DuckDBSession(source.relation), features, columns, label, weights)
+        quoted = {role: quote_identifier(name) for role, name in roles.items()}
+        return SqlEngine(DuckDBSession(source.relation), features, columns, quoted)
     # A frame goes to a database of its own, under names that can't clash there (DuckDB ignores case).
     assert isinstance(source, FrameSource)
     sent = [_sent(f).alias(f"f{i}") for i, f in enumerate(features)]
     received = [_received(f.type, f"f{i}") for i, f in enumerate(features)]
-    for name, role in ((target, "label"), (weight, "weight")):
-        if name is not None:
-            sent.append(column(name).cast(pl.Float64).alias(role))
-            received.append(role)
+    sent += [column(name).cast(pl.Float64).alias(role) for role, name in roles.items()]
+    received += roles
     connection = duckdb.connect()
     connection.register("frame", _ArrowStream(source.frame.select(sent).collect()))
     relation = connection.sql(f"SELECT {', '.join(received)} FROM frame")
     columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(features)]
-    return SqlEngine(DuckDBSession(relation), features, columns, "label", None if weight is None else "weight")
+    return SqlEngine(DuckDBSession(relation), features, columns, {role: role for role in roles})
 
 
 def _carried(kind: FeatureType) -> FeatureType:

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning import Bins
 from frameboost.expressions import Expression
+from frameboost.gradients import Aggregate, Scalar
 from frameboost.schema import Feature
 
 __all__ = [
     "Aggregate",
     "ColumnBlockEngine",
+    "Cumulative",
     "Engine",
     "FloatArray",
     "HistogramEngine",
     "Penalties",
+    "Sample",
+    "Scalar",
     "Split",
     "Stats",
 ]
@@ -84,18 +88,38 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
-    """One number over all rows: ``function(expression)``; a sum is NULL-free and 0 over no rows."""
+class Cumulative:
+    """A running sum over the rows by ``order``, rows of equal order included.
 
-    function: Literal["sum", "min", "max"]
-    expression: Expression
+    The values are 0 or more, and on a grid, so that the sum is exact.
+    """
+
+    value: Scalar
+    order: Scalar
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Which rows a tree sees: its gradients as expressions over ``g``, ``h`` and ``draw``.
+
+    ``draw`` is uniform in [0, 1), a hash of ``key`` and the row's position (see `frameboost.draws`).
+    """
+
+    key: int
+    g: Scalar
+    h: Scalar
 
 
 class Engine(Protocol):
-    """Rows with a label, a weight and features; one tree is grown at a time.
+    """Rows with labels, weights and features; one tree is grown at a time.
 
-    From `compute_gradients` on, the calls repeat with each tree; `apply_splits` alternates with whatever finds the
-    splits.
+    Expressions are over a row's *roles* (``label``, ``weight`` and what else the fit names: ``base_margin``, ...), from
+    `start_margins` on over the margins, and over whatever `define` adds. A NULL or NaN in a role is NULL; without a
+    weight column, weight is 1.
+
+    From `compute_gradients` on, the calls repeat with each round, and from `start_tree` on with each tree;
+    `apply_splits` alternates with whatever finds the splits.
     """
 
     @property
@@ -107,28 +131,48 @@ class Engine(Protocol):
         """Number of rows."""
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """Return aggregates over the columns label, weight and (after `start_margins`) margin, in one pass.
-
-        A NULL or NaN label or weight is NULL; without a weight column, weight is 1. None for an aggregate of no values.
-        """
+        """Return aggregates over all rows, in one pass; None for an aggregate of no values."""
 
     def count_missing(self) -> list[int]:
         """Return for each feature in how many rows it is missing."""
 
-    def start_margins(self, margin: float) -> None:
-        """Set every row's margin."""
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """Give every row its first margins, by name, from its roles."""
 
-    def compute_gradients(self, gradient: Expression, hessian: Expression) -> Stats:
-        """Compute g and h of every row from label, margin and weight; return their sums.
+    def define(self, terms: Mapping[str, Scalar | Cumulative]) -> None:
+        """Add columns to the rows, each of which may use those before it; a name may be defined anew."""
 
-        Starts a tree: every row is in node 0.
-        """
+    def compute_gradients(self, gradients: Mapping[str, Scalar]) -> None:
+        """Store numbers of every row by name: ``g_0``, ``h_0`` for the first output, and so on."""
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """Put every row into node 0, with the gradients of that output; return their sums."""
+
+    def follow_tree(self) -> None:
+        """Put every row into node 0, without gradients: the tree is grown elsewhere."""
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """Move the rows of each node to its left or right child: node -> (split, left child, right child)."""
 
-    def add_leaf_values(self, values: Mapping[int, float]) -> None:
-        """Add to every row's margin the value of the leaf that it is in."""
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """Add to every row's margin of that name the value of the leaf that it is in."""
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """Return for each node the ``alpha`` quantile of a value over its rows of positive h, where it has any.
+
+        Without weights: between its neighbours, in proportion, at rank alpha (n + 1) (NIST handbook, section
+        7.2.6.2). With weights: the lowest value at which their running sum reaches alpha of the whole. Both as XGBoost
+        has them.
+        """
+
+    def aggregate_scores(
+        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
+    ) -> dict[str, float | None]:
+        """Return aggregates over the distinct scores.
+
+        Their expressions are over ``positive`` and ``negative``, the sums over the rows of a score, ``positive_above``
+        and ``negative_above``, over the rows of higher scores, and ``positive_total`` and ``negative_total``.
+        """
 
     def close(self) -> None:
         """Drop whatever the engine has made; safe to call at any time and more than once."""
@@ -152,6 +196,9 @@ class ColumnBlockEngine(Engine, Protocol):
 
     def presort(self) -> list[Bins]:
         """Sort every column once; return the features' bins (without cuts: every value is its own bin)."""
+
+    def merge_nodes(self, nodes: Mapping[int, int]) -> None:
+        """Move all rows of each node to another: splits that were pruned away are taken back."""
 
     def best_splits(self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties) -> list[Split | None]:
         """Return the best split of each node over all features and values, by one sorted scan of each column."""

@@ -11,9 +11,8 @@ from frameboost.binning import Bins
 from frameboost.categorical import categorical_split
 from frameboost.columns import code_expr, distinct_values, propose_bins
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
-from frameboost.engines.contract import Penalties, Split, Stats
+from frameboost.engines.contract import Penalties, Scalar, Split, Stats
 from frameboost.engines.exact_kernels import category_histogram, move_rows, scan_column
-from frameboost.expressions import Expression
 from frameboost.gain import leaf_score
 from frameboost.schema import Feature
 from frameboost.split_kernels import scan_histograms
@@ -56,12 +55,10 @@ class ExactEngine(ArrayEngine):
         # Missing rows first: adding 1 modulo (missing + 1) takes their rank from the largest to 0.
         self.sorted_rows[number] = np.argsort((self.ranks[number] + 1) % (missing + 1), kind="stable")
 
-    def compute_gradients(self, gradient: Expression, hessian: Expression) -> Stats:
-        """See `Engine.compute_gradients`."""
-        totals = super().compute_gradients(gradient, hessian)
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
         self.node_of[:] = 0
         self.n_nodes = 1
-        return totals
 
     def best_splits(self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties) -> list[Split | None]:
         """See `ColumnBlockEngine.best_splits`."""
@@ -150,12 +147,21 @@ class ExactEngine(ArrayEngine):
         self.workers.over(self.n_rows, lambda a, b: move_rows(*arguments, a, b), smallest=SMALLEST_TASK)
         self.n_nodes = max(right for _, _, right in splits.values()) + 1
 
-    def add_leaf_values(self, values: Mapping[int, float]) -> None:
+    def merge_nodes(self, nodes: Mapping[int, int]) -> None:
+        """See `ColumnBlockEngine.merge_nodes`."""
+        table = np.arange(self.n_nodes, dtype=np.int32)
+        table[list(nodes)] = list(nodes.values())
+        self.node_of = table[self.node_of]
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         table = np.zeros(self.n_nodes)
         table[list(values)] = list(values.values())
-        self.margins += table[self.node_of]
-        self._publish_margins()
+        self.publish_margins(margin, self.margins(margin) + table[self.node_of])
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        return self.quantiles_by_node(pl.Series(self.node_of), value, weight, alpha)
 
 
 def midpoint(kind: FeatureType, below: Physical, above: Physical) -> Physical:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import polars as pl
 
 from frameboost.columns import physical_expr
-from frameboost.engines.contract import Aggregate, Stats
+from frameboost.draws import draw_expr
+from frameboost.engines.contract import Aggregate, Cumulative, Sample, Scalar, Stats
 from frameboost.expressions import Expression
-from frameboost.gradients import gridded_gradients
 from frameboost.polars_names import column
 from frameboost.schema import Feature
 
@@ -25,18 +25,21 @@ class FrameEngine:
         The user's data, lazy.
     features
         The features' names and types.
-    target, weight
-        Column names.
+    roles
+        What else a column is: role -> column name. There is a ``label``; without ``weight`` every weight is 1.
     """
 
-    def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], target: str, weight: str | None) -> None:
+    def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
         self.frame = frame
         self.features = features
-        self.row_exprs = [
-            _present_float(target).alias("label"),
-            pl.lit(1.0).alias("weight") if weight is None else _present_float(weight).alias("weight"),
-        ]
-        self.rows: pl.DataFrame | None = None  # label, weight, margin
+        self.row_exprs = [_present_float(name).alias(role) for role, name in roles.items()]
+        if "weight" not in roles:
+            self.row_exprs.append(pl.lit(1.0).alias("weight"))
+        self.row_names = [*roles, *([] if "weight" in roles else ["weight"])]
+        self.rows: pl.DataFrame | None = None  # roles and margins
+        self.gradients = pl.DataFrame()  # g_0, h_0, ...
+        self.pairs = pl.DataFrame()  # g and h of the tree
+        self.terms: dict[str, Scalar | Cumulative] = {}
 
     @property
     def n_rows(self) -> int:
@@ -45,30 +48,87 @@ class FrameEngine:
             return len(self.rows)
         return int(self.frame.select(pl.len()).collect().item())
 
-    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`."""
-        source = self.frame.select(self.row_exprs) if self.rows is None else self.rows.lazy()
-        # First a value for every row, as in SQL: polars alone would take the sum of the constant 1 for 1.
-        by_row = source.with_columns(a.expression.to_polars().alias(name) for name, a in aggregates.items())
-        wanted = [getattr(pl.col(name), a.function)().cast(pl.Float64) for name, a in aggregates.items()]
-        return by_row.select(wanted).collect().row(0, named=True)
-
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`."""
         counts = (physical_expr(f.name, f.type).null_count().alias(str(i)) for i, f in enumerate(self.features))
         return list(self.frame.select(counts).collect().row(0))
 
-    def start_margins(self, margin: float) -> None:
+    # --- rows and what is computed from them --------------------------------------------------------------------------
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
         assert self.rows is not None
-        self.rows = self.rows.with_columns(pl.lit(margin).alias("margin"))
+        self.rows = self.rows.with_columns(e.to_polars().alias(name) for name, e in margins.items())
 
-    def gradients(self, gradient: Expression, hessian: Expression) -> tuple[pl.DataFrame, Stats]:
-        """Return columns g and h, on the grid, and their sums."""
-        assert self.rows is not None
-        g, h = gridded_gradients(self, gradient, hessian)
-        columns = self.rows.lazy().select(g.to_polars().alias("g"), h.to_polars().alias("h")).collect()
-        return columns, Stats(float(columns["g"].sum()), float(columns["h"].sum()))
+    def define(self, terms: Mapping[str, Scalar | Cumulative]) -> None:
+        """See `Engine.define`."""
+        self.terms.update(terms)
+
+    def all_rows(self) -> pl.LazyFrame:
+        """Return the rows with everything that expressions may use."""
+        if self.rows is None:
+            return self.frame.select(self.row_exprs)
+        rows = pl.concat([self.rows, self.gradients], how="horizontal") if len(self.gradients) else self.rows
+        lazy = rows.lazy()
+        for name, term in self.terms.items():
+            lazy = (
+                _running_sum(lazy, name, term)
+                if isinstance(term, Cumulative)
+                else lazy.with_columns(term.to_polars().alias(name))
+            )
+        return lazy
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`."""
+        return _aggregated(self.all_rows(), aggregates)
+
+    def aggregate_scores(
+        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
+    ) -> dict[str, float | None]:
+        """See `Engine.aggregate_scores`."""
+        sides = ("positive", "negative")
+        by_row = self.all_rows().select(
+            score.to_polars().alias("score"), positive.to_polars().alias(sides[0]), negative.to_polars().alias(sides[1])
+        )
+        by_score = by_row.group_by("score").agg(pl.col(sides).sum()).sort("score", descending=True)
+        above = [(pl.col(side).cum_sum() - pl.col(side)).alias(f"{side}_above") for side in sides]
+        totals = [pl.col(side).sum().alias(f"{side}_total") for side in sides]
+        return _aggregated(by_score.with_columns(*above, *totals), aggregates)
+
+    # --- one tree -----------------------------------------------------------------------------------------------------
+
+    def compute_gradients(self, gradients: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        self.gradients = pl.DataFrame()
+        wanted = [e.to_polars().cast(pl.Float64).alias(name) for name, e in gradients.items()]
+        self.gradients = self.all_rows().with_columns(wanted).select(list(gradients)).collect()
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        pairs = self.gradients.select(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
+        if sample is not None:
+            draw = draw_expr(pl.int_range(len(pairs), dtype=pl.Int64), sample.key).alias("draw")
+            sampled = [sample.g.to_polars().alias("g"), sample.h.to_polars().alias("h")]
+            pairs = pairs.lazy().with_columns(draw).with_columns(sampled).select("g", "h").collect()
+        self.pairs = pairs
+        self.follow_tree()
+        return Stats(float(pairs["g"].sum()), float(pairs["h"].sum()))
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        raise NotImplementedError
+
+    def quantiles_by_node(
+        self, node: pl.Series, value: Scalar, weight: Scalar | None, alpha: float
+    ) -> dict[int, float]:
+        """Do `Engine.node_quantiles`, given the node of every row."""
+        each = [value.to_polars().alias("value"), *([] if weight is None else [weight.to_polars().alias("weight")])]
+        rows = self.all_rows().with_columns(each).select("value", "weight")
+        rows = pl.concat([rows, node.to_frame("node").lazy(), self.pairs.lazy().select("h")], how="horizontal")
+        quantile = _interpolated_quantile(alpha) if weight is None else _weighted_quantile(alpha)
+        ordered = rows.filter(pl.col("h") > 0).sort("node", "value")
+        found = ordered.group_by("node").agg(quantile.alias("quantile")).sort("node").collect()
+        return dict(found.iter_rows())
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -77,3 +137,35 @@ class FrameEngine:
 
 def _present_float(name: str) -> pl.Expr:
     return column(name).cast(pl.Float64).fill_nan(None)
+
+
+def _aggregated(rows: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+    # First a value for every row, as in SQL: polars alone would take the sum of the constant 1 for 1.
+    by_row = rows.with_columns(a.expression.to_polars().alias(name) for name, a in aggregates.items())
+    wanted = [getattr(pl.col(name), a.function)().cast(pl.Float64) for name, a in aggregates.items()]
+    return by_row.select(wanted).collect().row(0, named=True)
+
+
+def _running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.LazyFrame:
+    place = sums.order.to_polars()
+    total = sums.value.to_polars().cum_sum().over(pl.lit(1), order_by=place, descending=sums.descending)
+    # What has the same place in the order has the same sum: that of the last of them, which is the largest.
+    return rows.with_columns(total.alias(name)).with_columns(pl.col(name).max().over(place))
+
+
+def _interpolated_quantile(alpha: float) -> pl.Expr:
+    """Return the quantile of the sorted column ``value`` at the rank alpha (n + 1), between its two neighbours."""
+    n = pl.len().cast(pl.Float64)
+    rank = alpha * (n + 1)
+    below = rank.floor() - 1
+    low = pl.col("value").gather(below.clip(0, n - 1).cast(pl.UInt32)).first()
+    high = pl.col("value").gather((below + 1).clip(0, n - 1).cast(pl.UInt32)).first()
+    inside = low + (rank - 1 - below) * (high - low)
+    first, last = pl.col("value").first(), pl.col("value").last()
+    return pl.when(alpha <= 1 / (n + 1)).then(first).when(alpha >= n / (n + 1)).then(last).otherwise(inside)
+
+
+def _weighted_quantile(alpha: float) -> pl.Expr:
+    """Return the first of the sorted column ``value`` at which the running weight is alpha of all of it."""
+    running = pl.col("weight").cum_sum()
+    return pl.col("value").filter(running >= pl.col("weight").sum() * alpha).first()

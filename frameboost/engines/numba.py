@@ -10,9 +10,8 @@ import polars as pl
 from frameboost.binning import Bins, SlotLayout
 from frameboost.columns import code_dtype, code_expr, propose_bins, sample_of
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
-from frameboost.engines.contract import FloatArray, Split, Stats
+from frameboost.engines.contract import FloatArray, Scalar, Split
 from frameboost.engines.histogram_kernels import add_by_node, build_histograms, partition_rows
-from frameboost.expressions import Expression
 
 __all__ = ["NumbaEngine"]
 
@@ -46,12 +45,10 @@ class NumbaEngine(ArrayEngine):
         self.row_order = np.arange(len(columns), dtype=np.uint32)
         self.buffer = np.empty_like(self.row_order)
 
-    def compute_gradients(self, gradient: Expression, hessian: Expression) -> Stats:
-        """See `Engine.compute_gradients`."""
-        totals = super().compute_gradients(gradient, hessian)
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
         self.row_order[:] = np.arange(self.n_rows, dtype=np.uint32)
         self.ranges = {0: (0, self.n_rows)}  # node -> its part of row_order
-        return totals
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
@@ -92,11 +89,19 @@ class NumbaEngine(ArrayEngine):
         n_rows = int((stops - starts).sum())
         self.workers.over(len(moves), partition, smallest=len(moves) * SMALLEST_TASK // max(n_rows, 1))
 
-    def add_leaf_values(self, values: Mapping[int, float]) -> None:
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         starts, stops = self._ranges(list(values))
-        add_by_node(self.margins, self.row_order, starts, stops, np.array(list(values.values())))
-        self._publish_margins()
+        margins = self.margins(margin)
+        add_by_node(margins, self.row_order, starts, stops, np.array(list(values.values())))
+        self.publish_margins(margin, margins)
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        node_of = np.empty(self.n_rows, dtype=np.int32)
+        for node, (start, stop) in self.ranges.items():  # children come after their parents, and overwrite them
+            node_of[self.row_order[start:stop]] = node
+        return self.quantiles_by_node(pl.Series(node_of), value, weight, alpha)
 
     def _ranges(self, nodes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         ranges = np.array([self.ranges[node] for node in nodes], dtype=np.int64).reshape(-1, 2)

@@ -10,9 +10,8 @@ import polars as pl
 
 from frameboost.binning import Bins, SlotLayout
 from frameboost.columns import code_dtype, code_expr, physical_expr, propose_bins, sample_of
-from frameboost.engines.contract import FloatArray, Split, Stats
+from frameboost.engines.contract import FloatArray, Scalar, Split
 from frameboost.engines.frame import FrameEngine
-from frameboost.expressions import Expression
 
 __all__ = ["PolarsEngine"]
 
@@ -49,14 +48,12 @@ class PolarsEngine(FrameEngine):
         ]
         # Labels and codes in one pass: a lazy frame promises no row order that two passes could share.
         everything = self.frame.select(*codes, *self.row_exprs).collect()
-        self.rows = everything.select("label", "weight")
-        self.codes = everything.drop("label", "weight")
+        self.rows = everything.select(self.row_names)
+        self.codes = everything.drop(self.row_names)
 
-    def compute_gradients(self, gradient: Expression, hessian: Expression) -> Stats:
-        """See `Engine.compute_gradients`."""
-        self.pairs, totals = self.gradients(gradient, hessian)
-        self.node = pl.zeros(len(self.pairs), dtype=pl.Int32, eager=True).alias("node")
-        return totals
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        self.node = pl.repeat(0, self.n_rows, dtype=pl.Int32, eager=True).alias("node")
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`: a group-by a feature, all in one `collect_all`."""
@@ -101,13 +98,17 @@ class PolarsEngine(FrameEngine):
             goes_left = goes_left | (code == missing) if split.missing_left else goes_left
         return pl.when(goes_left).then(pl.lit(left, dtype=pl.Int32)).otherwise(pl.lit(right, dtype=pl.Int32))
 
-    def add_leaf_values(self, values: Mapping[int, float]) -> None:
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         assert self.rows is not None
         table = np.zeros(max(values) + 1)
         table[list(values)] = list(values.values())
         leaf = pl.lit(pl.Series(table)).gather(self.node.cast(pl.UInt32))
-        self.rows = self.rows.with_columns(pl.col("margin") + leaf)
+        self.rows = self.rows.with_columns(pl.col(margin) + leaf)
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        return self.quantiles_by_node(self.node, value, weight, alpha)
 
 
 def _places(nodes: Sequence[int]) -> list[int]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from frameboost.binning import Bins, SlotLayout
-from frameboost.engines.contract import Aggregate, FloatArray, Split, Stats
+from frameboost.draws import draw_sql
+from frameboost.engines.contract import Aggregate, Cumulative, FloatArray, Sample, Scalar, Split, Stats
 from frameboost.engines.session import DuckDBSession
 from frameboost.engines.sql_binning import SqlColumn, propose_bins, store_bins
 from frameboost.expressions import Expression, float_literal
-from frameboost.gradients import gridded_gradients
 from frameboost.schema import Feature
 from frameboost.sql_files import render
 from frameboost.sql_text import is_missing
@@ -34,8 +34,8 @@ class SqlEngine:
         The features, as the model knows them.
     columns
         The same, as the database has them. Physical values are the same in both.
-    target, weight
-        Quoted column names.
+    roles
+        What else a column is: role -> quoted column name. There is a ``label``; without ``weight`` every weight is 1.
     """
 
     def __init__(
@@ -43,15 +43,20 @@ class SqlEngine:
         session: DuckDBSession,
         features: Sequence[Feature],
         columns: Sequence[SqlColumn],
-        target: str,
-        weight: str | None,
+        roles: Mapping[str, str],
     ) -> None:
         self.session = session
         self.features = tuple(features)
         self.columns = tuple(columns)
-        self._label = _present_double(target)
-        self._weight = "1e0" if weight is None else _present_double(weight)
-        self._rows = f"(SELECT {self._label} AS label, {self._weight} AS weight FROM {session.source} AS source)"
+        self._roles = {role: _present_double(column) for role, column in roles.items()}
+        self._roles.setdefault("weight", "1e0")
+        self._bins: str | None = None
+        self._margins: dict[str, str] = {}  # a table each, with a column of the margin's name
+        self._gradients: str | None = None
+        self._gradient_names: list[str] = []
+        self._sampled: str | None = None
+        self._nodes: str | None = None
+        self._terms: dict[str, Scalar | Cumulative] = {}
         self._counts: list[int] | None = None
 
     @property
@@ -72,13 +77,69 @@ class SqlEngine:
             self._counts = list(self.session.run(render("count_missing", source=self.session.source, counts=counts))[0])
         return self._counts
 
+    # --- rows and what is computed from them --------------------------------------------------------------------------
+
+    def _rows(self, **more: str) -> tuple[str, dict[str, str]]:
+        """Return a query of the rows with all that expressions may use, and the names of its columns.
+
+        ``more`` is further columns, each with the table that has it.
+        """
+        if self._bins is None:
+            roles = ", ".join(f"{sql} AS {role}" for role, sql in self._roles.items())
+            return f"SELECT {roles} FROM {self.session.source} AS source", {role: role for role in self._roles}
+        columns = dict.fromkeys(self._roles, self._bins) | self._margins | more
+        if self._gradients is not None:
+            columns |= dict.fromkeys(self._gradient_names, self._gradients)
+        tables = " POSITIONAL JOIN ".join(dict.fromkeys([self._bins, *columns.values()]))
+        query = (
+            f"SELECT {self._bins}.rowid AS position, {', '.join(f'{t}.{c}' for c, t in columns.items())} FROM {tables}"
+        )
+        names = {name: name for name in columns}
+        for name, term in self._terms.items():
+            query = f"SELECT *, {_term_sql(term, names)} AS {name} FROM ({query})"
+            names[name] = name
+        return query, names
+
+    @property
+    def _in_order(self) -> str:
+        """What a statement over `_rows` ends with, so that its rows come in the order of the bins."""
+        windows = any(isinstance(term, Cumulative) for term in self._terms.values())
+        return "ORDER BY position ASC" if windows or not self._keeps_order else ""
+
+    @property
+    def _in_bin_order(self) -> str:
+        """The same for a statement over the bins themselves."""
+        # By default DuckDB writes rows in the order in which it reads them. Where the user has switched that off, each
+        # statement sorts, so that rows still meet by position.
+        return "" if self._keeps_order else f"ORDER BY {self._bins}.rowid ASC"
+
+    def define(self, terms: Mapping[str, Scalar | Cumulative]) -> None:
+        """See `Engine.define`."""
+        self._terms.update(terms)
+
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
-        names = {name: name for name in ("label", "weight", "margin")}
+        rows, names = self._rows()
+        return self._aggregated(aggregates, names, "aggregate", rows=rows)
+
+    def aggregate_scores(
+        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
+    ) -> dict[str, float | None]:
+        """See `Engine.aggregate_scores`."""
+        rows, names = self._rows()
+        sides = [f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total")]
+        return self._aggregated(
+            aggregates, {side: side for side in sides}, "aggregate_scores", rows=rows,
+            score=score.to_sql(names), positive=positive.to_sql(names), negative=negative.to_sql(names),
+        )  # fmt: skip
+
+    def _aggregated(
+        self, aggregates: Mapping[str, Aggregate], names: Mapping[str, str], statement: str, **parts: object
+    ) -> dict[str, float | None]:
         wanted = ", ".join(
             f"{a.function.upper()}(CAST({a.expression.to_sql(names)} AS DOUBLE))" for a in aggregates.values()
         )
-        row = self.session.run(render("aggregate", aggregates=wanted, rows=self._rows))[0]
+        row = self.session.run(render(statement, aggregates=wanted, **parts))[0]
         sums = {name for name, a in aggregates.items() if a.function == "sum"}
         return {n: 0.0 if v is None and n in sums else v for n, v in zip(aggregates, row, strict=True)}
 
@@ -96,33 +157,52 @@ class SqlEngine:
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `Engine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        self._bins = store_bins(self.session, bins, self.columns, self._label, self._weight)
-        # By default DuckDB writes rows in the order in which it reads them. Where the user has switched that off, each
-        # statement sorts, so that rows still meet by position.
-        keeps_order = self.session.setting("preserve_insertion_order")
-        self._in_order = "" if keeps_order else f"ORDER BY {self._bins}.rowid ASC"
+        self._keeps_order = self.session.setting("preserve_insertion_order")
+        self._bins = store_bins(self.session, bins, self.columns, self._roles)
 
-    def start_margins(self, margin: float) -> None:
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
-        self._margins = self.session.table("margins")
-        self.session.run(render("start_margins", margins=self._margins, margin=float_literal(margin), bins=self._bins))
-        self._rows = f"{self._bins} POSITIONAL JOIN {self._margins}"
-        self._gradients: str | None = None
-        self._nodes: str | None = None
+        names = {role: role for role in self._roles}
+        for name, expression in margins.items():
+            start = f"CAST({expression.to_sql(names)} AS DOUBLE) AS {name}"
+            self._margins[name] = self._replace(
+                None, "margins", "start_margins", margin=start, bins=self._bins, in_order=self._in_bin_order
+            )
+
+    # --- once a round -------------------------------------------------------------------------------------------------
+
+    def compute_gradients(self, gradients: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        old, self._gradients, self._gradient_names = self._gradients, None, []
+        rows, names = self._rows()
+        numbers = ", ".join(f"CAST({e.to_sql(names)} AS DOUBLE) AS {name}" for name, e in gradients.items())
+        self._gradients = self._replace(
+            old, "gradients", "gradients", rows=rows, numbers=numbers, in_order=self._in_order, bins=self._bins
+        )
+        self._gradient_names = list(gradients)
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
-    def compute_gradients(self, gradient: Expression, hessian: Expression) -> Stats:
-        """See `Engine.compute_gradients`."""
-        names = {name: name for name in ("label", "weight", "margin")}
-        g, h = gridded_gradients(self, gradient, hessian)
-        self._gradients = self._replace(
-            self._gradients, "gradients", "gradients", bins=self._bins, margins=self._margins,
-            g=g.to_sql(names), h=h.to_sql(names), in_order=self._in_order,
-        )  # fmt: skip
-        self._nodes = self._replace(self._nodes, "nodes", "start_tree", gradients=self._gradients)
-        G, H = self.session.run(render("gradient_sums", gradients=self._gradients))[0]
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        self._pair = (str(self._gradients), f"g_{output}", f"h_{output}")
+        if sample is not None:
+            names = {name: name for name in ("g", "h", "draw")}
+            self._sampled = self._replace(
+                self._sampled, "sampled", "sample_gradients", bins=self._bins, gradients=self._gradients,
+                pair=f"g_{output} AS g, h_{output} AS h", draw=draw_sql(f"{self._bins}.rowid", sample.key),
+                g=sample.g.to_sql(names), h=sample.h.to_sql(names),
+                in_order="" if self._keeps_order else "ORDER BY position ASC",
+            )  # fmt: skip
+            self._pair = (self._sampled, "g", "h")
+        self.follow_tree()
+        table, g, h = self._pair
+        G, H = self.session.run(render("gradient_sums", gradients=table, g=g, h=h))[0]
         return Stats(G, H)
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        self._nodes = self._replace(self._nodes, "nodes", "start_tree", bins=self._bins)
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
@@ -137,12 +217,22 @@ class SqlEngine:
                 first_keys=first_keys,
                 key_type=_key_type(len(nodes) * stride),
                 open_nodes=open_nodes,
-                in_order=self._in_order,
+                in_order=self._in_bin_order,
             )
         )
+        table, g, h = self._pair
         one_by_one = (
-            render("histograms", bins=self._bins, gradients=self._gradients, open_nodes=open_nodes, feature=i, bin=name)
-            for i, name in enumerate(f"bin_{i}" for i in range(len(self.features)))
+            render(
+                "histograms",
+                bins=self._bins,
+                gradients=table,
+                g=g,
+                h=h,
+                open_nodes=open_nodes,
+                feature=i,
+                bin=f"bin_{i}",
+            )
+            for i in range(len(self.features))
         )
         sums = self.session.columns("\nUNION ALL\n".join(one_by_one))
         self.session.drop(open_nodes)
@@ -161,7 +251,7 @@ class SqlEngine:
         )
         self._nodes = self._replace(
             self._nodes, "next_nodes", "apply_splits",
-            bins=self._bins, nodes=self._nodes, moves=moves, in_order=self._in_order,
+            bins=self._bins, nodes=self._nodes, moves=moves, in_order=self._in_bin_order,
         )  # fmt: skip
 
     def _goes_left(self, split: Split) -> str:
@@ -170,15 +260,25 @@ class SqlEngine:
             return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
         return f"{column} < {split.bin}" + (f" OR {column} = {missing}" if split.missing_left else "")
 
-    def add_leaf_values(self, values: Mapping[int, float]) -> None:
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         leaves = " ".join(f"WHEN {node} THEN {float_literal(value)}" for node, value in values.items())
-        margins = self._replace(
-            self._margins, "next_margins", "add_leaves",
-            bins=self._bins, margins=self._margins, nodes=self._nodes, leaves=leaves, in_order=self._in_order,
+        old = self._margins[margin]
+        self._margins[margin] = self._replace(
+            old, "next_margins", "add_leaves", bins=self._bins, margins=old, margin=margin,
+            nodes=self._nodes, leaves=leaves, in_order=self._in_bin_order,
         )  # fmt: skip
-        self._margins = margins
-        self._rows = f"{self._bins} POSITIONAL JOIN {self._margins}"
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        table, _, h = self._pair
+        rows, names = self._rows(node=str(self._nodes), **({"h": table} if table == self._sampled else {}))
+        if table != self._sampled:
+            rows = f"SELECT *, {h} AS h FROM ({rows})"
+        parts = {"rows": rows, "value": value.to_sql(names), "alpha": float_literal(alpha)}
+        if weight is None:
+            return dict(self.session.run(render("node_quantiles", **parts)))
+        return dict(self.session.run(render("node_weighted_quantiles", weight=weight.to_sql(names), **parts)))
 
     def _replace(self, old: str | None, part: str, statement: str, **parts: object) -> str:
         """Run a statement that makes the next version of a table; drop the version before it."""
@@ -201,3 +301,10 @@ def _present_double(column: str) -> str:
 def _key_type(n_keys: int) -> str:
     """Return the smallest type for that many keys; narrow ones are grouped faster."""
     return "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"
+
+
+def _term_sql(term: Scalar | Cumulative, names: Mapping[str, str]) -> str:
+    if not isinstance(term, Cumulative):
+        return term.to_sql(names)
+    direction = "DESC" if term.descending else "ASC"
+    return f"SUM({term.value.to_sql(names)}) OVER (ORDER BY {term.order.to_sql(names)} {direction})"

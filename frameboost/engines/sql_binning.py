@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frameboost.binning import Bins, sample_condition
@@ -60,9 +60,9 @@ def propose_bins(
 
 
 def store_bins(
-    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], label: str, weight: str
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str]
 ) -> str:
-    """Store every row's bins, label and weight in a temporary table; return its name."""
+    """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name."""
     cuts = session.table("cuts")
     lists = [
         f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
@@ -85,11 +85,12 @@ def store_bins(
         columns=", ".join(read),
         cuts=cuts,
         joins="\n".join(joins),
-        label=label,
-        weight=weight,
+        roles=", ".join(f"{sql} AS {role}" for role, sql in roles.items()),
     )
     table = session.table("bins")
-    session.run(render("bin_columns", bins=table, codes=", ".join(codes), rows=_search(rows, bins)))
+    session.run(
+        render("bin_columns", bins=table, codes=", ".join(codes), roles=", ".join(roles), rows=_search(rows, bins))
+    )
     return table
 
 

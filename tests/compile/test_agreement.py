@@ -80,8 +80,8 @@ def test_probabilities_agree_to_one_ulp(con, seed, scale):
     rng = random.Random(seed)
     kind = FeatureType("float64")
     model = random_model([kind], ["x"], rng, n_trees=4, depth=3, objective="binary:logistic")
-    base, trees = on_leaf_grid(model.base_margin * scale, model._trees)
-    model = fb.Model(model._objective, {}, model._features, base, trees)
+    base, trees = on_leaf_grid([model.base_margin * scale], model._trees)
+    model = fb.Model(model._loss, {}, model._features, base, trees)
     columns = {"x": random_values(kind, N_ROWS, rng)}
     frame = pl.DataFrame([to_polars(kind, columns["x"], "x")])
     to_duckdb(con, frame, "t")

@@ -47,7 +47,7 @@ def relation() -> duckdb.DuckDBPyRelation:
 def test_auto_stays_in_the_database_and_takes_kernels_for_everything_else(data, tree_method, engine, expected):
     parameters, source = Parameters(tree_method=tree_method), open_source(data())
     feature = Feature("x", FeatureType("float64"))
-    made = make_engine(check_engine(engine, source, parameters), source, [feature], "y", None, parameters)
+    made = make_engine(check_engine(engine, source, parameters), source, [feature], {"label": "y"}, parameters)
     assert type(made) is expected
     assert made.n_rows == 36
     assert made.features == (feature,)

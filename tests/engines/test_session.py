@@ -116,9 +116,17 @@ def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch, stateme
     with monkeypatch.context() as patch:
         render_as(patch, render)
         with pytest.raises(MemoryError):
-            fb.fit(con.table("flights"), "amount", **SHAPE)
+            fit_with_every_statement(con)
     assert catalog(con) == before
     assert fb.fit(con.table("flights"), "amount", **SHAPE).n_trees == 2
+
+
+def fit_with_every_statement(con):
+    flights = con.table("flights")
+    fb.fit(flights, "amount", **SHAPE)
+    fb.fit(flights, "amount", objective="reg:absoluteerror", subsample=0.5, **SHAPE)
+    fb.fit(flights, "amount", objective="reg:absoluteerror", weight="w", **SHAPE)
+    fb.fit(flights, "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
 
 
 def test_data_refused_late_leaves_nothing(con):

@@ -1,0 +1,148 @@
+"""A metric: one SQL aggregate over labels, weights and predictions, so that evaluating it moves no rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import polars as pl
+from sqlglot import exp
+
+from frameboost.engines.contract import Engine
+from frameboost.errors import ParameterError
+from frameboost.expressions import Expression, parsed
+from frameboost.gradients import Aggregate, exact_sum
+from frameboost.loss import RunningSum
+
+__all__ = ["CurveMetric", "Metric"]
+
+_AGGREGATES: dict[type[exp.Expression], str] = {
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Count: "count",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that says how well predictions fit labels, written as one SQL aggregate.
+
+    Parameters
+    ----------
+    name
+        What it is called in `Model.history` and in messages.
+    sql
+        The aggregate: ``SUM``, ``AVG``, ``MIN``, ``MAX`` and ``COUNT(*)`` of scalar expressions over ``label``,
+        ``weight``, ``margin`` and ``prediction`` (with several outputs ``prediction_0``, ``prediction_1``, ...), and
+        arithmetic around them.
+    maximize
+        Whether more is better.
+
+    Raises
+    ------
+    ParameterError
+        If it is not such an aggregate.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> late = fb.Metric("share more than 2 off", "AVG(CASE WHEN ABS(label - prediction) > 2 THEN 1 ELSE 0 END)")
+    >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+    >>> fb.fit(df, "y", n_estimators=3, learning_rate=0.5, reg_lambda=0, eval_metric=late).history.rows()
+    [(1, 0.0), (2, 0.0), (3, 0.0)]
+    """
+
+    name: str
+    sql: str
+    maximize: bool = False
+    columns: tuple[str, ...] = field(default=(), repr=False)
+    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ParameterError(f"a metric's name must be a string, not {self.name!r}")
+        if self.columns:
+            self._parts  # noqa: B018  # which parses it
+
+    def over(self, columns: tuple[str, ...]) -> Metric:
+        """Return the metric with its names checked against the columns that there are."""
+        return Metric(self.name, self.sql, self.maximize, columns, self.terms)
+
+    @cached_property
+    def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
+        """The aggregates, by a name each, and what is made of them."""
+        tree = parsed(self.sql).copy()
+        found: dict[str, tuple[str, Expression]] = {}
+        outermost = [n for n in tree.find_all(*_AGGREGATES) if not n.find_ancestor(*_AGGREGATES)]
+        if not outermost:
+            raise ParameterError(f"the metric {self.sql!r} is not an aggregate; write SUM(...), AVG(...), MIN or MAX")
+        for node in outermost:
+            name = f"aggregate_{len(found)}"
+            inside = "1" if isinstance(node, exp.Count) else node.this.sql(dialect="duckdb")
+            if isinstance(node, exp.Count) and not isinstance(node.this, exp.Star):
+                raise ParameterError(f"the metric {self.sql!r} counts values; only COUNT(*) can be used")
+            found[name] = (_AGGREGATES[type(node)], Expression(inside, self.columns))
+            place = exp.column(name)
+            if node is tree:
+                tree = place
+            else:
+                node.replace(place)
+        return found, Expression(tree.sql(dialect="duckdb"), tuple(found))
+
+    def evaluate(self, rows: Engine) -> float:
+        """Return the metric over the rows at their current margins; its sums do not depend on their order."""
+        aggregates, outer = self._parts
+        plain = {n: Aggregate(f, e) for n, (f, e) in aggregates.items() if f in ("min", "max")}
+        values = {n: v if v is not None else math.nan for n, v in rows.aggregate(plain).items()} if plain else {}
+        values |= exact_sum(rows, {n: e for n, (f, e) in aggregates.items() if f in ("sum", "avg")})
+        for name, (function, _) in aggregates.items():
+            if function == "count":
+                values[name] = float(rows.n_rows)
+            elif function == "avg":
+                values[name] /= rows.n_rows
+        return float(pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item())
+
+
+@dataclass(frozen=True)
+class _ByScore:
+    """Rows of distinct scores, as far as `exact_sum` is concerned."""
+
+    rows: Engine
+    score: Expression
+    positive: Expression
+    negative: Expression
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        return self.rows.aggregate_scores(self.score, self.positive, self.negative, aggregates)
+
+
+@dataclass(frozen=True)
+class CurveMetric:
+    """The area under a curve over the rows in descending order of their scores, one curve a class."""
+
+    name: str
+    area: Expression
+    total: Expression
+    scores: tuple[tuple[Expression, Expression, Expression], ...]
+    maximize: bool = True
+    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict)
+
+    def evaluate(self, rows: Engine) -> float:
+        """Return the mean of the areas, weighted by the classes' shares."""
+        weighted_sum, weights = 0.0, 0.0
+        for score, positive, negative in self.scores:
+            by_score = _ByScore(rows, score, positive, negative)
+            sums = exact_sum(by_score, {"area": self.area, "positive": Expression("positive", ("positive",))})
+            total = by_score.aggregate({"total": Aggregate("max", self.total)})["total"] or math.nan
+            share = sums["positive"] if len(self.scores) > 1 else 1.0
+            weighted_sum += share * sums["area"] / total
+            weights += share
+        return weighted_sum / weights

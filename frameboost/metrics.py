@@ -1,0 +1,216 @@
+"""The metrics, by XGBoost's names, each as one SQL aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from frameboost.aft import aft_terms
+from frameboost.errors import ParameterError
+from frameboost.expressions import Expression
+from frameboost.loss import Loss, RunningSum, prediction_names
+from frameboost.metric import CurveMetric, Metric
+
+__all__ = ["METRICS", "get_metrics"]
+
+AnyMetric = Metric | CurveMetric
+
+# ln Γ(y + 1), by Stirling's series at y + 8 and the recurrence back to y + 1; good to 1e-12 for y ≥ 0.
+_SHIFTED = "(label + 8)"
+_LOG_FACTORIAL = (
+    f"(({_SHIFTED} - 0.5) * LN({_SHIFTED}) - {_SHIFTED} + 0.9189385332046727 + 1 / (12 * {_SHIFTED})"
+    f" - 1 / (360 * POWER({_SHIFTED}, 3)) + 1 / (1260 * POWER({_SHIFTED}, 5)) - 1 / (1680 * POWER({_SHIFTED}, 7))"
+    " - LN((label + 1) * (label + 2) * (label + 3) * (label + 4) * (label + 5) * (label + 6) * (label + 7)))"
+)
+_LOG_LOSS = (
+    "-(CASE WHEN label = 0 THEN 0 ELSE label * LN(GREATEST(prediction, 1e-16)) END"
+    " + CASE WHEN label = 1 THEN 0 ELSE (1 - label) * LN(GREATEST(1 - prediction, 1e-16)) END)"
+)
+
+
+def _mean(row: str) -> str:
+    return f"SUM(weight * ({row})) / SUM(weight)"
+
+
+# name -> the aggregate; {at} is what follows an @ in the name.
+_OF_ONE_PREDICTION = {
+    "rmse": f"SQRT({_mean('(label - prediction) * (label - prediction)')})",
+    "rmsle": f"SQRT({_mean('(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))')})",
+    "mae": _mean("ABS(label - prediction)"),
+    "mape": _mean("ABS((label - prediction) / label)"),
+    "mphe": _mean("{slope} * {slope} * (SQRT(1 + POWER((label - prediction) / {slope}, 2)) - 1)"),
+    "logloss": _mean(_LOG_LOSS),
+    "error": _mean("CASE WHEN prediction > {at} THEN 1 - label ELSE label END"),
+    "poisson-nloglik": _mean(
+        f"{_LOG_FACTORIAL} + GREATEST(prediction, 1e-16) - LN(GREATEST(prediction, 1e-16)) * label"
+    ),
+    "gamma-nloglik": _mean("label / GREATEST(prediction, 1e-6) + LN(GREATEST(prediction, 1e-6))"),
+    "gamma-deviance": "2 * "
+    + _mean("LN((prediction + 1e-6) / (label + 1e-6)) + (label + 1e-6) / (prediction + 1e-6) - 1"),
+    "tweedie-nloglik": _mean(
+        "EXP((2 - {at}) * LN(prediction)) / (2 - {at}) - label * EXP((1 - {at}) * LN(prediction)) / (1 - {at})"
+    ),
+}
+
+
+def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    text = _OF_ONE_PREDICTION[name].format(at=0.5 if at is None else at, slope=parameters["huber_slope"])
+    return Metric(_named(name, at), text)
+
+
+def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    alphas = loss.renewal or (0.5,)
+    losses = (
+        f"CASE WHEN label >= {p} THEN {alpha!r} * (label - {p}) ELSE {1 - alpha!r} * ({p} - label) END"
+        for p, alpha in zip(prediction_names(len(alphas)), alphas, strict=True)
+    )
+    return Metric(name, _mean(f"({' + '.join(losses)}) / {len(alphas)}"))
+
+
+def _mlogloss(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    of_label = " ".join(f"WHEN label = {k} THEN {p}" for k, p in enumerate(prediction_names(loss.classes)))
+    return Metric(name, _mean(f"-LN(GREATEST(CASE {of_label} END, 1e-16))"))
+
+
+def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    names = prediction_names(loss.classes)
+    cases = " ".join(
+        f"WHEN label = {k} AND {p} >= GREATEST({', '.join(names)})"
+        # Of equals the first class is what is predicted.
+        + "".join(f" AND {earlier} < {p}" for earlier in names[:k]) + " THEN 0"
+        for k, p in enumerate(names)
+    )  # fmt: skip
+    return Metric(name, _mean(f"CASE {cases} ELSE 1 END"))
+
+
+_SIDES = tuple(f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total"))
+_ROC = Expression("negative * (positive_above + positive / 2)", _SIDES)
+_ROC_TOTAL = Expression("positive_total * negative_total", _SIDES)
+# Between two points of the curve precision moves by (fp_prev + h (tp − tp_prev)) / tp (Davis & Goadrich 2006); with
+# a = 1 + h and b = (fp_prev − h tp_prev) / positives, the area under it is this, in recall.
+_A, _B = "(1 + negative / positive)", "((negative_above - negative / positive * positive_above) / positive_total)"
+_RECALL, _BEFORE = "((positive_above + positive) / positive_total)", "(positive_above / positive_total)"
+_PRECISION_RECALL = Expression(
+    "CASE WHEN positive = 0 THEN 0 "
+    f"WHEN {_B} = 0 THEN ({_RECALL} - {_BEFORE}) / {_A} "
+    f"ELSE ({_RECALL} - {_BEFORE} - {_B} / {_A} * (LN({_A} * {_RECALL} + {_B}) - LN({_A} * {_BEFORE} + {_B}))) / {_A} "
+    "END",
+    _SIDES,
+)
+
+
+def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
+    names = prediction_names(loss.classes if loss.classes > 2 else 1)
+    scores = []
+    for k, score in enumerate(names):
+        positive = "label" if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
+        row = (score, "label", "weight")
+        scores.append(
+            (Expression(score, row), Expression(f"weight * ({positive})", row),
+             Expression(f"weight * (1 - ({positive}))", row))
+        )  # fmt: skip
+    area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, Expression("1", _SIDES))
+    return CurveMetric(name, area, total, tuple(scores))
+
+
+def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    columns = ("label", "prediction")
+    risk = RunningSum(Expression("prediction", columns), Expression("ABS(label)", columns), descending=True)
+    events = "SUM(CASE WHEN label > 0 THEN 1 ELSE 0 END)"
+    text = f"SUM(CASE WHEN label > 0 THEN LN(risk) - LN(prediction) ELSE 0 END) / {events}"
+    return Metric(name, text, terms={"risk": risk})
+
+
+def _aft(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    sigma = parameters["aft_loss_distribution_scale"]
+    if name == "interval-regression-accuracy":
+        inside = "EXP(margin) >= label AND (upper IS NULL OR EXP(margin) <= upper)"
+        return Metric(name, _mean(f"CASE WHEN {inside} THEN 1 ELSE 0 END"), maximize=True)
+    row = f"-LN(GREATEST(CASE WHEN label = upper THEN pdf_l / ({sigma!r} * label) ELSE cdf_u - cdf_l END, 1e-12))"
+    return Metric(name, _mean(row), terms=dict(aft_terms(parameters["aft_loss_distribution"], sigma)))
+
+
+_BINARY = ("binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic")
+METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMetric]] = {
+    **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
+    "quantile": _quantile,
+    "mlogloss": _mlogloss,
+    "merror": _merror,
+    "auc": _curve,
+    "aucpr": _curve,
+    "cox-nloglik": _cox,
+    "aft-nloglik": _aft,
+    "interval-regression-accuracy": _aft,
+}
+_TAKES_AT = ("error", "tweedie-nloglik")
+_MULTICLASS = ("mlogloss", "merror")
+_SURVIVAL = {"cox-nloglik": "survival:cox", "aft-nloglik": "survival:aft",
+             "interval-regression-accuracy": "survival:aft"}  # fmt: skip
+
+
+def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
+    """Return metrics by name or as they are given, one or several; None is the loss's own.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such metric, or it does not go with the loss.
+    """
+    if wanted is None:
+        wanted = loss.metric
+    items = [wanted] if isinstance(wanted, str | Metric) or not isinstance(wanted, Iterable) else list(wanted)
+    metrics = [_metric(item, loss, parameters) for item in items]
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"eval_metric has {name!r} {names.count(name)} times")
+    if not metrics:
+        raise ParameterError("eval_metric is an empty list; name at least one metric")
+    return metrics
+
+
+def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
+    n_predictions = len(loss.evaluated or loss.links)
+    metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
+    if isinstance(metric, CurveMetric):
+        return metric
+    return metric.over(("label", "weight", *loss.roles, *loss.margins, *prediction_names(n_predictions), *metric.terms))
+
+
+def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
+    name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
+    if name not in METRICS:
+        raise ParameterError(
+            f"eval_metric must be an fb.Metric or one of {', '.join(map(repr, METRICS))}, not {item!r}"
+        )
+    at = _at(item, name, at_text)
+    n_predictions = len(loss.evaluated or loss.links)
+    if name in _MULTICLASS and loss.classes <= 2:
+        raise ParameterError(f"eval_metric {name!r} is for the multi:* objectives, not for {loss.name!r}")
+    if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
+        raise ParameterError(f"eval_metric {name!r} is for objective {_SURVIVAL[name]!r}, not for {loss.name!r}")
+    if name in _OF_ONE_PREDICTION and n_predictions > 1:
+        raise ParameterError(f"eval_metric {name!r} is for one prediction a row; {loss.name!r} makes {n_predictions}")
+    if name in ("auc", "aucpr") and loss.name not in _BINARY and loss.classes <= 2:
+        raise ParameterError(f"eval_metric {name!r} is for classes, not for {loss.name!r}")
+    return METRICS[name](name, at, loss, parameters)
+
+
+def _at(item: str, name: str, text: str) -> float | None:
+    if not text and "@" not in item:
+        if name == "tweedie-nloglik":
+            raise ParameterError("eval_metric 'tweedie-nloglik' needs a variance power, such as 'tweedie-nloglik@1.5'")
+        return None
+    try:
+        at = float(text)
+    except ValueError:
+        raise ParameterError(f"eval_metric {item!r}: after the @ comes a number, not {text!r}") from None
+    if name not in _TAKES_AT:
+        raise ParameterError(f"eval_metric {name!r} takes no @, as in {item!r}")
+    if name == "tweedie-nloglik" and not 1 <= at < 2:
+        raise ParameterError(f"eval_metric {item!r}: the variance power must be at least 1 and less than 2")
+    return at
+
+
+def _named(name: str, at: float | None) -> str:
+    return name if at is None or (name == "error" and at == 0.5) else f"{name}@{at:g}"

@@ -1,0 +1,83 @@
+"""A user's own loss, as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from frameboost.errors import ParameterError
+from frameboost.expressions import Expression
+from frameboost.loss import Derivatives, Loss, Start
+
+__all__ = ["Objective"]
+
+_ROW = ("label", "margin", "weight")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss of your own: its derivatives in the margin, as SQL that every engine reads alike.
+
+    Parameters
+    ----------
+    gradient, hessian
+        First and second derivative of the loss in the margin, over ``label``, ``margin`` and ``weight``. Weights
+        multiply both anyway. The hessian must be greater than 0 in every row.
+    link
+        From the ``margin`` to the prediction.
+    metric
+        The name of the metric that is reported by default.
+
+    Raises
+    ------
+    ParameterError
+        If one of them is not SQL of the kind that every engine has, uses another name, or is no number.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [1.0, 1.0, 9.0, 9.0]})
+    >>> log_cosh = fb.Objective("1 - 2 / (EXP(2 * (margin - label)) + 1)",
+    ...                         hessian="GREATEST(4 / POWER(EXP(margin - label) + EXP(label - margin), 2), 1e-3)")
+    >>> model = fb.fit(df, "y", objective=log_cosh, n_estimators=50, min_child_weight=0, max_delta_step=1)
+    >>> model.predict(df).round(1).to_list()
+    [1.0, 1.0, 9.0, 9.0]
+    """
+
+    gradient: str
+    hessian: str = "1"
+    link: str = "margin"
+    metric: str = "rmse"
+
+    def __post_init__(self) -> None:
+        for role, text, columns in (
+            ("gradient", self.gradient, _ROW), ("hessian", self.hessian, _ROW), ("link", self.link, ("margin",))
+        ):  # fmt: skip
+            _check_number(role, Expression(text, columns))
+        if not isinstance(self.metric, str):
+            raise ParameterError(f"the metric of an objective must be a name, not {self.metric!r}")
+
+    def loss(self) -> Loss:
+        """Return it as the booster knows it."""
+        derivatives = Derivatives(Expression(self.gradient, _ROW), Expression(self.hessian, _ROW))
+        return Loss(
+            "custom", (derivatives,), (Expression(self.link, ("margin",)),), self.metric, start=Start("newton"),
+            definition={"gradient": self.gradient, "hessian": self.hessian, "link": self.link, "metric": self.metric},
+        )  # fmt: skip
+
+    @classmethod
+    def from_definition(cls, definition: Mapping[str, str]) -> Objective:
+        """Return the objective that a model file describes."""
+        return cls(**definition)
+
+
+def _check_number(role: str, expression: Expression) -> None:
+    row = pl.DataFrame({name: [0.5] for name in expression.columns})
+    try:
+        dtype = row.select(expression.to_polars().alias("value")).schema["value"]
+    except pl.exceptions.PolarsError as error:
+        raise ParameterError(f"the {role} {expression.text!r} of the objective is no number: {error}") from error
+    if dtype == pl.Boolean:
+        raise ParameterError(f"the {role} {expression.text!r} of the objective is true or false, not a number")

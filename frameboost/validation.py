@@ -1,0 +1,59 @@
+"""Rows to validate on: part of the data, or other data of the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frameboost.errors import DataError, ParameterError
+from frameboost.schema import Feature
+from frameboost.sources import Source, open_source, split
+
+__all__ = ["HeldOut", "held_out_sources"]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that are not trained on."""
+
+    source: Source
+
+    def like(self, training: Source, features: Sequence[Feature], roles: Mapping[str, str], name: str) -> Source:
+        """Return the rows, once their columns are known to be those of training.
+
+        Raises
+        ------
+        DataError
+            If a column is not there, or has another type.
+        """
+        if self.source is training:
+            return self.source
+        types = self.source.types()
+        for column in [*(f.name for f in features), *roles.values()]:
+            if column not in types:
+                raise DataError(f"column {column!r} is not in {name!r}, the data to validate on")
+        for feature in features:
+            if types[feature.name] != feature.type:
+                raise DataError(
+                    f"feature {feature.name!r} has type {self.source.type_names()[feature.name]} in {name!r}, the data "
+                    f"to validate on, but {training.type_names()[feature.name]} in training; give it the same type"
+                )
+        return self.source
+
+
+def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, HeldOut]]:
+    """Return the rows to train on, and those to validate on by the name of their set."""
+    if valid is None:
+        return source, {}
+    if isinstance(valid, str):
+        training, part = split(source, valid)
+        return training, {"valid": HeldOut(part)}
+    if not isinstance(valid, Mapping):
+        return source, {"valid": HeldOut(open_source(valid))}
+    for name in valid:
+        if not isinstance(name, str) or name == "train":
+            raise ParameterError(f"valid names a set {name!r}; a name must be a string other than 'train'")
+    if not valid:
+        raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
+    return source, {name: HeldOut(open_source(data)) for name, data in valid.items()}

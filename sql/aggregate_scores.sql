@@ -1,0 +1,23 @@
+-- What the area under a curve is made of: for each distinct score the rows that have it, and those that score higher.
+--
+-- in:  {rows}
+--      {score}, {positive}, {negative}
+--      {aggregates}  such as  SUM(negative * (positive_above + positive / 2)) AS area
+-- out: one row
+
+WITH by_score AS (
+    SELECT {score} AS score, SUM({positive}) AS positive, SUM({negative}) AS negative
+    FROM ({rows})
+    GROUP BY 1
+),
+running AS (
+    SELECT
+        positive, negative,
+        SUM(positive) OVER (ORDER BY score DESC) - positive AS positive_above,
+        SUM(negative) OVER (ORDER BY score DESC) - negative AS negative_above,
+        SUM(positive) OVER () AS positive_total,
+        SUM(negative) OVER () AS negative_total
+    FROM by_score
+)
+SELECT {aggregates}
+FROM running
