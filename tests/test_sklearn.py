@@ -1,0 +1,533 @@
+"""The estimators keep scikit-learn's contract, and say what `frameboost.fit` says."""
+
+import copy
+import inspect
+import pickle
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification, make_regression
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectFromModel
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import frameboost as fb
+from frameboost.estimator import FROM_THE_DATA
+from frameboost.objectives import get_objective
+from frameboost.parameters import Parameters
+from tests.frames import every_type
+
+ROOT = Path(__file__).parent.parent
+SHAPE = {"n_estimators": 4, "max_depth": 3}
+COLUMNS = ["int16", "float64", "boolean", "date", "datetime_us", "string"]
+ESTIMATORS = [fb.FrameBoostRegressor, fb.FrameBoostClassifier, fb.FrameBoostRanker]
+
+
+def exists(objective: str) -> bool:
+    try:
+        return get_objective(objective) is not None
+    except fb.ParameterError:
+        return False
+
+
+# --- what is still to come --------------------------------------------------------------------------------------------
+# Once there are these objectives, everything below runs; then this block and what it marks can go.
+
+MULTICLASS = exists("multi:softprob")
+RANKING = exists("rank:ndcg")
+needs_multiclass = pytest.mark.skipif(not MULTICLASS, reason="there is no objective 'multi:softprob' yet")
+needs_ranking = pytest.mark.skipif(not RANKING, reason="there is no objective 'rank:ndcg' yet")
+
+# scikit-learn's checks that train on three classes or more.
+MULTICLASS_CHECKS = [
+    "check_classifiers_classes",
+    "check_classifiers_train",
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimators_fit_returns_self",
+    "check_estimators_overwrite_params",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_predict1d",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in_after_fitting",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weights_list",
+    "check_supervised_y_2d",
+]
+
+
+def expected_failures(estimator) -> dict[str, str]:
+    if MULTICLASS or not is_classifier(estimator):
+        return {}
+    return dict.fromkeys(MULTICLASS_CHECKS, "there is no objective 'multi:softprob' yet")
+
+
+# --- the contract -----------------------------------------------------------------------------------------------------
+
+
+@parametrize_with_checks(
+    [fb.FrameBoostRegressor(), fb.FrameBoostClassifier(), fb.FrameBoostRegressor(tree_method="exact")],
+    expected_failed_checks=expected_failures,
+    **({"xfail_strict": True} if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters else {}),
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_parameters_are_those_of_fit(kind):
+    signature = inspect.signature(kind.__init__).parameters
+    given = {name: p.default for name, p in signature.items() if name not in ("self", "objective", "engine")}
+    declared = {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
+    missing = [f"{name}={declared[name]!r}" for name in declared if name not in given]
+    assert not missing, f"add to Estimator.__init__ in frameboost/estimator.py: {', '.join(missing)}"
+    assert given == declared
+    assert list(given) == list(declared)
+    assert signature["engine"].default == inspect.signature(fb.fit).parameters["engine"].default == "auto"
+    assert kind().get_params() == {**declared, "objective": None, "engine": "auto"}
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_parameters_are_documented(kind):
+    text = inspect.getdoc(kind)
+    for name in kind().get_params():
+        assert f"\n{name} : " in text
+    for name in FROM_THE_DATA:
+        assert f"\n{name} : " not in text
+    assert "model_ : Model\n" in text
+    assert "<" not in text
+
+
+def test_without_scikit_learn_the_message_says_what_to_install():
+    code = """
+import sys
+sys.modules["sklearn"] = None
+import frameboost as fb
+for take in (lambda: fb.FrameBoostRegressor, lambda: __import__("frameboost.sklearn")):
+    try:
+        take()
+    except ImportError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    message = "frameboost's estimators need scikit-learn 1.6 or newer: pip install 'frameboost[sklearn]'\n"
+    assert done.stdout == message * 2
+
+
+def test_what_kind_of_estimators_they_are():
+    assert is_regressor(fb.FrameBoostRegressor())
+    assert is_classifier(fb.FrameBoostClassifier())
+    ranker = fb.FrameBoostRanker()
+    assert not is_regressor(ranker)
+    assert not is_classifier(ranker)
+    assert ranker.__sklearn_tags__().estimator_type == "ranker"
+
+
+def test_parameters_are_checked_when_fitting():
+    X, y = numbers()
+    with pytest.raises(fb.ParameterError, match="n_estimators must be an integer of at least 1, not 0"):
+        fb.FrameBoostRegressor(n_estimators=0).fit(X, y)
+    with pytest.raises(fb.ParameterError, match="objective must be one of"):
+        fb.FrameBoostRegressor(objective="reg:no").fit(X, y)
+    with pytest.raises(fb.ParameterError, match="is not one of a classifier"):
+        fb.FrameBoostClassifier(objective="reg:squarederror").fit(X, y > 0)
+    with pytest.raises(fb.ParameterError, match="is for two classes; y has 3 classes"):
+        fb.FrameBoostClassifier(objective="binary:logistic").fit(X, np.arange(len(y)) % 3)
+    with pytest.raises(ValueError, match="Invalid parameter 'eta'"):
+        fb.FrameBoostRegressor().set_params(eta=1)
+
+
+# --- the same as frameboost.fit ---------------------------------------------------------------------------------------
+
+
+def numbers(n_rows: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    return make_regression(n_rows, 5, noise=5.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    return every_type(300).select(*COLUMNS, "amount", "late", "w")
+
+
+@pytest.fixture(scope="module", name="X")
+def features(frame) -> pl.DataFrame:
+    return frame.select(COLUMNS)
+
+
+def as_pandas(frame: pl.DataFrame) -> pd.DataFrame:
+    return frame.to_pandas(use_pyarrow_extension_array=True)
+
+
+@pytest.mark.parametrize("engine", ["auto", "numba", "polars", "duckdb"])
+def test_the_model_is_that_of_fit(frame, X, engine):
+    expected = fb.fit(frame, "amount", features=COLUMNS, weight="w", **SHAPE)
+    regressor = fb.FrameBoostRegressor(engine=engine, **SHAPE).fit(X, frame["amount"], sample_weight=frame["w"])
+    assert regressor.model_ == expected
+    predicted = regressor.predict(X)
+    assert predicted.flags.writeable
+    np.testing.assert_array_equal(predicted, expected.predict(frame).to_numpy())
+
+    expected = fb.fit(frame, "late", features=COLUMNS, objective="binary:logistic", **SHAPE)
+    classifier = fb.FrameBoostClassifier(engine=engine, **SHAPE).fit(X, frame["late"])
+    assert classifier.model_ == expected
+    np.testing.assert_array_equal(classifier.predict_proba(X)[:, 1], expected.predict(X).to_numpy())
+    np.testing.assert_array_equal(classifier.decision_function(X), expected.predict(X, "margin").to_numpy())
+    np.testing.assert_array_equal(classifier.predict(X), expected.predict(X).to_numpy() > 0.5)
+
+
+def test_other_parameters_reach_fit(frame, X):
+    other = {"learning_rate": 0.1, "max_leaves": 5, "grow_policy": "lossguide", "gamma": 1.0, "max_bin": 20,
+             "n_jobs": 1, "base_score": 3.0, "reg_lambda": 2.0, "min_child_weight": 3.0}  # fmt: skip
+    expected = fb.fit(frame, "amount", features=COLUMNS, **SHAPE, **other)
+    assert fb.FrameBoostRegressor(**SHAPE, **other).fit(X, frame["amount"]).model_ == expected
+    assert fb.FrameBoostRegressor(**SHAPE, **{**other, "n_jobs": -1}).fit(X, frame["amount"]).model_ == expected
+    logistic = fb.FrameBoostRegressor(objective="binary:logistic", **SHAPE).fit(X, frame["late"])
+    assert logistic.model_ == fb.fit(frame, "late", features=COLUMNS, objective="binary:logistic", **SHAPE)
+
+
+def test_tables_of_every_kind_are_one(frame, X):
+    y = frame["amount"].to_list()
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, y)
+    expected = regressor.predict(X)
+    assert regressor.n_features_in_ == len(COLUMNS)
+    assert regressor.feature_names_in_.tolist() == regressor.model_.features == COLUMNS
+    for table in (X.lazy(), X.to_arrow(), as_pandas(X)):
+        assert clone(regressor).fit(table, y).model_ == regressor.model_
+        np.testing.assert_array_equal(regressor.predict(table), expected)
+
+
+def test_the_users_data_stays_as_it_is():
+    frames = [pl.DataFrame({"y": [1.0, None, 3.0, 4.0] * 10, "sample_weight": ["a", "b"] * 20})]
+    frames.append(frames[0].to_pandas())
+    weight = np.array([0.0, 1.0, 2.0, 3.0] * 10)
+    y = np.arange(40)
+    for X in frames:
+        before, before_y, before_weight = copy.deepcopy(X), y.copy(), weight.copy()
+        regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, y, sample_weight=weight)
+        regressor.predict(X)
+        assert regressor.model_.features == ["y", "sample_weight"]
+        assert before.equals(X)
+        np.testing.assert_array_equal(before_y, y)
+        np.testing.assert_array_equal(before_weight, weight)
+
+
+def test_arrays_have_columns_by_number():
+    X, y = numbers()
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, y)
+    assert not hasattr(regressor, "feature_names_in_")
+    assert regressor.model_.features == ["x0", "x1", "x2", "x3", "x4"]
+    data = pl.DataFrame(X, schema=regressor.model_.features)
+    assert regressor.model_ == fb.fit(data.with_columns(y=y), "y", **SHAPE)
+    for same in (X.tolist(), np.asfortranarray(X), X.astype(object), X.astype(">f8"), X.astype(np.longdouble),
+                 pd.DataFrame(X)):  # fmt: skip
+        assert clone(regressor).fit(same, y).model_ == regressor.model_
+        np.testing.assert_array_equal(regressor.predict(same), regressor.predict(X))
+
+
+def test_true_is_a_number_in_an_array():
+    X = np.array([[True], [False]] * 20)
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, np.arange(40) % 2)
+    np.testing.assert_array_equal(regressor.predict(X), regressor.predict(X.astype(float)))
+
+
+def test_nan_and_infinities_are_values_of_an_array():
+    X = np.array([[np.nan], [-np.inf], [0.0], [np.inf]] * 10)
+    y = np.array([0.0, 10.0, 20.0, 30.0] * 10)
+    regressor = fb.FrameBoostRegressor(n_estimators=1, learning_rate=1, reg_lambda=0).fit(X, y)
+    np.testing.assert_allclose(regressor.predict(X), y)
+
+
+def test_a_column_without_values_is_not_split_on():
+    X = pl.DataFrame({"none": [None] * 40, "nan": [np.nan] * 40, "x": range(40)}, schema_overrides={"nan": pl.Float32})
+    y = np.arange(40.0)
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, y)
+    assert regressor.model_.features == ["x"]
+    assert regressor.feature_importances_.tolist() == [0.0, 0.0, 1.0]
+    assert regressor.predict(X).shape == (40,)
+    with pytest.raises(fb.DataError, match="feature 'nan' has no value in any row"):
+        fb.FrameBoostRegressor().fit(X[["nan"]], y)
+
+
+def test_a_row_of_weight_zero_is_not_there(frame, X):
+    weight = frame["w"].to_numpy() * (np.arange(300) % 3 > 0)
+    counts = pl.Series(weight > 0)
+    for kind, target in ((fb.FrameBoostRegressor, "amount"), (fb.FrameBoostClassifier, "late")):
+        with_zeros = kind(**SHAPE).fit(X, frame[target], sample_weight=weight)
+        without = kind(**SHAPE).fit(X.filter(counts), frame[target].filter(counts), sample_weight=weight[weight > 0])
+        assert with_zeros.model_ == without.model_
+    with pytest.raises(ValueError, match="y has only one class"):
+        fb.FrameBoostClassifier().fit(X, weight > 0, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.zeros(40), "^sample_weight is zero in every row"),
+        (-np.ones(40), "^weight 'sample_weight' holds negative values"),
+        (np.full(40, np.nan), "^weight 'sample_weight' is NULL or NaN in 40 of 40 rows"),
+        (np.ones(39), "inconsistent numbers of samples"),
+    ],
+)
+def test_bad_weights(weight, message):
+    with pytest.raises(ValueError, match=message):
+        fb.FrameBoostRegressor().fit(np.arange(40).reshape(-1, 1), np.arange(40), sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y to be passed, but the target y is None"),
+        (pl.Series([1, None] * 20), "Input y contains NaN"),
+        (["a", "b"] * 20, "y has type <U1; a target must be numeric"),
+        (pd.date_range("2020-01-01", periods=40), "a target must be numeric"),
+        ([1.0] * 40, r"target 'y' is constant \(always 1\)"),
+        (np.ones((40, 2)), "y should be a 1d array"),
+    ],
+)
+def test_bad_targets(y, message):
+    with pytest.raises(ValueError, match=message):
+        fb.FrameBoostRegressor().fit(np.arange(40).reshape(-1, 1), y)
+
+
+def test_importances_are_shares_of_the_mean_gain(frame, X):
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
+    gains = dict(regressor.model_.importance("gain").rows())
+    total = sum(gains.values())
+    np.testing.assert_allclose(regressor.feature_importances_, [gains[name] / total for name in COLUMNS], rtol=1e-12)
+    stump = fb.FrameBoostRegressor(n_estimators=1, gamma=1e12).fit(X, frame["amount"])
+    assert stump.feature_importances_.tolist() == [0.0] * len(COLUMNS)
+    selected = SelectFromModel(fb.FrameBoostRegressor(**SHAPE), max_features=2, threshold=-np.inf).fit(*numbers())
+    assert selected.get_support().sum() == 2
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_names_must_match_as_scikit_learn_words_it(frame, X):
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
+    for bad, message in (
+        (X.rename({"date": "day"}), "Feature names unseen at fit time:\n- day\nFeature names seen at fit time, yet now "
+                                    "missing:\n- date\n"),
+        (X.drop("date"), "Feature names seen at fit time, yet now missing:\n- date\n"),
+        (X.select(reversed(COLUMNS)), "Feature names must be in the same order as they were in fit.\n"),
+    ):  # fmt: skip
+        for table in (bad, as_pandas(bad)):
+            with pytest.raises(ValueError, match="The feature names should match those that were passed") as error:
+                regressor.predict(table)
+            assert str(error.value).endswith(message)
+
+
+def test_an_array_for_a_frame_is_taken_with_a_warning():
+    X, y = numbers()
+    names = [f"column {i}" for i in range(5)]
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(pd.DataFrame(X, columns=names), y)
+    assert regressor.model_.features == names
+    with pytest.warns(
+        UserWarning, match="X does not have valid feature names, but FrameBoostRegressor was fitted with"
+    ):
+        predicted = regressor.predict(X)
+    np.testing.assert_array_equal(predicted, regressor.predict(pl.DataFrame(X, schema=names)))
+    regressor.fit(X, y)  # forgets the names
+    assert not hasattr(regressor, "feature_names_in_")
+    assert regressor.model_.features[0] == "x0"
+    with pytest.raises(ValueError, match="X has 4 features, but FrameBoostRegressor is expecting 5 features as input"):
+        regressor.predict(X[:, :4])
+
+
+def test_a_type_that_was_not_trained_on_is_refused(frame, X):
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
+    with pytest.raises(fb.DataError, match="feature 'date' has type String, but the model was trained on date"):
+        regressor.predict(X.with_columns(pl.col("date").cast(pl.String)))
+
+
+def test_a_relation_has_no_order(frame):
+    duckdb = pytest.importorskip("duckdb")
+    with pytest.raises(TypeError, match="the rows of a DuckDB relation have no order"):
+        fb.FrameBoostRegressor().fit(duckdb.sql("SELECT i FROM range(40) AS r(i)"), np.arange(40))
+
+
+def test_nothing_is_known_before_fit(X):
+    for kind in ESTIMATORS:
+        with pytest.raises(NotFittedError):
+            kind().predict(X)
+        assert not hasattr(kind(), "feature_importances_")
+
+
+# --- classes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["no", "yes"], ["no", "yes"]),
+        ([True, False], [False, True]),
+        ([3, -1], [-1, 3]),
+        ([1.0, 2.0], [1.0, 2.0]),
+    ],
+)
+@pytest.mark.parametrize("kind", [list, np.array, pl.Series, pd.Series, pd.Categorical])
+def test_labels_of_any_kind(labels, classes, kind):
+    X = pl.DataFrame({"x": range(40)})
+    y = kind([labels[i // 10 % 2] for i in range(40)])
+    classifier = fb.FrameBoostClassifier(min_child_weight=0).fit(X, y)
+    assert classifier.classes_.tolist() == classes
+    assert classifier.predict(X).tolist() == list(y)
+    assert classifier.score(X, y) == 1.0
+    probabilities = classifier.predict_proba(X)
+    assert (classifier.classes_[probabilities.argmax(axis=1)] == np.asarray(y)).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a"] * 40, r"y has only one class \('a'\); there must be at least two classes"),
+        (pl.Series(["a", "b", None, "a"] * 10), "Input y contains missing values"),
+        (pd.array(["a", "b", pd.NA, "a"] * 10, dtype="string"), "Input y contains missing values"),
+        ([1.0, np.nan] * 20, "Input y contains NaN"),
+        ([1.0, 0.5] * 20, "Unknown label type: continuous"),
+    ],
+)
+def test_bad_labels(y, message):
+    with pytest.raises(ValueError, match=message):
+        fb.FrameBoostClassifier().fit(pl.DataFrame({"x": range(40)}), y)
+
+
+@needs_multiclass
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [10, 20, 30, 40]])
+def test_more_than_two_classes(labels):
+    X, codes = make_classification(400, 6, n_informative=4, n_classes=len(labels), class_sep=2.0, random_state=0)
+    y = np.array(labels)[codes]
+    classifier = fb.FrameBoostClassifier(**SHAPE).fit(X, y)
+    assert classifier.classes_.tolist() == labels
+    assert classifier.model_.objective == "multi:softprob"
+    data = pl.DataFrame(X, schema=classifier.model_.features).with_columns(y=codes)
+    assert classifier.model_ == fb.fit(data, "y", objective="multi:softprob", num_class=len(labels), **SHAPE)
+    probabilities = classifier.predict_proba(X)
+    np.testing.assert_array_equal(probabilities, classifier.model_.predict(data).to_numpy())
+    assert probabilities.shape == classifier.decision_function(X).shape == (400, len(labels))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(classifier.decision_function(X).argmax(axis=1), probabilities.argmax(axis=1))
+    assert classifier.score(X, y) > 0.8
+
+
+@needs_ranking
+@pytest.mark.parametrize("ids", [[7, 3, 5], ["q1", "q3", "q2"]])
+def test_the_ranker_orders_each_query(ids):
+    rng = np.random.default_rng(0)
+    X = pl.DataFrame(rng.normal(size=(300, 3)), schema=["a", "b", "c"])
+    y = np.clip(np.round(X["a"].to_numpy() + 1), 0, 3)
+    qid = np.array(ids)[rng.integers(0, 3, 300)]
+    ranker = fb.FrameBoostRanker(**SHAPE).fit(X, y, qid=qid)
+    data = X.with_columns(y=y, qid=np.unique(qid, return_inverse=True)[1])
+    assert ranker.model_ == fb.fit(data, "y", objective="rank:ndcg", group="qid", **SHAPE)
+    np.testing.assert_array_equal(ranker.predict(X), ranker.model_.predict(X).to_numpy())
+    assert np.corrcoef(ranker.predict(X), y)[0, 1] > 0.8
+
+
+# --- in the company of others -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize("scored", [False, True])
+def test_estimators_are_copied_whole(frame, X, copied, scored):
+    classifier = fb.FrameBoostClassifier(**SHAPE).fit(X, frame["late"])
+    expected = clone(classifier).fit(X, frame["late"]).predict_proba(X)
+    if scored:
+        classifier.predict(X)
+    other = copied(classifier)
+    assert other.get_params() == classifier.get_params()
+    assert other.model_ == classifier.model_
+    np.testing.assert_array_equal(other.predict_proba(X), expected)
+    fresh = clone(classifier)
+    assert fresh.get_params() == classifier.get_params()
+    assert not hasattr(fresh, "model_")
+
+
+def test_joblib_keeps_estimators(frame, X, tmp_path):
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
+    joblib.dump(regressor, tmp_path / "regressor.joblib")
+    other = joblib.load(tmp_path / "regressor.joblib")
+    np.testing.assert_array_equal(other.predict(X), regressor.predict(X))
+
+
+@pytest.mark.parametrize("output", ["polars", "pandas", "default"])
+def test_behind_a_transformer_with_any_output(output):
+    X, y = numbers()
+    pipeline = make_pipeline(StandardScaler(), fb.FrameBoostRegressor(**SHAPE)).set_output(transform=output)
+    names = [f"n{i}" for i in range(5)]
+    pipeline.fit(pl.DataFrame(X, schema=names), y)
+    assert pipeline[-1].model_.features == (names if output != "default" else ["x0", "x1", "x2", "x3", "x4"])
+    scaled = StandardScaler().fit_transform(X)
+    np.testing.assert_array_equal(pipeline.predict(pl.DataFrame(X, schema=names)),
+                                  fb.FrameBoostRegressor(**SHAPE).fit(scaled, y).predict(scaled))  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["polars", "pandas"])
+def test_strings_and_dates_pass_through_a_column_transformer(frame, X, output):
+    X = X.select("float64", "date", "string")
+    scaler = make_column_transformer((StandardScaler(), ["float64"]), remainder="passthrough",
+                                     verbose_feature_names_out=False)  # fmt: skip
+    pipeline = make_pipeline(scaler, fb.FrameBoostRegressor(**SHAPE)).set_output(transform=output)
+    table = X if output == "polars" else as_pandas(X)
+    pipeline.fit(table, frame["amount"])
+    text = pipeline[-1].model_
+    assert text.features == X.columns
+    assert "  date     date\n" in repr(text)
+    assert "string (" in repr(text)
+    assert pipeline.score(table, frame["amount"]) > 0
+
+
+def test_one_hot_encoding_is_not_needed_but_works(frame, X):
+    X = X.select("float64", "string").with_columns(pl.col("string").fill_null("none"))
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["string"]), remainder="passthrough")
+    pipeline = make_pipeline(encoder, fb.FrameBoostClassifier(**SHAPE)).fit(X, frame["late"])
+    assert pipeline[-1].n_features_in_ == X["string"].n_unique() + 1
+
+
+@pytest.mark.parametrize("table", ["polars", "pandas", "numpy"])
+def test_grid_search_and_cross_validation(table):
+    numbers, y = make_classification(200, 5, random_state=0)
+    X = {"numpy": numbers, "polars": pl.DataFrame(numbers), "pandas": pd.DataFrame(numbers).add_prefix("c")}[table]
+    y = np.array(["no", "yes"])[y]
+    search = GridSearchCV(fb.FrameBoostClassifier(n_estimators=3), {"max_depth": [1, 3], "learning_rate": [0.1, 0.5]},
+                          cv=3, scoring="roc_auc", error_score="raise").fit(X, y)  # fmt: skip
+    assert search.best_params_.keys() == {"max_depth", "learning_rate"}
+    assert search.best_score_ > 0.8
+    best = fb.FrameBoostClassifier(n_estimators=3, **search.best_params_)
+    assert cross_val_score(best, X, y, cv=3, scoring="roc_auc", error_score="raise").mean() == search.best_score_
+    assert cross_val_predict(best, X, y, cv=3, method="predict_proba").shape == (200, 2)
+    if table == "polars":
+        return  # which scikit-learn's permutation_importance takes for an array, and warns of it
+    importance = permutation_importance(search.best_estimator_, X, y, n_repeats=2, random_state=0)
+    assert importance.importances_mean.shape == (5,)
+
+
+def test_grid_search_over_processes(frame, X):
+    search = GridSearchCV(fb.FrameBoostRegressor(n_estimators=2), {"max_depth": [1, 2]}, cv=2, n_jobs=2,
+                          error_score="raise").fit(X, frame["amount"])  # fmt: skip
+    assert search.best_params_ == {"max_depth": 2}
+
+
+def test_weights_are_routed(frame, X):
+    search = GridSearchCV(fb.FrameBoostRegressor(n_estimators=2), {"max_depth": [2]}, cv=2, error_score="raise")
+    search.fit(X, frame["amount"], sample_weight=frame["w"].to_numpy())
+    whole = fb.FrameBoostRegressor(n_estimators=2, max_depth=2).fit(X, frame["amount"], sample_weight=frame["w"])
+    assert search.best_estimator_.model_ == whole.model_
