@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 try:
+    import sklearn
     from sklearn.base import ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length, column_or_1d
-    from sklearn.utils.validation import validate_data  # noqa: F401, the newest thing that is used
+
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):  # which can't read the names of polars 2's columns
+        raise ImportError(f"scikit-learn {sklearn.__version__} is too old")
 except ImportError as error:
     raise ImportError(
-        "frameboost's estimators need scikit-learn 1.6 or newer: pip install 'frameboost[sklearn]'"
+        "frameboost's estimators need scikit-learn 1.9 or newer: pip install 'frameboost[sklearn]'"
     ) from error
 
 from frameboost.errors import ParameterError
