@@ -4,11 +4,21 @@ Train where the data is, as group-bys over a polars frame or as queries in DuckD
 SQL. The algorithm is XGBoost's (Chen & Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
 from frameboost.api import fit, load
 from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
 from frameboost.metric import Metric
 from frameboost.model import Model
 from frameboost.objective import Objective
+
+if TYPE_CHECKING:
+    from frameboost.sklearn import FrameBoostClassifier as FrameBoostClassifier
+    from frameboost.sklearn import FrameBoostRanker as FrameBoostRanker
+    from frameboost.sklearn import FrameBoostRegressor as FrameBoostRegressor
 
 __version__ = "0.1.0"
 
@@ -24,3 +34,18 @@ __all__ = [
     "fit",
     "load",
 ]
+
+# Not in __all__, as `from frameboost import *` must work without scikit-learn, which these need.
+_ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import frameboost.sklearn as estimators
+
+    return getattr(estimators, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_ESTIMATORS])

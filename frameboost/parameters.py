@@ -9,7 +9,7 @@ import difflib
 import math
 import numbers
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import Field, asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal
@@ -288,10 +288,10 @@ def range_text(item: Field[Any]) -> str:
     return "".join(parts)
 
 
-def parameter_table() -> str:
-    """Return the documentation of all parameters, in numpydoc's form."""
+def parameter_table(without: Collection[str] = ()) -> str:
+    """Return the documentation of all parameters but those, in numpydoc's form."""
     lines = []
-    for item in fields(Parameters):
+    for item in (item for item in fields(Parameters) if item.name not in without):
         symbol = f" (in the paper: {item.metadata['symbol']})" if item.metadata["symbol"] else ""
         lines += [f"{item.name} : {_values(item)}, default {item.default!r}"]
         lines += [f"    {item.metadata['doc']}{symbol}"]

@@ -18,6 +18,8 @@ MODULES = {
 # From the public face down; a module may import what stands below it, or beside it in its own group.
 LAYERS = [
     ["frameboost"],
+    ["namespace", "sklearn"],
+    ["estimator"],
     ["api"],
     ["model"],
     ["scorer"],
@@ -52,6 +54,9 @@ DEPTH = {
     for depth, names in enumerate(LAYERS)
     for name in names
 }
+# What needs more than the package depends on: a distribution that is the extra of that name.
+OPTIONAL = {"frameboost.estimator": {"sklearn"}, "frameboost.sklearn": {"sklearn"}}
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 KERNELS = {"frameboost.gain"} | {name for name in MODULES if name.endswith("_kernels")}
 
 
@@ -129,5 +134,17 @@ def test_dependencies_are_those_that_are_imported():
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     declared = {requirement.split(">")[0] for requirement in project["dependencies"]}
-    used = {module.partition(".")[0] for path in MODULES.values() for module in imported(path)}
+    used = set()
+    for name, path in MODULES.items():
+        others = {module.partition(".")[0] for module in imported(path)}
+        used |= others - OPTIONAL.get(name, set())
+        for extra in others & OPTIONAL.get(name, set()):
+            requirements = project["optional-dependencies"][extra]
+            assert [requirement.split(">")[0] for requirement in requirements] == [DISTRIBUTIONS[extra]]
     assert used - set(sys.stdlib_module_names) - {"frameboost"} == declared
+
+
+def test_what_is_optional_is_imported_when_it_is_asked_for():
+    everything = "import sys, frameboost as fb; from frameboost import *; fb.fit; print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", everything], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 
+import joblib
 import numpy as np
 import pytest
 
@@ -81,10 +82,27 @@ def test_models_are_values(models):
     for model in models:
         assert pickle.loads(pickle.dumps(model)) == model
         assert copy.deepcopy(model) == model
+        assert copy.copy(model) == model
         model.parameters["max_depth"] = 99
         assert model.parameters["max_depth"] == 3
     assert models[0] != models[1]
     assert models[0] != "a model"
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_copies_score_alike(models, tmp_path, scored):
+    frame = every_type(300)
+    for model in models:
+        model = copy.deepcopy(model)
+        if scored:  # which compiles the trees; that is no part of the model
+            model.predict(frame)
+        joblib.dump(model, tmp_path / "model.joblib")
+        copies = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)),
+                  joblib.load(tmp_path / "model.joblib")]  # fmt: skip
+        for other in copies:
+            assert other == model
+            assert hash(other) == hash(model)
+            assert other.predict(frame).equals(model.predict(frame))
 
 
 def test_a_failed_save_leaves_the_old_file(models, tmp_path, monkeypatch):

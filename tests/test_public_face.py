@@ -6,11 +6,14 @@ import inspect
 import pytest
 
 import frameboost as fb
+from frameboost.namespace import FrameNamespace, LazyFrameNamespace
 
 ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.ModelFileError]
 METHODS = [name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction) if not name.startswith("_")]
 PROPERTIES = [name for name, _ in inspect.getmembers(fb.Model, lambda m: isinstance(m, property))
               if not name.startswith("_")]  # fmt: skip
+ESTIMATORS = [fb.FrameBoostClassifier, fb.FrameBoostRanker, fb.FrameBoostRegressor]
+NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 
 
 def test_the_public_names():
@@ -18,6 +21,8 @@ def test_the_public_names():
         "DataError", "FrameboostError", "Metric", "Model", "ModelFileError", "Objective", "ParameterError",
         "__version__", "fit", "load",
     }  # fmt: skip
+    assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb))
+    assert not hasattr(fb, "FrameBoost")
     assert METHODS == ["expr", "importance", "predict", "query", "register", "save", "sql", "to_json"]
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "features", "history", "n_rounds", "n_trees", "objective",
@@ -37,6 +42,12 @@ PUBLIC = [fb.fit, fb.load, fb.Metric, fb.Model, fb.Objective, *ERRORS]
 @pytest.mark.parametrize("thing", [*PUBLIC, *(getattr(fb.Model, name) for name in METHODS)],
                          ids=lambda thing: thing.__name__)  # fmt: skip
 def test_everything_public_has_an_example_that_runs(thing):
+    assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
+
+
+@pytest.mark.parametrize("thing", [*ESTIMATORS, *NAMESPACES, *(m for n in NAMESPACES for m in (n.fit, n.predict))],
+                         ids=lambda thing: thing.__qualname__)  # fmt: skip
+def test_what_other_libraries_reach_has_an_example_too(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
 
 

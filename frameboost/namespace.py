@@ -1,0 +1,119 @@
+"""The namespace ``boost`` of polars' frames: ``df.boost.fit(...)`` and ``lf.boost.predict(...)``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import polars as pl
+
+from frameboost.api import fit
+from frameboost.model import Model
+
+__all__ = ["FrameNamespace", "LazyFrameNamespace"]
+
+
+@pl.api.register_dataframe_namespace("boost")
+class FrameNamespace:
+    """What frameboost does with a DataFrame, as ``df.boost`` once frameboost is imported.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+    >>> model = df.boost.fit(target="y", n_estimators=1, learning_rate=1, reg_lambda=0)
+    >>> df.boost.predict(model).columns
+    ['x', 'y', 'prediction']
+    """
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def fit(self, target: str, **keywords: Any) -> Model:
+        """Train a model on the frame; the keywords are those of `frameboost.fit`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]}).boost.fit(target="y", n_estimators=2)
+        Model: reg:squarederror, 2 trees (depth 1, 4 leaves), 1 feature
+          x  int64
+        """
+        return fit(self._frame, target, **keywords)
+
+    def predict(
+        self, model: Model, output: Literal["mean", "margin", "leaf"] = "mean", *, name: str = "prediction"
+    ) -> pl.DataFrame:
+        """Return the frame with the model's predictions (`Model.predict`) as one more column.
+
+        Parameters
+        ----------
+        model
+            A trained model.
+        output
+            As in `Model.predict`.
+        name
+            The name of the column; one that is there already is replaced.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = df.boost.fit(target="y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> df.boost.predict(model, name="guess").rows()
+        [(1, 0.0, 0.0), (2, 0.0, 0.0), (3, 8.0, 8.0), (4, 8.0, 8.0)]
+        """
+        return self._frame.with_columns(model.predict(self._frame, output).alias(name))
+
+
+@pl.api.register_lazyframe_namespace("boost")
+class LazyFrameNamespace:
+    """What frameboost does with a LazyFrame, as ``lf.boost`` once frameboost is imported.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> lf = pl.LazyFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+    >>> model = lf.boost.fit(target="y", n_estimators=1, learning_rate=1, reg_lambda=0)
+    >>> lf.boost.predict(model).filter(pl.col("prediction") > 1).collect()["x"].to_list()
+    [3, 4]
+    """
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        self._frame = frame
+
+    def fit(self, target: str, **keywords: Any) -> Model:
+        """Train a model on what the query gives; the keywords are those of `frameboost.fit`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> lf = pl.LazyFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> lf.filter(pl.col("x") > 1).boost.fit(target="y", engine="polars", n_estimators=2)
+        Model: reg:squarederror, 2 trees (depth 1, 4 leaves), 1 feature
+          x  int64
+        """
+        return fit(self._frame, target, **keywords)
+
+    def predict(
+        self, model: Model, output: Literal["mean", "margin"] = "mean", *, name: str = "prediction"
+    ) -> pl.LazyFrame:
+        """Return the query with the model's predictions (`Model.expr`) as one more column; nothing is computed yet.
+
+        Parameters
+        ----------
+        model
+            A trained model.
+        output
+            As in `Model.expr`.
+        name
+            The name of the column; one that is there already is replaced.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> lf = pl.LazyFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = lf.boost.fit(target="y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> lf.boost.predict(model, name="guess").select("guess").collect()["guess"].to_list()
+        [0.0, 0.0, 8.0, 8.0]
+        """
+        return self._frame.with_columns(model.expr(output).alias(name))

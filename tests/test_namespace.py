@@ -1,0 +1,61 @@
+"""What `df.boost` and `lf.boost` do is what the functions and methods do."""
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from tests.frames import every_type
+
+COLUMNS = ["int16", "float64", "boolean", "date", "string", "amount"]
+SHAPE = {"n_estimators": 3, "max_depth": 4}
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    return every_type(300).select(COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def model(frame) -> fb.Model:
+    return fb.fit(frame, "amount", **SHAPE)
+
+
+@pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
+def test_fit_is_fit(frame, model, engine):
+    assert frame.boost.fit(target="amount", engine=engine, **SHAPE) == model
+    assert frame.lazy().boost.fit("amount", engine=engine, **SHAPE) == model
+    assert frame.boost.fit("amount", features=["date"], engine=engine, n_estimators=1).features == ["date"]
+
+
+@pytest.mark.parametrize("output", ["mean", "margin"])
+def test_predict_adds_a_column(frame, model, output):
+    expected = frame.with_columns(model.predict(frame, output).alias("guess"))
+    assert frame.boost.predict(model, output, name="guess").equals(expected)
+    lazy = frame.lazy().boost.predict(model, output, name="guess")
+    assert isinstance(lazy, pl.LazyFrame)
+    assert lazy.collect().equals(expected)
+    assert frame.columns == COLUMNS
+
+
+def test_predict_replaces_a_column_of_that_name(frame, model):
+    for scored in (
+        frame.boost.predict(model, name="amount"),
+        frame.lazy().boost.predict(model, name="amount").collect(),
+    ):
+        assert scored.columns == COLUMNS
+        assert scored["amount"].equals(model.predict(frame).alias("amount"))
+
+
+def test_leaves_need_the_rows(frame, model):
+    assert frame.boost.predict(model, "leaf")["prediction"].equals(model.predict(frame, "leaf"))
+    with pytest.raises(fb.ParameterError, match="output must be one of 'mean', 'margin', not 'leaf'"):
+        frame.lazy().boost.predict(model, "leaf")
+
+
+def test_errors_are_those_of_the_functions(frame, model):
+    with pytest.raises(fb.DataError, match="target column 'amuont' is not in the data; did you mean 'amount'"):
+        frame.boost.fit("amuont")
+    with pytest.raises(fb.ParameterError, match="unknown parameter 'eta'"):
+        frame.lazy().boost.fit("amount", eta=0.1)
+    with pytest.raises(fb.DataError, match="the data lacks 1 feature of the model: 'date'"):
+        frame.drop("date").boost.predict(model)
