@@ -9,6 +9,7 @@ from typing import Any
 
 from frameboost.boosting import boost, evaluate
 from frameboost.checks import check_rows, find_column, pick_features
+from frameboost.constraints import Constraints
 from frameboost.engines.choose import check_engine, make_engine
 from frameboost.errors import ParameterError
 from frameboost.given_cuts import bins_from_cuts
@@ -47,6 +48,7 @@ def fit(
     if weight is not None:
         find_column(source, weight, "weight")
     chosen = pick_features(source, features, target, weight)
+    Constraints.of(settings, chosen)  # which raises before any work starts
     with closing(make_engine(name, source, chosen, target, weight, settings)) as rows:
         check_rows(rows, loss, target, weight)
         given = bins_from_cuts(cuts, chosen, rows.count_missing()) if cuts else {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from frameboost.binning import Bins, SlotLayout
+from frameboost.constraints import Constraints
 from frameboost.engines.contract import Aggregate, ColumnBlockEngine, Engine, HistogramEngine, Penalties
 from frameboost.expressions import Expression
 from frameboost.gradients import exact_sum, weighted
@@ -55,8 +56,9 @@ def boost(
         Called with the number of trees after each one.
     """
     base_margin = objective.margin_of(_base_score(engine, parameters))
-    splitter, bins = _prepare(engine, parameters, given_bins)
-    grower = TreeGrower(engine, splitter, parameters)
+    constraints = Constraints.of(parameters, engine.features)
+    splitter, bins = _prepare(engine, parameters, given_bins, constraints)
+    grower = TreeGrower(engine, splitter, parameters, constraints)
     engine.start_margins(base_margin)
     trees = []
     for round_ in range(parameters.n_estimators):
@@ -85,7 +87,9 @@ def _base_score(engine: Engine, parameters: Parameters) -> float:
     return sums["label"] / sums["weight"]
 
 
-def _prepare(engine: Engine, parameters: Parameters, given_bins: Mapping[int, Bins]) -> tuple[Splitter, list[Bins]]:
+def _prepare(
+    engine: Engine, parameters: Parameters, given_bins: Mapping[int, Bins], constraints: Constraints
+) -> tuple[Splitter, list[Bins]]:
     """Let the engine bin or sort its columns; return how splits are found in them."""
     penalties = Penalties(
         parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step, parameters.min_child_weight
@@ -93,8 +97,8 @@ def _prepare(engine: Engine, parameters: Parameters, given_bins: Mapping[int, Bi
     if parameters.tree_method == "exact":
         blocks = cast("ColumnBlockEngine", engine)
         bins = blocks.presort()
-        return ExactSplitter(blocks, penalties), bins
+        return ExactSplitter(blocks, penalties, constraints), bins
     binned = cast("HistogramEngine", engine)
     bins = binned.propose_bins(parameters.max_bin, given_bins)
     binned.bin_columns(bins)
-    return HistogramSplitter(binned, SlotLayout(bins), penalties), bins
+    return HistogramSplitter(binned, SlotLayout(bins), penalties, constraints), bins

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from frameboost.constraints import Constraints
 from frameboost.engines.contract import Engine, Stats
-from frameboost.gain import MIN_GAIN, leaf_weight
+from frameboost.gain import MIN_GAIN, bounded_weight
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
 from frameboost.splitting import Splitter
@@ -25,12 +26,15 @@ class TreeGrower:
         How splits are found.
     parameters
         The shape and regularisation of the trees.
+    constraints
+        What the trees must keep to.
     """
 
-    def __init__(self, engine: Engine, splitter: Splitter, parameters: Parameters) -> None:
+    def __init__(self, engine: Engine, splitter: Splitter, parameters: Parameters, constraints: Constraints) -> None:
         self._engine = engine
         self._splitter = splitter
         self._parameters = parameters
+        self._constraints = constraints
         # `exact` decides by gamma only after growing, as XGBoost does: a weak split may lead to strong ones.
         self._prunes = parameters.tree_method == "exact"
 
@@ -44,6 +48,7 @@ class TreeGrower:
             for node in batch:
                 assert node.split is not None
                 left, right = node.divide(len(nodes))
+                self._constraints.narrow(node, self._weight(left), self._weight(right))
                 nodes += (left, right)
                 moves[node.id] = (node.split, left.id, right.id)
             self._engine.apply_splits(moves)
@@ -109,12 +114,14 @@ class TreeGrower:
 
     # --- what becomes of them -----------------------------------------------------------------------------------------
 
+    def _weight(self, node: OpenNode) -> float:
+        p, (G, H) = self._parameters, (node.stats.G, node.stats.H)
+        return float(bounded_weight(G, H, p.reg_lambda, p.reg_alpha, p.max_delta_step, node.lower, node.upper))
+
     def _value(self, node: OpenNode) -> float:
-        p = self._parameters
-        if p.min_child_weight > node.stats.H:  # only a root can be this light; XGBoost gives it no say
+        if self._parameters.min_child_weight > node.stats.H:  # only a root can be this light; XGBoost gives it no say
             return 0.0
-        weight = leaf_weight(node.stats.G, node.stats.H, p.reg_lambda, p.reg_alpha, p.max_delta_step)
-        return float(weight * p.learning_rate) + 0.0  # + 0.0: no -0.0 in a model
+        return self._weight(node) * self._parameters.learning_rate + 0.0  # + 0.0: no -0.0 in a model
 
     def _freeze(self, root: OpenNode) -> Tree:
         """Return the tree with its nodes numbered level by level, or, where none was pruned, as they were made."""

@@ -9,19 +9,25 @@ import difflib
 import math
 import numbers
 import typing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal
 
+from frameboost.constraint_values import interaction_sets, monotone_directions
 from frameboost.errors import ParameterError
 
 __all__ = ["Parameters", "markdown_table", "parameter_table"]
 
 
 def _parameter(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
-               high: float | None = None, symbol: str = "", engines: str = "all",
-               shapes_model: bool = True) -> Any:  # fmt: skip
-    """Declare a parameter: its default, its documentation, its range (low and high belong to it, above does not)."""
+               high: float | None = None, symbol: str = "", engines: str = "all", shapes_model: bool = True,
+               kind: str = "", read: Callable[[object], Any] | None = None) -> Any:  # fmt: skip
+    """Declare a parameter: its default, its documentation, its range (low and high belong to it, above does not).
+
+    One that is no scalar says in ``kind`` what it takes, and has a function ``read`` that checks it and returns it in
+    the one form, of dicts and lists, in which the model file holds it.
+    """
     metadata = {
         "doc": doc,
         "low": low,
@@ -30,6 +36,8 @@ def _parameter(default: Any, doc: str, *, low: float | None = None, above: float
         "symbol": symbol,
         "engines": engines,
         "shapes_model": shapes_model,
+        "kind": kind,
+        "read": read,
     }
     return field(default=default, metadata=metadata)
 
@@ -74,6 +82,20 @@ class Parameters:
     base_score: float | None = _parameter(
         None,
         "The prediction before the first tree, on the scale of the target; by default the weighted mean target.",
+    )
+    monotone_constraints: Mapping[str, int] | None = _parameter(
+        None,
+        "Columns along which the prediction never falls (1) or never rises (-1), all else being equal: "
+        "`{'distance': 1}`.",
+        kind="dict of column name to -1, 0 or 1, or None",
+        read=monotone_directions,
+    )
+    interaction_constraints: Sequence[Sequence[str]] | None = _parameter(
+        None,
+        "Sets of columns that may interact: those on one path of a tree are all of one set, `[['a', 'b'], ['c']]`; "
+        "a column in no set stays alone.",
+        kind="list of lists of column names, or None",
+        read=interaction_sets,
     )
     n_jobs: int | None = _parameter(
         None, "Threads of the numba engine; by default all cores.", low=1, engines="numba", shapes_model=False
@@ -153,6 +175,8 @@ def _suggestion(name: str, known: set[str]) -> str:
 
 def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
     """Return ``value`` as the parameter's own type, or raise `ParameterError`."""
+    if item.metadata["read"] is not None:
+        return item.metadata["read"](value)
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         if not isinstance(value, str) or value not in choices:
@@ -234,6 +258,8 @@ def markdown_table() -> str:
 
 def _values(item: Field[Any]) -> str:
     """Return the values that a parameter takes, in words."""
+    if item.metadata["kind"]:
+        return str(item.metadata["kind"])
     hint = typing.get_type_hints(Parameters)[item.name]
     options = typing.get_args(hint) or (hint,)
     if typing.get_origin(hint) is Literal:

@@ -9,6 +9,7 @@ import numpy as np
 
 from frameboost.binning import SlotLayout
 from frameboost.categorical import categorical_split
+from frameboost.constraints import Constraints
 from frameboost.engines.contract import ColumnBlockEngine, FloatArray, HistogramEngine, Penalties, Split, Stats
 from frameboost.histograms import HistogramPool
 from frameboost.nodes import OpenNode
@@ -30,19 +31,22 @@ class Splitter(Protocol):
 class HistogramSplitter:
     """Splits between bins (``tree_method="hist"``)."""
 
-    def __init__(self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties) -> None:
+    def __init__(
+        self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties, constraints: Constraints
+    ) -> None:
         self._pool = HistogramPool(engine)
         self._layout = layout
         self._penalties = penalties
+        self._constraints = constraints
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         histograms = self._pool.of(nodes)
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
-        p, layout = self._penalties, self._layout
+        p, layout, limits = self._penalties, self._layout, self._constraints.limits(nodes)
         scan_histograms(
-            histograms, layout.offsets, layout.is_categorical,
+            histograms, layout.offsets, layout.is_categorical, limits.allowed, limits.monotone, limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
         return [
@@ -71,13 +75,15 @@ class HistogramSplitter:
 class ExactSplitter:
     """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1)."""
 
-    def __init__(self, engine: ColumnBlockEngine, penalties: Penalties) -> None:
+    def __init__(self, engine: ColumnBlockEngine, penalties: Penalties, constraints: Constraints) -> None:
         self._engine = engine
         self._penalties = penalties
+        self._constraints = constraints
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        return self._engine.best_splits([n.id for n in nodes], [n.stats for n in nodes], self._penalties)
+        limits = self._constraints.limits(nodes)
+        return self._engine.best_splits([n.id for n in nodes], [n.stats for n in nodes], self._penalties, limits)
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""
