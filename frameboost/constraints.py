@@ -13,7 +13,7 @@ Both as in XGBoost (src/tree/split_evaluator.h and src/tree/constraints.cc):
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,21 +85,22 @@ class Constraints:
         """Return the features that may follow on those of ``path``: themselves, and all sets that they are all in."""
         return path.union(*(members for members in self.sets or () if path <= members))
 
-    def narrow(self, node: OpenNode, left_weight: float, right_weight: float) -> None:
+    def narrow(self, node: OpenNode, weigh: Callable[[OpenNode], float]) -> None:
         """Part the bounds of the two children of a node that was split on a constrained feature.
 
         Parameters
         ----------
         node
             A node whose children have its own bounds.
-        left_weight, right_weight
-            The children's weights, within those bounds.
+        weigh
+            Gives a child's weight within those bounds.
         """
         split, left, right = node.split, node.left, node.right
         assert split is not None and left is not None and right is not None
         direction = self.monotone[split.feature]
         if direction == 0:
             return
+        left_weight, right_weight = weigh(left), weigh(right)
         middle = (left_weight + right_weight) / 2
         rises = left_weight <= right_weight if _asks_for_presence(split) else direction > 0
         if rises:

@@ -48,7 +48,7 @@ class TreeGrower:
             for node in batch:
                 assert node.split is not None
                 left, right = node.divide(len(nodes))
-                self._constraints.narrow(node, self._weight(left), self._weight(right))
+                self._constraints.narrow(node, self._weight)
                 nodes += (left, right)
                 moves[node.id] = (node.split, left.id, right.id)
             self._engine.apply_splits(moves)

@@ -160,6 +160,8 @@ _OTHER_NAMES = {
     "weights": "weight",
     "label": "target",
     "loss": "objective",
+    "monotonic_cst": "monotone_constraints",
+    "interaction_cst": "interaction_constraints",
 }
 _FIT_ARGUMENTS = ("target", "objective", "features", "weight", "engine", "cuts", "verbose")
 

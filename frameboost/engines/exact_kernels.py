@@ -49,6 +49,7 @@ def scan_column(  # type: ignore[no-untyped-def]
         float64 (open nodes, 3), written: gain, G and H of the left child.
     """
     n = len(G)
+    is_bounded = direction != 0 or bool(np.isfinite(bounds).any())
     missing_G, missing_H = np.zeros(n), np.zeros(n)
     left_G, left_H = np.zeros(n), np.zeros(n)
     last = np.full(n, -1, dtype=np.int64)
@@ -77,10 +78,10 @@ def scan_column(  # type: ignore[no-untyped-def]
                 GR, HR = G[node] - GL, H[node] - HL
                 if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
                     continue
-                lower, upper = bounds[node, 0], bounds[node, 1]
-                if direction != 0 or lower > -np.inf or upper < np.inf:
+                if is_bounded:
                     # Whether a value is present goes by no order.
                     way = direction if code >= 0 else 0
+                    lower, upper = bounds[node, 0], bounds[node, 1]
                     score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, way, lower, upper)
                 else:
                     score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step) + leaf_score(
