@@ -10,6 +10,7 @@ from typing import Any
 
 from frameboost.boosting import Rows, boost
 from frameboost.checks import check_held_out, check_rows, find_roles, pick_features
+from frameboost.constraints import Constraints
 from frameboost.engines.choose import check_engine, make_engine
 from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import ParameterError
@@ -55,6 +56,7 @@ def fit(
     name = check_engine(engine, source, settings)
     roles = find_roles(source, target, weight, base_margin, label_upper_bound)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
+    Constraints.of(settings, chosen)  # which raises before any work starts
     with ExitStack() as open_engines:
 
         def opened(rows: Source, *, follows: bool = False) -> Engine:
@@ -64,6 +66,7 @@ def fit(
         training = opened(source)
         loss, settings = _loss(objective, settings, training)
         _check_roles(loss, roles)
+        _check_renewal(loss, settings)
         metrics = get_metrics(eval_metric, loss, asdict(settings))
         check_rows(training, loss, roles)
         others = {key: opened(part.like(source, chosen, roles, key), follows=True) for key, part in held_out.items()}
@@ -159,6 +162,14 @@ def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
         raise ParameterError(
             f"base_margin names {len(given)} column{'s' if len(given) > 1 else ''}; objective {loss.name!r} has "
             f"{loss.n_outputs} margins"
+        )
+
+
+def _check_renewal(loss: Loss, settings: Parameters) -> None:
+    if loss.renewal and settings.monotone_constraints:
+        raise ParameterError(
+            f"monotone_constraints do not go with objective {loss.name!r}, whose leaves are quantiles and keep to no "
+            "bounds"
         )
 
 

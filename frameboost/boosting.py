@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from frameboost.binning import Bins, SlotLayout
-from frameboost.engines.contract import Aggregate, ColumnBlockEngine, Engine, HistogramEngine, Penalties, Stats
+from frameboost.constraints import Constraints
+from frameboost.engines.contract import (
+    Aggregate,
+    ColumnBlockEngine,
+    Engine,
+    HistogramEngine,
+    Penalties,
+    SplitLimits,
+    Stats,
+)
 from frameboost.engines.held_out import HeldOutEngine
 from frameboost.errors import DataError
 from frameboost.expressions import Expression
@@ -19,10 +28,11 @@ from frameboost.gradients import Scalar, rounded, weighted
 from frameboost.growing import Renewal, TreeGrower
 from frameboost.log import TrainingLog
 from frameboost.loss import Loss
+from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
 from frameboost.sampling import FeatureSampler, sample_rows
 from frameboost.schema import Feature
-from frameboost.splitting import ExactSplitter, HistogramSplitter, Splitter
+from frameboost.splitting import ExactSplitter, HistogramSplitter, LimitsOf, Splitter
 from frameboost.starting import base_margins
 from frameboost.terms import define_predictions, define_terms
 from frameboost.tree import Tree
@@ -89,13 +99,14 @@ def boost(
         Called with the number of rounds after each one.
     """
     engine = rows.training
+    constraints = Constraints.of(parameters, engine.features)
     features = FeatureSampler(len(engine.features), parameters)
-    splitter, bins = _prepare(rows, parameters, given_bins)
+    splitter, bins = _prepare(rows, parameters, given_bins, _limits(constraints, features))
     base = base_margins(engine, loss, parameters.base_score, is_weighted=rows.is_weighted)
     for each in (engine, *rows.held_out):
         each.start_margins(_first_margins(loss, base, given=rows.has_base_margins))
         define_predictions(each, loss)
-    grower = TreeGrower(engine, splitter, parameters, rows.held_out)
+    grower = TreeGrower(engine, splitter, parameters, constraints, rows.held_out)
     trees: list[Tree] = []
     for round_ in range(parameters.n_estimators):
         _compute_gradients(engine, loss, round_)
@@ -164,7 +175,19 @@ def _renewal(engine: Engine, loss: Loss, output: int, *, is_weighted: bool) -> R
     return Renewal(Expression(residual, (residual,)), weight, loss.renewal[output])
 
 
-def _prepare(rows: Rows, parameters: Parameters, given_bins: Mapping[int, Bins]) -> tuple[Splitter, list[Bins]]:
+def _limits(constraints: Constraints, features: FeatureSampler) -> LimitsOf:
+    """Return what says of open nodes what their splits must keep to: the constraints, and the features drawn."""
+
+    def limits_of(nodes: Sequence[OpenNode]) -> SplitLimits:
+        limits = constraints.limits(nodes)
+        return replace(limits, allowed=limits.allowed & features.allowed(nodes))
+
+    return limits_of
+
+
+def _prepare(
+    rows: Rows, parameters: Parameters, given_bins: Mapping[int, Bins], limits_of: LimitsOf
+) -> tuple[Splitter, list[Bins]]:
     """Let the engines bin or sort their columns; return how splits are found in them."""
     penalties = Penalties(
         parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step or 0.0, parameters.min_child_weight
@@ -174,11 +197,11 @@ def _prepare(rows: Rows, parameters: Parameters, given_bins: Mapping[int, Bins])
         bins = blocks.presort()
         for engine in rows.held_out:
             cast("HeldOutEngine", engine).keep_columns(bins)
-        return ExactSplitter(blocks, penalties), bins
+        return ExactSplitter(blocks, penalties, limits_of), bins
     binned = cast("HistogramEngine", rows.training)
     bins = binned.propose_bins(parameters.max_bin, given_bins)
     binned.bin_columns(bins)
     for engine in rows.held_out:
         # Held-out rows may lack what no training row did.
         cast("HistogramEngine", engine).bin_columns([replace(b, has_missing=True) for b in bins])
-    return HistogramSplitter(binned, SlotLayout(bins), penalties), bins
+    return HistogramSplitter(binned, SlotLayout(bins), penalties, limits_of), bins

@@ -89,6 +89,8 @@ class Estimator(BaseEstimator):
         max_bin: int = 256,
         tree_method: str = "auto",
         base_score: float | None = None,
+        monotone_constraints: Any = None,
+        interaction_constraints: Any = None,
         subsample: float = 1.0,
         sampling_method: str = "uniform",
         colsample_bytree: float = 1.0,
@@ -119,6 +121,8 @@ class Estimator(BaseEstimator):
         self.max_bin = max_bin
         self.tree_method = tree_method
         self.base_score = base_score
+        self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
         self.subsample = subsample
         self.sampling_method = sampling_method
         self.colsample_bytree = colsample_bytree

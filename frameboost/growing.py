@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from frameboost.constraints import Constraints
 from frameboost.engines.contract import ColumnBlockEngine, Engine, Scalar, Split, Stats
-from frameboost.gain import MIN_GAIN, leaf_weight
+from frameboost.gain import MIN_GAIN, bounded_weight
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
 from frameboost.splitting import Splitter
@@ -48,17 +49,25 @@ class TreeGrower:
         How splits are found.
     parameters
         The shape and regularisation of the trees.
+    constraints
+        What the trees must keep to.
     followers
         Engines over other rows with the same bins, which take every split and every leaf over.
     """
 
     def __init__(
-        self, engine: Engine, splitter: Splitter, parameters: Parameters, followers: Sequence[Engine] = ()
+        self,
+        engine: Engine,
+        splitter: Splitter,
+        parameters: Parameters,
+        constraints: Constraints,
+        followers: Sequence[Engine] = (),
     ) -> None:
         self._engine = engine
         self._followers = tuple(followers)
         self._splitter = splitter
         self._parameters = parameters
+        self._constraints = constraints
         # `exact` decides by gamma only after growing, as XGBoost does: a weak split may lead to strong ones.
         self._prunes = parameters.tree_method == "exact"
 
@@ -85,6 +94,7 @@ class TreeGrower:
             for node in batch:
                 assert node.split is not None
                 left, right = node.divide(len(nodes))
+                self._constraints.narrow(node, self._weight)
                 nodes += (left, right)
                 moves[node.id] = (node.split, left.id, right.id)
             steps.append(moves)
@@ -175,7 +185,8 @@ class TreeGrower:
         p, (G, H) = self._parameters, (node.stats.G, node.stats.H)
         if p.min_child_weight > H:  # only a root can be this light; XGBoost gives it no say
             return 0.0
-        return float(leaf_weight(G, H, p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0))
+        step = p.max_delta_step or 0.0
+        return float(bounded_weight(G, H, p.reg_lambda, p.reg_alpha, step, node.lower, node.upper))
 
     def _freeze(self, root: OpenNode, output: int) -> Tree:
         """Return the tree with its nodes numbered level by level, or, where none was pruned, as they were made."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,7 +85,7 @@ class Model(Scorer):
         >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=3, max_depth=2).parameters["max_depth"]
         2
         """
-        return dict(self._parameters)
+        return deepcopy(dict(self._parameters))
 
     @property
     def features(self) -> list[str]:

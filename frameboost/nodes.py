@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from frameboost.engines.contract import Split, Stats
@@ -33,6 +34,10 @@ class OpenNode:
         Its children, once split.
     value
         What it adds to the margin of a row, or would as a leaf; set once the tree is grown.
+    lower, upper
+        The least and the largest weight that it may have.
+    path
+        The features that its ancestors were split on.
     """
 
     id: int
@@ -45,12 +50,17 @@ class OpenNode:
     left: OpenNode | None = field(default=None, repr=False)
     right: OpenNode | None = field(default=None, repr=False)
     value: float = 0.0
+    lower: float = -math.inf
+    upper: float = math.inf
+    path: frozenset[int] = frozenset()
 
     def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
-        """Make the two children of the node's split, numbered ``next_id`` and ``next_id + 1``."""
+        """Make the two children of the node's split, numbered ``next_id`` and ``next_id + 1``; bounds are inherited."""
         assert self.split is not None
         left = OpenNode(next_id, self.depth + 1, self.split.left, self.id)
         right = OpenNode(next_id + 1, self.depth + 1, self.split.right, self.id)
+        left.lower, left.upper = right.lower, right.upper = self.lower, self.upper
+        left.path = right.path = self.path | {self.split.feature}
         left.sibling, right.sibling = right, left
         left.is_smaller = left.stats.H <= right.stats.H
         right.is_smaller = not left.is_smaller

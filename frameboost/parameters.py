@@ -9,11 +9,12 @@ import difflib
 import math
 import numbers
 import typing
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal
 
+from frameboost.constraint_values import interaction_sets, monotone_directions
 from frameboost.errors import ParameterError
 
 __all__ = ["Parameters", "markdown_table", "parameter_table"]
@@ -98,6 +99,20 @@ class Parameters:
     base_score: float | None = _parameter(
         None,
         "The prediction before the first tree, on the scale of the target; by default the weighted mean target.",
+    )
+    monotone_constraints: Mapping[str, int] | None = _parameter(
+        None,
+        "Columns along which the prediction never falls (1) or never rises (-1), all else being equal: "
+        "`{'distance': 1}`.",
+        kind="dict of column name to -1, 0 or 1, or None",
+        read=monotone_directions,
+    )
+    interaction_constraints: Sequence[Sequence[str]] | None = _parameter(
+        None,
+        "Sets of columns that may interact: those on one path of a tree are all of one set, `[['a', 'b'], ['c']]`; "
+        "a column in no set stays alone.",
+        kind="list of lists of column names, or None",
+        read=interaction_sets,
     )
     subsample: float = _parameter(
         1.0, "Share of the rows that a tree is grown on, drawn anew for each tree.", above=0, high=1
@@ -209,6 +224,8 @@ _OTHER_NAMES = {
     "weights": "weight",
     "label": "target",
     "loss": "objective",
+    "monotonic_cst": "monotone_constraints",
+    "interaction_cst": "interaction_constraints",
 }
 _FIT_ARGUMENTS = ("target", "objective", "features", "weight", "engine", "cuts", "verbose")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from frameboost.gain import leaf_score
+from frameboost.gain import bounded_score, leaf_score, split_score
 
 __all__ = ["scan_histograms", "sorted_categories"]
 
@@ -28,8 +28,9 @@ def sorted_categories(histogram):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def scan_histograms(  # type: ignore[no-untyped-def]
-    histograms, offsets, is_categorical, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats
-):
+    histograms, offsets, is_categorical, allowed, monotone, bounds,
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+):  # fmt: skip
     """Find each node's best split.
 
     Parameters
@@ -40,6 +41,12 @@ def scan_histograms(  # type: ignore[no-untyped-def]
         int64 (features + 1,): the slots of each feature, its missing bin last.
     is_categorical
         bool (features,).
+    allowed
+        bool (nodes, features): the features that a node may be split on.
+    monotone
+        int8 (features,): 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+    bounds
+        float64 (nodes, 2): the least and the largest weight in each node, infinite without constraints.
     reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     best
@@ -51,10 +58,14 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     for node in range(histograms.shape[0]):
         G = histograms[node, : offsets[1], 0].sum()
         H = histograms[node, : offsets[1], 1].sum()
-        parent = leaf_score(G, H, reg_lambda, reg_alpha, max_delta_step)
+        lower, upper = bounds[node, 0], bounds[node, 1]
+        is_bounded = lower > -np.inf or upper < np.inf
+        parent = bounded_score(G, H, reg_lambda, reg_alpha, max_delta_step, lower, upper)
         best[node, 0] = -1
         stats[node, 0] = 0.0
         for feature in range(len(is_categorical)):
+            if not allowed[node, feature]:
+                continue
             histogram = histograms[node, offsets[feature] : offsets[feature + 1]]
             count = len(histogram) - 1
             missing_G, missing_H = histogram[count, 0], histogram[count, 1]
@@ -62,12 +73,17 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                 order = sorted_categories(histogram)
             else:
                 order = np.arange(count)
+            direction = monotone[feature]
             left_G, left_H = 0.0, 0.0
-            for i in range(len(order)):
-                if histogram[order[i], 1] == 0.0 and histogram[order[i], 0] == 0.0:
+            # Under a constraint once more, past the last bin: whether a value is present goes by no order.
+            for i in range(len(order) + (direction != 0)):
+                if i == len(order):
+                    direction = 0
+                elif histogram[order[i], 1] == 0.0 and histogram[order[i], 0] == 0.0:
                     continue  # the same rows on each side as one position earlier
-                left_G += histogram[order[i], 0]
-                left_H += histogram[order[i], 1]
+                else:
+                    left_G += histogram[order[i], 0]
+                    left_H += histogram[order[i], 1]
                 for missing_left in range(2):
                     if missing_left == 1 and missing_H == 0.0 and missing_G == 0.0:
                         break
@@ -76,11 +92,15 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                     GR, HR = G - GL, H - HL
                     if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
                         continue
-                    gain = (
-                        leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step)
-                        + leaf_score(GR, HR, reg_lambda, reg_alpha, max_delta_step)
-                        - parent
-                    )
+                    if is_bounded or direction != 0:
+                        score = split_score(
+                            GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, lower, upper
+                        )
+                    else:
+                        score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step) + leaf_score(
+                            GR, HR, reg_lambda, reg_alpha, max_delta_step
+                        )
+                    gain = score - parent
                     if gain > stats[node, 0]:
-                        best[node, 0], best[node, 1], best[node, 2] = feature, i + 1, missing_left
+                        best[node, 0], best[node, 1], best[node, 2] = feature, min(i + 1, len(order)), missing_left
                         stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL

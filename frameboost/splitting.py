@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from frameboost.binning import SlotLayout
 from frameboost.categorical import categorical_split
-from frameboost.engines.contract import ColumnBlockEngine, FloatArray, HistogramEngine, Penalties, Split, Stats
+from frameboost.engines.contract import (
+    ColumnBlockEngine,
+    FloatArray,
+    HistogramEngine,
+    Penalties,
+    Split,
+    SplitLimits,
+    Stats,
+)
 from frameboost.histograms import HistogramPool
 from frameboost.nodes import OpenNode
 from frameboost.split_kernels import scan_histograms
 
-__all__ = ["ExactSplitter", "HistogramSplitter", "Splitter"]
+__all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "Splitter"]
+
+LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
 
 class Splitter(Protocol):
@@ -30,19 +40,20 @@ class Splitter(Protocol):
 class HistogramSplitter:
     """Splits between bins (``tree_method="hist"``)."""
 
-    def __init__(self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties) -> None:
+    def __init__(self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties, limits_of: LimitsOf) -> None:
         self._pool = HistogramPool(engine)
         self._layout = layout
         self._penalties = penalties
+        self._limits_of = limits_of
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         histograms = self._pool.of(nodes)
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
-        p, layout = self._penalties, self._layout
+        p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
         scan_histograms(
-            histograms, layout.offsets, layout.is_categorical,
+            histograms, layout.offsets, layout.is_categorical, limits.allowed, limits.monotone, limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
         return [
@@ -71,13 +82,15 @@ class HistogramSplitter:
 class ExactSplitter:
     """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1)."""
 
-    def __init__(self, engine: ColumnBlockEngine, penalties: Penalties) -> None:
+    def __init__(self, engine: ColumnBlockEngine, penalties: Penalties, limits_of: LimitsOf) -> None:
         self._engine = engine
         self._penalties = penalties
+        self._limits_of = limits_of
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        return self._engine.best_splits([n.id for n in nodes], [n.stats for n in nodes], self._penalties)
+        limits = self._limits_of(nodes)
+        return self._engine.best_splits([n.id for n in nodes], [n.stats for n in nodes], self._penalties, limits)
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""

@@ -17,9 +17,10 @@ GOLDEN = """{
 "format": "frameboost",
 "version": 1,
 "objective": "reg:squarederror",
-"parameters": {"base_score": null, "gamma": 0.0, "grow_policy": "depthwise", "learning_rate": 0.5, "max_bin": 256, \
-"max_delta_step": 0.0, "max_depth": 2, "max_leaves": 0, "min_child_weight": 1.0, "n_estimators": 1, "reg_alpha": 0.0, \
-"reg_lambda": 0.0, "tree_method": "hist"},
+"parameters": {"base_score": null, "gamma": 0.0, "grow_policy": "depthwise", "interaction_constraints": null, \
+"learning_rate": 0.5, "max_bin": 256, "max_delta_step": 0.0, "max_depth": 2, "max_leaves": 0, \
+"min_child_weight": 1.0, "monotone_constraints": null, "n_estimators": 1, "reg_alpha": 0.0, "reg_lambda": 0.0, \
+"tree_method": "hist"},
 "base_margin": 4.0,
 "features": [
 {"name": "dep \\"delay\\"", "type": "float64"},

@@ -116,7 +116,7 @@ def test_parameters_are_checked_when_fitting():
     X, y = numbers()
     with pytest.raises(fb.ParameterError, match="n_estimators must be an integer of at least 1, not 0"):
         fb.FrameBoostRegressor(n_estimators=0).fit(X, y)
-    with pytest.raises(fb.ParameterError, match="objective must be an fb.Objective or one of"):
+    with pytest.raises(fb.ParameterError, match=r"objective must be an fb\.Objective or one of"):
         fb.FrameBoostRegressor(objective="reg:no").fit(X, y)
     with pytest.raises(fb.ParameterError, match="is not one of a classifier"):
         fb.FrameBoostClassifier(objective="reg:squarederror").fit(X, y > 0)

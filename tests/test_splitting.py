@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import Bins, SlotLayout
+from frameboost.constraints import Constraints
 from frameboost.engines.contract import Penalties, Stats
 from frameboost.histograms import HistogramPool
 from frameboost.nodes import OpenNode
+from frameboost.parameters import Parameters
 from frameboost.schema import Feature
 from frameboost.splitting import HistogramSplitter
 from frameboost.types import FeatureType
@@ -234,7 +236,8 @@ def test_no_set_of_categories_gains_more_than_the_one_taken(seed, n_categories, 
     engine = Histograms(codes, pairs, n_categories + 1)
     feature = Feature("s", FeatureType("string"), tuple("abcdefgh"[:n_categories]))
     layout = SlotLayout([Bins(feature)])
-    splitter = HistogramSplitter(engine, layout, Penalties(**regularisation, min_child_weight=0.0))
+    constraints = Constraints.of(Parameters(), [feature])
+    splitter = HistogramSplitter(engine, layout, Penalties(**regularisation, min_child_weight=0.0), constraints.limits)
     (split,) = splitter.best_splits([OpenNode(0, 0, engine.stats(0))])
     twin = Twin(np.empty((0, 0)), np.empty(0), np.empty(0), [], regularisation)
     whole = pairs.sum(axis=0)

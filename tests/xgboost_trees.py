@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -180,8 +180,9 @@ def share_equal(counts: Counter) -> float:
 
 def _train_one(case: Case, tree_method: str, margin: np.ndarray) -> xgboost.Booster:
     names = {"learning_rate": "eta", "reg_lambda": "lambda", "reg_alpha": "alpha"}
-    ours_only = ("n_estimators", "max_bin", "n_jobs", "base_score")
+    ours_only = ("n_estimators", "max_bin", "n_jobs", "base_score", "monotone_constraints", "interaction_constraints")
     settings = {names.get(k, k): v for k, v in case.settings.items() if k not in ours_only}
+    settings |= _constraints(case)
     settings |= {"objective": case.objective, "tree_method": tree_method, "nthread": 1, "verbosity": 0}
     given = {"label": case.y.astype(np.float32), "weight": case.weight, "base_margin": margin.astype(np.float32)}
     if tree_method == "exact":
@@ -192,11 +193,44 @@ def _train_one(case: Case, tree_method: str, margin: np.ndarray) -> xgboost.Boos
     return xgboost.train(settings, matrix, num_boost_round=1)
 
 
+def _constraints(case: Case) -> dict:
+    """Return the constraints as XGBoost takes them: by number."""
+    settings, n = {}, case.x.shape[1]
+    if (monotone := case.settings.get("monotone_constraints")) is not None:
+        settings["monotone_constraints"] = str(tuple(monotone.get(f"x{i}", 0) for i in range(n)))
+    if (sets := case.settings.get("interaction_constraints")) is not None:
+        settings["interaction_constraints"] = str([[int(name[1:]) for name in names] for names in sets])
+    return settings
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The weights that a node may have, and by how much float32 may be off at each end."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    lower_error: float = 0.0
+    upper_error: float = 0.0
+
+    def clip(self, w: float, error: float) -> tuple[float, float]:
+        """Return the weight within the bounds, and what float32 may add to it."""
+        ends = [(self.lower, self.lower_error)] * (w < self.lower) + [(self.upper, self.upper_error)] * (w > self.upper)
+        if ends:
+            return ends[0]
+        # Near a bound either side may be taken.
+        near = [e for end, e in ((self.lower, self.lower_error), (self.upper, self.upper_error)) if abs(end - w) <= e]
+        return w, max([error, *near])
+
+
+ANY = Bounds()
+
+
 class _Comparison:
     """One tree of each library; ``g``, ``h`` in float64, ``g_error``, ``h_error`` what float32 may add to them."""
 
     def __init__(self, case: Case, margin: np.ndarray, ours: list[Node], theirs: list[Node], counts: Counter) -> None:
         self.case, self.ours, self.theirs, self.counts = case, ours, theirs, counts
+        self.monotone = case.settings.get("monotone_constraints") or {}
         gamma = case.settings.get("gamma", 0.0)
         # `exact` grows by the one and prunes by the other.
         self.least_gains = (1e-6, gamma) if case.cuts is None else (max(1e-6, gamma),)
@@ -212,7 +246,7 @@ class _Comparison:
             g_error, h_error = U * (np.abs(margin) + np.abs(case.y) + 2 * np.abs(g)), np.zeros(len(case.y))
         self.g, self.h, self.g_error, self.h_error = (part * weight for part in (g, h, g_error, h_error))
 
-    def at(self, i: int, j: int, our_rows: np.ndarray, their_rows: np.ndarray) -> None:
+    def at(self, i: int, j: int, our_rows: np.ndarray, their_rows: np.ndarray, bounds: Bounds = ANY) -> None:
         """Compare our node i with their node j. They hold the same rows, but for rows that weigh nothing."""
         ours, theirs = self.ours[i], self.theirs[j]
         rows = our_rows[self.h[our_rows] > 0]
@@ -220,21 +254,22 @@ class _Comparison:
         H, H_error = self.h[rows].sum(), self.h_error[rows].sum()
         assert abs(ours.cover - theirs.cover) <= H_error + 2 * U * H, (ours, theirs)
         if ours.is_leaf and theirs.is_leaf:
-            self._leaves(ours, theirs, rows)
+            self._leaves(ours, theirs, rows, bounds)
             return
         if ours.is_leaf or theirs.is_leaf:
             # A split that only one of them makes must gain next to nothing more or less than is asked for.
-            gain, error = self._gain(theirs if ours.is_leaf else ours, rows)
+            gain, error = self._gain(theirs if ours.is_leaf else ours, rows, bounds)
             assert min(abs(gain - least) for least in self.least_gains) <= error, (ours, theirs, gain, error)
             self.counts["tied"] += 1
             return
-        our_gain, our_error = self._gain(ours, rows)
-        their_gain, their_error = self._gain(theirs, rows)
-        assert abs(ours.gain - our_gain) <= 1e-9 * self._score(rows)[0] + 1e-9 * our_gain, (ours, our_gain)
+        our_gain, our_error = self._gain(ours, rows, bounds)
+        their_gain, their_error = self._gain(theirs, rows, bounds)
+        assert abs(ours.gain - our_gain) <= 1e-9 * (our_error / U + our_gain), (ours, our_gain)
         assert abs(theirs.gain - their_gain) <= their_error, (theirs, their_gain, their_error)
         our_left, their_left = ours.goes_left(self.case.x[rows]), theirs.goes_left(self.case.x[rows])
         same = bool((our_left == their_left).all())
-        if same and self._same_question(ours, theirs, rows):
+        mirrored = ours.threshold is None and bool((our_left != their_left).all())
+        if (same and self._same_question(ours, theirs, rows)) or mirrored:
             self.counts["equal"] += 1
             self.counts["default direction"] += bool(np.isnan(self.case.x[rows, ours.feature]).any())
         elif same and ours.feature == theirs.feature:
@@ -250,8 +285,24 @@ class _Comparison:
             our_left, their_left = ours.goes_left(self.case.x[our_rows]), theirs.goes_left(self.case.x[their_rows])
             children = [(theirs.left, their_rows[their_left]), (theirs.right, their_rows[~their_left])]
             (left, left_rows), (right, right_rows) = children if same else reversed(children)
-            self.at(ours.left, left, our_rows[our_left], left_rows)
-            self.at(ours.right, right, our_rows[~our_left], right_rows)
+            left_bounds, right_bounds = self._part(ours, rows, bounds)
+            self.at(ours.left, left, our_rows[our_left], left_rows, left_bounds)
+            self.at(ours.right, right, our_rows[~our_left], right_rows, right_bounds)
+
+    def _part(self, split: Node, rows: np.ndarray, bounds: Bounds) -> tuple[Bounds, Bounds]:
+        """Return the bounds of the two children; assert that the split runs in the direction that is asked for."""
+        direction = self.monotone.get(f"x{split.feature}", 0)
+        if not direction:
+            return bounds, bounds
+        left = split.goes_left(self.case.x[rows])
+        (a, a_error), (b, b_error) = (self._weight(part, bounds) for part in (rows[left], rows[~left]))
+        if split.threshold is None:
+            direction = 1 if a <= b else -1
+        assert direction * (b - a) >= -1e-9 * (abs(a) + abs(b)), (split, a, b)
+        middle, error = (a + b) / 2, (a_error + b_error) / 2 + U * abs(a + b)
+        below = replace(bounds, upper=middle, upper_error=error)
+        above = replace(bounds, lower=middle, lower_error=error)
+        return (below, above) if direction > 0 else (above, below)
 
     def _same_question(self, ours: Node, theirs: Node, rows: np.ndarray) -> bool:
         if ours.feature != theirs.feature:
@@ -275,33 +326,43 @@ class _Comparison:
         column = column[~np.isnan(column)]
         return [float(t) for t in thresholds if np.array_equal(column < t, column < node.threshold)]
 
-    def _score(self, rows: np.ndarray) -> tuple[float, float]:
-        """Return T(G)²/(H+λ), twice the fall of the objective, and what float32 may add to it."""
+    def _score(self, rows: np.ndarray, bounds: Bounds) -> tuple[float, float]:
+        """Return twice the fall of the objective at the node's weight, and what float32 may add to it."""
         s = self.case.settings
         G, H = self.g[rows].sum(), self.h[rows].sum()
         if H <= 0 or s.get("min_child_weight", 1.0) > H:
             return 0.0, 0.0
-        w = self._weight(G, H)
-        score = -(2 * G * w + (H + s.get("reg_lambda", 1.0)) * w * w + 2 * s.get("reg_alpha", 0.0) * abs(w))
-        return score, 2 * U * score + 2 * abs(w) * self.g_error[rows].sum() + w * w * self.h_error[rows].sum()
+        free, _ = self._weight(rows, ANY)
+        w, w_error = self._weight(rows, bounds)
+        K = H + s.get("reg_lambda", 1.0)
+        score = -(2 * G * w + K * w * w + 2 * s.get("reg_alpha", 0.0) * abs(w))
+        error = 2 * abs(w) * self.g_error[rows].sum() + w * w * self.h_error[rows].sum()
+        if self.monotone:  # XGBoost takes the difference of the two terms, in float32, at a weight that is off
+            # No more than the slope of the parabola where the weight is, and its bend.
+            slope = 2 * K * abs(w - free) if s.get("max_delta_step") in (None, 0.0) else 2 * abs(G + K * w)
+            return score, error + slope * w_error + K * w_error**2 + 4 * U * (2 * abs(G * w) + K * w * w)
+        return score, error + 2 * U * score
 
-    def _gain(self, split: Node, rows: np.ndarray) -> tuple[float, float]:
+    def _gain(self, split: Node, rows: np.ndarray, bounds: Bounds) -> tuple[float, float]:
         left = split.goes_left(self.case.x[rows])
-        (a, a_error), (b, b_error), (whole, error) = (self._score(r) for r in (rows[left], rows[~left], rows))
+        parts = (rows[left], rows[~left], rows)
+        (a, a_error), (b, b_error), (whole, error) = (self._score(part, bounds) for part in parts)
         return a + b - whole, a_error + b_error + error
 
-    def _weight(self, G: float, H: float) -> float:
+    def _weight(self, rows: np.ndarray, bounds: Bounds) -> tuple[float, float]:
+        """Return the weight of a leaf of the rows within bounds, and what float32 may add to it."""
         s = self.case.settings
-        w = -np.sign(G) * max(abs(G) - s.get("reg_alpha", 0.0), 0.0) / (H + s.get("reg_lambda", 1.0))
+        G, K = self.g[rows].sum(), self.h[rows].sum() + s.get("reg_lambda", 1.0)
+        w = -np.sign(G) * max(abs(G) - s.get("reg_alpha", 0.0), 0.0) / K
         step = s.get("max_delta_step", 0.0)
-        return float(np.clip(w, -step, step)) if step else float(w)
+        w = float(np.clip(w, -step, step)) if step else float(w)
+        return bounds.clip(w, (self.g_error[rows].sum() + abs(w) * self.h_error[rows].sum()) / K + 4 * U * abs(w))
 
-    def _leaves(self, ours: Node, theirs: Node, rows: np.ndarray) -> None:
+    def _leaves(self, ours: Node, theirs: Node, rows: np.ndarray, bounds: Bounds) -> None:
         s = self.case.settings
-        eta, least = s.get("learning_rate", 0.3), s.get("min_child_weight", 1.0)
-        G, H = self.g[rows].sum(), self.h[rows].sum()
-        w = self._weight(G, H) if least <= H else 0.0
-        error = (self.g_error[rows].sum() + abs(w) * self.h_error[rows].sum()) / (H + s.get("reg_lambda", 1.0))
+        eta = s.get("learning_rate", 0.3)
+        is_light = s.get("min_child_weight", 1.0) > self.h[rows].sum()
+        w, error = (0.0, 0.0) if is_light else self._weight(rows, bounds)
         assert abs(ours.value - eta * w) <= 1e-9 * (1 + abs(w)), (ours, w)
         assert abs(ours.value - theirs.value) <= eta * (4 * U * abs(w) + error), (ours, theirs)
         self.counts["leaves"] += 1

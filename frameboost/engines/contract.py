@@ -29,6 +29,7 @@ __all__ = [
     "Sample",
     "Scalar",
     "Split",
+    "SplitLimits",
     "Stats",
 ]
 
@@ -54,6 +55,25 @@ class Penalties:
     reg_alpha: float
     max_delta_step: float
     min_child_weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLimits:
+    """What a split of each open node must keep to, besides `Penalties`.
+
+    Attributes
+    ----------
+    allowed
+        bool (open nodes, features): the features that a node may be split on.
+    monotone
+        int8 (features,): 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+    bounds
+        float64 (open nodes, 2): the least and the largest weight in each node, infinite without constraints.
+    """
+
+    allowed: npt.NDArray[np.bool_]
+    monotone: npt.NDArray[np.int8]
+    bounds: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,5 +220,7 @@ class ColumnBlockEngine(Engine, Protocol):
     def merge_nodes(self, nodes: Mapping[int, int]) -> None:
         """Move all rows of each node to another: splits that were pruned away are taken back."""
 
-    def best_splits(self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties) -> list[Split | None]:
-        """Return the best split of each node over all features and values, by one sorted scan of each column."""
+    def best_splits(
+        self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
+    ) -> list[Split | None]:
+        """Return each node's best split over its allowed features and all values, by one sorted scan of each column."""

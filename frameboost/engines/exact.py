@@ -11,9 +11,9 @@ from frameboost.binning import Bins
 from frameboost.categorical import categorical_split
 from frameboost.columns import code_expr, distinct_values, propose_bins
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
-from frameboost.engines.contract import Penalties, Scalar, Split, Stats
+from frameboost.engines.contract import Penalties, Scalar, Split, SplitLimits, Stats
 from frameboost.engines.exact_kernels import category_histogram, move_rows, scan_column
-from frameboost.gain import leaf_score
+from frameboost.gain import bounded_score
 from frameboost.schema import Feature
 from frameboost.split_kernels import scan_histograms
 from frameboost.types import FeatureType, Physical
@@ -60,16 +60,21 @@ class ExactEngine(ArrayEngine):
         self.node_of[:] = 0
         self.n_nodes = 1
 
-    def best_splits(self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties) -> list[Split | None]:
+    def best_splits(
+        self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
+    ) -> list[Split | None]:
         """See `ColumnBlockEngine.best_splits`."""
-        place_of = np.full(self.n_nodes, -1, dtype=np.int64)
-        place_of[list(nodes)] = np.arange(len(nodes))
-        found: list[list[Split | None]] = [[] for _ in self.features]
+        found: list[list[Split | None]] = [[None] * len(nodes) for _ in self.features]
 
         def scan(first: int, last: int) -> None:
             for feature in range(first, last):
+                allowed = limits.allowed[:, feature]
+                if not allowed.any():
+                    continue
+                place_of = np.full(self.n_nodes, -1, dtype=np.int64)
+                place_of[list(nodes)] = np.where(allowed, np.arange(len(nodes)), -1)
                 by_value = self._categorical if self.features[feature].type.is_categorical else self._numeric
-                found[feature] = by_value(feature, place_of, totals, penalties)
+                found[feature] = by_value(feature, place_of, totals, penalties, limits)
 
         self.workers.over(len(self.features), scan)
         # The largest gain; of equals the lowest feature, since max keeps the first.
@@ -78,15 +83,20 @@ class ExactEngine(ArrayEngine):
             for of_node in zip(*found, strict=True)
         ]
 
-    def _numeric(self, feature: int, place_of: np.ndarray, totals: Sequence[Stats], p: Penalties) -> list[Split | None]:
+    def _numeric(
+        self, feature: int, place_of: np.ndarray, totals: Sequence[Stats], p: Penalties, limits: SplitLimits
+    ) -> list[Split | None]:
         n = len(totals)
         G, H = np.array([t.G for t in totals]), np.array([t.H for t in totals])
-        parent = np.array([leaf_score(t.G, t.H, p.reg_lambda, p.reg_alpha, p.max_delta_step) for t in totals])
+        parent = np.array([
+            bounded_score(t.G, t.H, p.reg_lambda, p.reg_alpha, p.max_delta_step, lower, upper)
+            for t, (lower, upper) in zip(totals, limits.bounds.tolist(), strict=True)
+        ])  # fmt: skip
         best, stats = np.empty((n, 4), dtype=np.int64), np.empty((n, 3))
         scan_column(
             self.sorted_rows[feature], self.ranks[feature], len(self.distinct[feature]), self.node_of,
-            self.gradient_pairs, place_of, G, H, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
-            parent, best, stats,
+            self.gradient_pairs, place_of, G, H, limits.monotone[feature], limits.bounds,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, parent, best, stats,
         )  # fmt: skip
         splits: list[Split | None] = []
         for total, (is_split, below, above, missing_left), (gain, GL, HL) in zip(
@@ -104,7 +114,7 @@ class ExactEngine(ArrayEngine):
         return splits
 
     def _categorical(
-        self, feature: int, place_of: np.ndarray, totals: Sequence[Stats], p: Penalties
+        self, feature: int, place_of: np.ndarray, totals: Sequence[Stats], p: Penalties, limits: SplitLimits
     ) -> list[Split | None]:
         n_codes = self.bins[feature].count + 1
         histograms = np.zeros((len(totals), n_codes, 2))
@@ -112,6 +122,7 @@ class ExactEngine(ArrayEngine):
         best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
         scan_histograms(
             histograms, np.array([0, n_codes]), np.array([True]),
+            limits.allowed[:, feature : feature + 1], limits.monotone[feature : feature + 1], limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
         return [

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from frameboost.gain import leaf_score
+from frameboost.gain import leaf_score, split_score
 
 __all__ = ["category_histogram", "move_rows", "scan_column"]
 
 
 @numba.njit(nogil=True, cache=True)
 def scan_column(  # type: ignore[no-untyped-def]
-    order, codes, missing, node_of, gradients, place_of, G, H,
+    order, codes, missing, node_of, gradients, place_of, G, H, direction, bounds,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, parent, best, stats,
 ):  # fmt: skip
     """Find, in one scan of a sorted column, the best split on it of every open node.
@@ -31,9 +31,13 @@ def scan_column(  # type: ignore[no-untyped-def]
     gradients
         float64 (rows, 2): g and h.
     place_of
-        int64 (nodes,): a node's place among the open ones; -1 for all others.
+        int64 (nodes,): a node's place among the open ones; -1 for all others, which are left alone.
     G, H
         float64 (open nodes,): sums over each node.
+    direction
+        1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+    bounds
+        float64 (open nodes, 2): the least and the largest weight in each node, infinite without constraints.
     reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     parent
@@ -45,6 +49,7 @@ def scan_column(  # type: ignore[no-untyped-def]
         float64 (open nodes, 3), written: gain, G and H of the left child.
     """
     n = len(G)
+    is_bounded = direction != 0 or bool(np.isfinite(bounds).any())
     missing_G, missing_H = np.zeros(n), np.zeros(n)
     left_G, left_H = np.zeros(n), np.zeros(n)
     last = np.full(n, -1, dtype=np.int64)
@@ -73,11 +78,16 @@ def scan_column(  # type: ignore[no-untyped-def]
                 GR, HR = G[node] - GL, H[node] - HL
                 if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
                     continue
-                gain = (
-                    leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step)
-                    + leaf_score(GR, HR, reg_lambda, reg_alpha, max_delta_step)
-                    - parent[node]
-                )
+                if is_bounded:
+                    # Whether a value is present goes by no order.
+                    way = direction if code >= 0 else 0
+                    lower, upper = bounds[node, 0], bounds[node, 1]
+                    score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, way, lower, upper)
+                else:
+                    score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step) + leaf_score(
+                        GR, HR, reg_lambda, reg_alpha, max_delta_step
+                    )
+                gain = score - parent[node]
                 if gain > stats[node, 0]:
                     best[node, 0], best[node, 1], best[node, 2], best[node, 3] = (
                         1,

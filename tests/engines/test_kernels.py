@@ -93,7 +93,8 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
         for feature in range(3):
             histograms[0, offsets[feature] + codes[row, feature]] += pairs[row]
     best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
-    scan_histograms(histograms, offsets, np.zeros(3, dtype=bool), reg_lambda, 0.0, 0.0, min_child_weight, best, stats)
+    scan_histograms(histograms, offsets, np.zeros(3, dtype=bool), np.ones((1, 3), dtype=bool), np.zeros(3, np.int8),
+                    np.array([[-np.inf, np.inf]]), reg_lambda, 0.0, 0.0, min_child_weight, best, stats)  # fmt: skip
     G, H = pairs.sum(axis=0)
     found = [
         (*naive_split(histograms[0, offsets[f] : offsets[f + 1]], G, H, reg_lambda, min_child_weight), f)
@@ -130,7 +131,8 @@ def test_scan_column(seed, reg_lambda, min_child_weight):
     parent = np.array([score(G, H, reg_lambda) for G, H in totals])
     best, stats = np.empty((2, 4), dtype=np.int64), np.empty((2, 3))
     scan_column(order, codes, n_values, node_of, pairs, place_of, totals[:, 0].copy(), totals[:, 1].copy(),
-                reg_lambda, 0.0, 0.0, min_child_weight, parent, best, stats)  # fmt: skip
+                0, np.array([[-np.inf, np.inf]] * 2), reg_lambda, 0.0, 0.0, min_child_weight, parent, best,
+                stats)  # fmt: skip
     for place, node in ((0, 2), (1, 0)):
         mine = node_of == node
         values = sorted(set(codes[mine]) - {n_values})
