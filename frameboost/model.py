@@ -15,6 +15,7 @@ from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.polars import margin_expr, prediction_expr
 from frameboost.compile.sql import margin_sql, prediction_sql
 from frameboost.errors import ParameterError
+from frameboost.explaining_model import ExplainingModel
 from frameboost.inspect import importance_frame, summary, tree_frame
 from frameboost.model_file import ModelParts, dump_model
 from frameboost.objectives import Objective
@@ -27,7 +28,7 @@ from frameboost.tree import Tree
 __all__ = ["Model"]
 
 
-class Model:
+class Model(ExplainingModel):
     """A trained ensemble of trees; made by `frameboost.fit` or `frameboost.load`.
 
     A model is a value: nothing changes it, and two models are equal where their files would be.

@@ -20,7 +20,8 @@ LAYERS = [
     ["frameboost"],
     ["api"],
     ["model"],
-    ["inspect", "model_file"],
+    ["explaining_model"],
+    ["explain", "inspect", "model_file"],
     ["boosting", "checks", "engines.choose"],
     ["growing"],
     ["splitting"],
@@ -32,13 +33,15 @@ LAYERS = [
     ["engines.session", "gradients", "scoring"],
     ["sources"],
     ["engines.contract"],
+    ["compile.contributions"],
     ["compile.arrays", "compile.polars", "compile.sql"],
     ["columns", "given_cuts", "sql_text"],
-    ["binning", "leaf_grid", "objectives", "parameters"],
+    ["binning", "expectations", "leaf_grid", "objectives", "parameters"],
     ["expressions", "schema", "tree"],
     ["engines", "compile"],
     ["errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
-    ["compile.predict_kernels", "engines.exact_kernels", "engines.histogram_kernels", "split_kernels"],
+    ["compile.predict_kernels", "compile.shap_kernels", "engines.exact_kernels", "engines.histogram_kernels",
+     "split_kernels"],
     ["gain"],
 ]  # fmt: skip
 DEPTH = {
@@ -106,9 +109,9 @@ heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "I
 print(sorted(heavy & set(sys.modules)))
 from frameboost import split_kernels, gain
 from frameboost.engines import exact_kernels, histogram_kernels
-from frameboost.compile import predict_kernels
+from frameboost.compile import predict_kernels, shap_kernels
 import numba
-kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels)
+kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels, shap_kernels)
            for f in vars(m).values() if isinstance(f, numba.core.registry.CPUDispatcher)]
 print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
 """

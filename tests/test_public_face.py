@@ -16,7 +16,18 @@ def test_the_public_names():
     assert set(fb.__all__) == {
         "DataError", "FrameboostError", "Model", "ModelFileError", "ParameterError", "__version__", "fit", "load",
     }  # fmt: skip
-    assert METHODS == ["expr", "importance", "predict", "query", "register", "save", "sql", "to_json"]
+    assert METHODS == [
+        "explain",
+        "explain_interactions",
+        "expr",
+        "importance",
+        "predict",
+        "query",
+        "register",
+        "save",
+        "sql",
+        "to_json",
+    ]
     assert PROPERTIES == ["base_margin", "features", "n_trees", "objective", "parameters", "trees"]
 
 

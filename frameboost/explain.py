@@ -1,0 +1,78 @@
+"""Explanations of a model's predictions as frames: contributions, interactions and partial dependence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.compile.arrays import TreeArrays
+from frameboost.compile.contributions import Contributions
+from frameboost.errors import ParameterError
+from frameboost.schema import Feature
+from frameboost.scoring import find_features
+from frameboost.sources import open_source
+from frameboost.tree import Tree
+
+__all__ = ["BIAS", "contribution_frame", "interaction_frame"]
+
+BIAS = "bias"
+
+
+def contribution_frame(
+    data: Any, features: Sequence[Feature], base_margin: float, trees: Sequence[Tree], arrays: TreeArrays, *,
+    approx: bool,
+) -> pl.DataFrame:  # fmt: skip
+    """Return a column a feature, and the bias (see `Model.explain`)."""
+    _refuse_bias(features)
+    codes = _codes(data, features, arrays)
+    contributions = Contributions.compile(arrays, base_margin, trees)
+    found = contributions.steps(codes) if approx else contributions.shap(codes)
+    place = {feature.name: i for i, feature in enumerate(arrays.features)}
+    nothing = np.zeros(len(codes))
+    columns = [
+        pl.Series(feature.name, found[:, place[feature.name]] if feature.name in place else nothing)
+        for feature in features
+    ]
+    return pl.DataFrame([*columns, pl.Series(BIAS, np.full(len(codes), contributions.bias))])
+
+
+def interaction_frame(
+    data: Any, features: Sequence[Feature], base_margin: float, trees: Sequence[Tree], arrays: TreeArrays
+) -> pl.DataFrame:
+    """Return a row for each pair of features of each row, and one for the bias (see `Model.explain_interactions`)."""
+    _refuse_bias(features)
+    codes = _codes(data, features, arrays)
+    contributions = Contributions.compile(arrays, base_margin, trees)
+    n_rows, n_features = len(codes), len(features)
+    names = [feature.name for feature in features]
+    used = [names.index(feature.name) for feature in arrays.features]
+    square = np.zeros((n_rows, n_features, n_features))
+    square[np.ix_(range(n_rows), used, used)] = contributions.interactions(codes)
+    values = np.column_stack([square.reshape(n_rows, n_features**2), np.full(n_rows, contributions.bias)])
+    pairs = pl.DataFrame(
+        {
+            "feature": [name for name in names for _ in names] + [BIAS],
+            "other": names * n_features + [BIAS],
+        },
+        schema={"feature": pl.String, "other": pl.String},
+    )
+    rows = pl.DataFrame({"row": np.arange(n_rows, dtype=np.uint32)})
+    return rows.join(pairs, how="cross", maintain_order="left_right").with_columns(pl.Series("value", values.ravel()))
+
+
+def _codes(data: Any, features: Sequence[Feature], arrays: TreeArrays) -> npt.NDArray[np.unsignedinteger]:
+    source = open_source(data)
+    types = find_features(source, features)
+    return arrays.codes(source.to_frame([feature.name for feature in features]), types)
+
+
+def _refuse_bias(features: Sequence[Feature]) -> None:
+    if any(feature.name == BIAS for feature in features):
+        raise ParameterError(
+            f"a feature is itself named {BIAS!r}, which is what the column of the mean margin is called; "
+            "rename the feature"
+        )
