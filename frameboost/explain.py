@@ -11,15 +11,16 @@ import polars as pl
 
 from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.contributions import Contributions
+from frameboost.compile.explain_sql import contributions_query, reasons_query
 from frameboost.errors import ParameterError
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
 from frameboost.sources import open_source
 from frameboost.tree import Tree
 
-__all__ = ["BIAS", "contribution_frame", "interaction_frame"]
+__all__ = ["contribution_frame", "interaction_frame", "query_for_explanations"]
 
-BIAS = "bias"
+_BIAS = "bias"
 
 
 def contribution_frame(
@@ -37,7 +38,7 @@ def contribution_frame(
         pl.Series(feature.name, found[:, place[feature.name]] if feature.name in place else nothing)
         for feature in features
     ]
-    return pl.DataFrame([*columns, pl.Series(BIAS, np.full(len(codes), contributions.bias))])
+    return pl.DataFrame([*columns, pl.Series(_BIAS, np.full(len(codes), contributions.bias))])
 
 
 def interaction_frame(
@@ -55,13 +56,37 @@ def interaction_frame(
     values = np.column_stack([square.reshape(n_rows, n_features**2), np.full(n_rows, contributions.bias)])
     pairs = pl.DataFrame(
         {
-            "feature": [name for name in names for _ in names] + [BIAS],
-            "other": names * n_features + [BIAS],
+            "feature": [name for name in names for _ in names] + [_BIAS],
+            "other": names * n_features + [_BIAS],
         },
         schema={"feature": pl.String, "other": pl.String},
     )
     rows = pl.DataFrame({"row": np.arange(n_rows, dtype=np.uint32)})
     return rows.join(pairs, how="cross", maintain_order="left_right").with_columns(pl.Series("value", values.ravel()))
+
+
+def query_for_explanations(
+    table: str, keep: Sequence[str], top: int | None, features: Sequence[Feature], base_margin: float,
+    trees: Sequence[Tree],
+) -> str:  # fmt: skip
+    """Return a SELECT (see `Model.explain_query`); the features' names are told apart by SQL."""
+    if isinstance(keep, str):
+        raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+    if top is None:
+        _refuse_bias(features, ignore_case=True)
+        _refuse_twice([*keep, *(feature.name for feature in features), _BIAS])
+        return contributions_query(table, keep, _BIAS, base_margin, trees, features)
+    if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
+        raise ParameterError(f"top must be an integer from 1 to {len(features)}, the number of features, not {top!r}")
+    _refuse_twice([*keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
+    return reasons_query(table, keep, top, base_margin, trees, features)
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    lowered = [name.lower() for name in names]
+    for name in names:
+        if lowered.count(name.lower()) > 1:
+            raise ParameterError(f"the query would have column {name!r} twice; leave it out of keep")
 
 
 def _codes(data: Any, features: Sequence[Feature], arrays: TreeArrays) -> npt.NDArray[np.unsignedinteger]:
@@ -70,9 +95,11 @@ def _codes(data: Any, features: Sequence[Feature], arrays: TreeArrays) -> npt.ND
     return arrays.codes(source.to_frame([feature.name for feature in features]), types)
 
 
-def _refuse_bias(features: Sequence[Feature]) -> None:
-    if any(feature.name == BIAS for feature in features):
+def _refuse_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> None:
+    for name in (feature.name for feature in features):
+        if name != _BIAS and not (ignore_case and name.lower() == _BIAS):
+            continue
         raise ParameterError(
-            f"a feature is itself named {BIAS!r}, which is what the column of the mean margin is called; "
+            f"a feature is itself named {name!r}, which is what the column of the mean margin is called; "
             "rename the feature"
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from frameboost.compile.arrays import TreeArrays
-from frameboost.explain import contribution_frame, interaction_frame
+from frameboost.errors import ParameterError
+from frameboost.explain import contribution_frame, interaction_frame, query_for_explanations
 from frameboost.objectives import Objective
+from frameboost.partial_dependence import partial_dependence_frame
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 
@@ -27,6 +30,8 @@ class ExplainingModel:
 
         @property
         def _arrays(self) -> TreeArrays: ...
+
+        def _check_names_in_sql(self) -> None: ...
 
     def explain(self, data: Any, *, approx: bool = False) -> pl.DataFrame:
         """Return how much each feature adds to the margin of each row.
@@ -103,3 +108,93 @@ class ExplainingModel:
         [(0, 'x', 'x', 2.0), (0, 'x', 'z', 1.0), (0, 'z', 'x', 1.0), (0, 'z', 'z', 2.0), (0, 'bias', 'bias', 2.0)]
         """
         return interaction_frame(data, self._features, self._base_margin, self._trees, self._arrays)
+
+    def explain_query(self, table: str, *, keep: Sequence[str] = (), top: int | None = None) -> str:
+        """Return a SELECT that explains a table's rows inside the database, for DuckDB.
+
+        Contributions are those of `explain` with ``approx=True``, to the last bit.
+
+        Parameters
+        ----------
+        table
+            The table's name, which may be qualified (``"sales.orders"``).
+        keep
+            Columns to return besides.
+        top
+            If given, reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` name the features with
+            the largest contributions either way, and say what they are; of equal ones the first in the model's order
+            comes first. By default a column a feature, and ``"bias"``.
+
+        Raises
+        ------
+        ParameterError
+            If two features have names that differ only in case, which SQL can't tell apart; if two columns of the
+            result would have one name (for contributions of all features, a feature named ``"bias"``); if ``top`` is
+            not between 1 and the number of features.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"id": [7, 8, 9], "x": [0, 1, 1], "z": [1, 0, 1], "y": [0.0, 6.0, 12.0]})
+        >>> model = fb.fit(df, "y", features=["x", "z"], n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> con = duckdb.connect()
+        >>> _ = con.register("orders", df)
+        >>> con.sql(model.explain_query("orders")).columns
+        ['x', 'z', 'bias']
+        >>> con.sql(model.explain_query("orders", keep=["id"], top=1)).fetchall()
+        [(7, 'x', -6.0), (8, 'x', 3.0), (9, 'x', 3.0)]
+        """
+        self._check_names_in_sql()
+        return query_for_explanations(table, keep, top, self._features, self._base_margin, self._trees)
+
+    def partial_dependence(
+        self,
+        data: Any,
+        feature: str,
+        *,
+        grid: Iterable[Any] | None = None,
+        output: Literal["mean", "margin"] = "mean",
+    ) -> pl.DataFrame:
+        """Return how the mean prediction over the rows depends on one feature (Friedman 2001, section 8.2).
+
+        For each value of the grid the feature is set to it in every row; all rows are scored, and the mean taken.
+
+        Parameters
+        ----------
+        data
+            As for `predict`, with at least one row.
+        feature
+            One of the model's features.
+        grid
+            Values of the feature; None among them for a missing one. By default all categories of a string, and of
+            any other type the column's distinct values, or from more than 20 of them 20 at evenly spaced ranks.
+        output
+            As for `predict`: ``"mean"`` or ``"margin"``.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row a value of the grid: the feature, in the column's own type, and ``"prediction"`` (Float64).
+
+        Raises
+        ------
+        DataError
+            As `predict`; if the data has no rows, or, without a grid, the feature no value.
+        ParameterError
+            If the model has no such feature, it is itself named ``"prediction"``, or the grid holds other values than
+            the column can.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [0, 0, 1, 1], "z": [0, 1, 0, 1], "y": [0.0, 4.0, 4.0, 12.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> model.partial_dependence(df, "x").rows()
+        [(0, 2.0), (1, 8.0)]
+        >>> model.partial_dependence(df.filter(z=1), "x", grid=[1]).rows()
+        [(1, 12.0)]
+        """
+        if output not in ("mean", "margin"):
+            raise ParameterError(f"output must be one of 'mean', 'margin', not {output!r}")
+        link = self._objective.link if output == "mean" else None
+        return partial_dependence_frame(data, feature, grid, link, self._features, self._base_margin, self._arrays)

@@ -19,8 +19,10 @@ def test_the_public_names():
     assert METHODS == [
         "explain",
         "explain_interactions",
+        "explain_query",
         "expr",
         "importance",
+        "partial_dependence",
         "predict",
         "query",
         "register",
