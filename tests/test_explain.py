@@ -246,6 +246,15 @@ def test_ties_go_to_the_first_feature_and_nothing_contributes_nothing():
     assert con.sql(model.explain_query("t")).fetchall() == [(0.0, -4.0, 0.0, 4.0), (0.0, 4.0, 0.0, 4.0)]
 
 
+def test_the_users_default_order_changes_no_reason():
+    frame = pl.DataFrame({"x": [0, 1, 2, 3], "z": [1, 1, 1, 1], "y": [0.0, 2.0, 8.0, 10.0]})
+    model = fb.fit(frame, "y", max_depth=2, **SHARP)
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM frame")
+    con.execute("SET default_order = 'DESC'")
+    assert con.sql(model.explain_query("t", top=1)).fetchall() == [("x", -5.0), ("x", -3.0), ("x", 3.0), ("x", 5.0)]
+
+
 def test_kept_columns_never_clash():
     frame = pl.DataFrame({"x": [0, 1], "c_0": [0, 1], "CC_ranked": [1, 2], "y": [0.0, 8.0]})
     model = fb.fit(frame, "y", features=["x", "CC_ranked"], **SHARP)

@@ -57,7 +57,9 @@ def reasons_query(
         f"{{'size': -abs({alias}), 'place': {i}, 'contribution': {alias}, 'feature': {string_literal(feature.name)}}}"
         for i, (alias, feature) in enumerate(zip(aliases, features, strict=True))
     ]
-    ranked = f"SELECT {_listed([*kept, f'list_sort([{_listed(structs)}]) AS {prefix}ranked'])}\nFROM (\n{inner}\n)"
+    # The user may have set another default order.
+    ranking = f"list_sort([{_listed(structs)}], 'ASC') AS {prefix}ranked"
+    ranked = f"SELECT {_listed([*kept, ranking])}\nFROM (\n{inner}\n)"
     chosen = [
         f"{prefix}ranked[{k}].{field} AS {name}_{k}"
         for k in range(1, top + 1)
