@@ -1,4 +1,4 @@
-"""Explanations of a model's predictions as frames: contributions, interactions and partial dependence."""
+"""Contributions of features to predictions, and of pairs of them, as frames and as queries."""
 
 from __future__ import annotations
 
