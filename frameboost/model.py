@@ -11,6 +11,7 @@ from typing import Any, Literal
 import polars as pl
 
 from frameboost.errors import ParameterError
+from frameboost.explaining_model import ExplainingModel
 from frameboost.expressions import Expression
 from frameboost.inspect import importance_frame, summary, tree_frame
 from frameboost.loss import Loss
@@ -22,7 +23,7 @@ from frameboost.tree import Tree
 __all__ = ["Model"]
 
 
-class Model(Scorer):
+class Model(Scorer, ExplainingModel):
     """A trained ensemble of trees; made by `frameboost.fit` or `frameboost.load`.
 
     A model is a value: nothing changes it, and two models are equal where their files would be.

@@ -22,8 +22,8 @@ LAYERS = [
     ["estimator"],
     ["api"],
     ["model"],
-    ["scorer"],
-    ["inspect", "model_file"],
+    ["explaining_model", "scorer"],
+    ["explain", "inspect", "model_file", "partial_dependence"],
     ["tree_file", "validation"],
     ["boosting", "checks", "engines.choose"],
     ["growing", "log", "sampling", "starting"],
@@ -38,15 +38,17 @@ LAYERS = [
     ["sources"],
     ["engines.contract"],
     ["gradients"],
+    ["compile.contributions", "compile.explain_sql"],
     ["compile.arrays", "compile.polars", "compile.sql"],
     ["columns", "given_cuts", "outputs", "sql_text"],
     ["losses", "objective"],
     ["aft"],
-    ["binning", "leaf_grid", "loss", "parameters"],
+    ["binning", "expectations", "leaf_grid", "loss", "parameters"],
     ["constraint_values", "expressions", "json_checks", "schema", "tree"],
     ["engines", "compile"],
     ["draws", "errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
-    ["compile.predict_kernels", "engines.exact_kernels", "engines.histogram_kernels", "split_kernels"],
+    ["compile.predict_kernels", "compile.shap_kernels", "engines.exact_kernels", "engines.histogram_kernels",
+     "split_kernels"],
     ["gain"],
 ]  # fmt: skip
 DEPTH = {
@@ -117,9 +119,9 @@ heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "I
 print(sorted(heavy & set(sys.modules)))
 from frameboost import split_kernels, gain
 from frameboost.engines import exact_kernels, histogram_kernels
-from frameboost.compile import predict_kernels
+from frameboost.compile import predict_kernels, shap_kernels
 import numba
-kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels)
+kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels, shap_kernels)
            for f in vars(m).values() if isinstance(f, numba.core.registry.CPUDispatcher)]
 print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
 """

@@ -23,7 +23,10 @@ def test_the_public_names():
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb))
     assert not hasattr(fb, "FrameBoost")
-    assert METHODS == ["expr", "importance", "predict", "query", "register", "save", "sql", "to_json"]
+    assert METHODS == [
+        "explain", "explain_interactions", "explain_query", "expr", "importance", "partial_dependence", "predict",
+        "query", "register", "save", "sql", "to_json",
+    ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "features", "history", "n_rounds", "n_trees", "objective",
         "parameters", "trees",

@@ -40,3 +40,12 @@ def test_a_large_model_is_a_polars_expression(model, data):
     predicted = model.predict(data).to_list()
     assert data.select(model.expr()).to_series().to_list() == predicted
     assert data.lazy().select(model.expr()).collect(engine="streaming").to_series().to_list() == predicted
+
+
+def test_a_large_model_explains_itself_in_duckdb(model, data):
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT * FROM data")
+    found = con.execute(model.explain_query("t")).fetchnumpy()
+    assert {name: values.tolist() for name, values in found.items()} == model.explain(data, approx=True).to_dict(
+        as_series=False
+    )

@@ -1,0 +1,106 @@
+"""Contributions of features to predictions, and of pairs of them, as frames and as queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.compile.arrays import TreeArrays
+from frameboost.compile.contributions import Contributions
+from frameboost.compile.explain_sql import contributions_query, reasons_query
+from frameboost.errors import ParameterError
+from frameboost.schema import Feature
+from frameboost.scoring import find_features
+from frameboost.sources import open_source
+from frameboost.tree import Tree
+
+__all__ = ["contribution_frame", "interaction_frame", "query_for_explanations"]
+
+_BIAS = "bias"
+
+
+def contribution_frame(
+    data: Any, features: Sequence[Feature], base_margin: float, trees: Sequence[Tree], *, approx: bool,
+) -> pl.DataFrame:  # fmt: skip
+    """Return a column a feature, and the bias (see `Model.explain`)."""
+    _refuse_bias(features)
+    arrays = TreeArrays.compile(trees, features)
+    codes = _codes(data, features, arrays)
+    contributions = Contributions.compile(arrays, base_margin, trees)
+    found = contributions.steps(codes) if approx else contributions.shap(codes)
+    place = {feature.name: i for i, feature in enumerate(arrays.features)}
+    nothing = np.zeros(len(codes))
+    columns = [
+        pl.Series(feature.name, found[:, place[feature.name]] if feature.name in place else nothing)
+        for feature in features
+    ]
+    return pl.DataFrame([*columns, pl.Series(_BIAS, np.full(len(codes), contributions.bias))])
+
+
+def interaction_frame(
+    data: Any, features: Sequence[Feature], base_margin: float, trees: Sequence[Tree]
+) -> pl.DataFrame:
+    """Return a row for each pair of features of each row, and one for the bias (see `Model.explain_interactions`)."""
+    _refuse_bias(features)
+    arrays = TreeArrays.compile(trees, features)
+    codes = _codes(data, features, arrays)
+    contributions = Contributions.compile(arrays, base_margin, trees)
+    n_rows, n_features = len(codes), len(features)
+    names = [feature.name for feature in features]
+    used = [names.index(feature.name) for feature in arrays.features]
+    square = np.zeros((n_rows, n_features, n_features))
+    square[np.ix_(range(n_rows), used, used)] = contributions.interactions(codes)
+    values = np.column_stack([square.reshape(n_rows, n_features**2), np.full(n_rows, contributions.bias)])
+    pairs = pl.DataFrame(
+        {
+            "feature": [name for name in names for _ in names] + [_BIAS],
+            "other": names * n_features + [_BIAS],
+        },
+        schema={"feature": pl.String, "other": pl.String},
+    )
+    rows = pl.DataFrame({"row": np.arange(n_rows, dtype=np.uint32)})
+    return rows.join(pairs, how="cross", maintain_order="left_right").with_columns(pl.Series("value", values.ravel()))
+
+
+def query_for_explanations(
+    table: str, keep: Sequence[str], top: int | None, features: Sequence[Feature], base_margin: float,
+    trees: Sequence[Tree],
+) -> str:  # fmt: skip
+    """Return a SELECT (see `Model.explain_query`); the features' names are told apart by SQL."""
+    if isinstance(keep, str):
+        raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+    if top is None:
+        _refuse_bias(features, ignore_case=True)
+        _refuse_twice([*keep, *(feature.name for feature in features), _BIAS])
+        return contributions_query(table, keep, _BIAS, base_margin, trees, features)
+    if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
+        raise ParameterError(f"top must be an integer from 1 to {len(features)}, the number of features, not {top!r}")
+    _refuse_twice([*keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
+    return reasons_query(table, keep, top, base_margin, trees, features)
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    lowered = [name.lower() for name in names]
+    for name in names:
+        if lowered.count(name.lower()) > 1:
+            raise ParameterError(f"the query would have column {name!r} twice; leave it out of keep")
+
+
+def _codes(data: Any, features: Sequence[Feature], arrays: TreeArrays) -> npt.NDArray[np.unsignedinteger]:
+    source = open_source(data)
+    types = find_features(source, features)
+    return arrays.codes(source.to_frame([feature.name for feature in features]), types)
+
+
+def _refuse_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> None:
+    for name in (feature.name for feature in features):
+        if name != _BIAS and not (ignore_case and name.lower() == _BIAS):
+            continue
+        raise ParameterError(
+            f"a feature is itself named {name!r}, which is what the column of the mean margin is called; "
+            "rename the feature"
+        )

@@ -1,0 +1,190 @@
+"""The kernels against definitions: every subset of features, the paper's algorithm 2, a walk per row."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.compile.arrays import TreeArrays
+from frameboost.compile.contributions import Contributions
+from frameboost.expectations import means_on_grid, node_means, node_shares
+from frameboost.losses import get_loss
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+from tests.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
+from tests.random_models import TYPES, random_model, random_values, to_polars
+
+N_ROWS = 6
+
+
+def random_case(seed: int, type_names: list[str], depth: int = 4, n_trees: int = 2):
+    """Return a model with random covers, some of them 0, and rows as physical values and as a frame."""
+    rng = random.Random(seed)
+    kinds = [FeatureType(name) for name in type_names]
+    names = [f"x{i}" for i in range(len(kinds))]
+    model = with_covers(random_model(kinds, names, rng, n_trees=n_trees, depth=depth), rng)
+    columns = {name: random_values(kind, N_ROWS, rng) for name, kind in zip(names, kinds, strict=True)}
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, names, strict=True)])
+    rows = [{name: column[i] for name, column in columns.items()} for i in range(N_ROWS)]
+    return model, rows, frame
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_shapley_values_are_the_sum_over_all_subsets(seed, type_names):
+    model, rows, frame = random_case(seed, type_names)
+    expected = [shapley(model, row) for row in rows]
+    np.testing.assert_allclose(model.explain(frame).drop("bias").to_numpy(), expected, rtol=0, atol=1e-14)
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=2, max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_interactions_are_the_sum_over_all_subsets(seed, type_names):
+    model, rows, frame = random_case(seed, type_names)
+    m = len(type_names)
+    found = model.explain_interactions(frame)["value"].to_numpy().reshape(N_ROWS, m * m + 1)
+    for values, row in zip(found, rows, strict=True):
+        square = values[:-1].reshape(m, m)
+        for i in range(m):
+            for j in range(i):
+                expected = interaction(model, row, i, j)
+                assert square[i, j] == square[j, i] == pytest.approx(expected, rel=0, abs=1e-14)
+        np.testing.assert_allclose(square.sum(axis=1), shapley(model, row), rtol=0, atol=1e-14)
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_saabas_values_are_steps_of_the_mean(seed, type_names):
+    model, rows, frame = random_case(seed, type_names)
+    expected = [saabas(model, row) for row in rows]
+    found = model.explain(frame, approx=True)
+    np.testing.assert_allclose(found.drop("bias").to_numpy(), expected, rtol=0, atol=1e-14)
+    mean = model.base_margin + sum(expectation(model, tree, rows[0], set()) for tree in model._trees)
+    assert found["bias"].to_list() == model.explain(frame)["bias"].to_list() == pytest.approx([mean] * N_ROWS)
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=12), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_contributions_add_up_to_the_margin(seed, type_names, approx):
+    model, _, frame = random_case(seed, type_names, depth=8, n_trees=4)
+    margins = model.predict(frame, output="margin")
+    total = model.explain(frame, approx=approx).sum_horizontal()
+    np.testing.assert_allclose(total, margins, rtol=0, atol=1e-13)  # of sums of up to 2^7
+    by_pairs = model.explain_interactions(frame).group_by("row", maintain_order=True).agg(pl.col("value").sum())
+    np.testing.assert_allclose(by_pairs["value"], margins, rtol=0, atol=1e-13)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_shapley_values_are_those_of_the_papers_algorithm(seed):
+    rng = random.Random(seed)
+    kinds = [FeatureType("float64")] * 5
+    names = [f"x{i}" for i in range(5)]
+    model = with_covers(random_model(kinds, names, rng, n_trees=1, depth=7), rng, empty=0.0)
+    columns = {name: random_values(kinds[0], N_ROWS, rng) for name in names}
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.Float64), strict=False)
+    rows = [{name: column[i] for name, column in columns.items()} for i in range(N_ROWS)]
+    expected = [algorithm_2(model, model._trees[0], row) for row in rows]
+    np.testing.assert_allclose(model.explain(frame).drop("bias").to_numpy(), expected, rtol=0, atol=1e-12)
+
+
+def chain(depth: int, share: float) -> fb.Model:
+    """Return a tree that asks for each of ``depth`` features once, and says 1 if none of them is 0, otherwise 0.
+
+    Each split passes ``share`` of its rows on to the next.
+    """
+    n = 2 * depth + 1
+    inner = range(0, n - 1, 2)  # the left child of node i is the leaf i + 1, the right one the inner node i + 2
+    tree = Tree(
+        feature=tuple(i // 2 if i in inner else -1 for i in range(n)),
+        threshold=tuple(1.0 if i in inner else None for i in range(n)),
+        categories=(None,) * n,
+        missing_left=(False,) * n,
+        left=tuple(i + 1 if i in inner else -1 for i in range(n)),
+        right=tuple(i + 2 if i in inner else -1 for i in range(n)),
+        gain=(0.0,) * n,
+        cover=tuple(share ** (i // 2) if i % 2 == 0 else (1 - share) * share ** (i // 2) for i in range(n)),
+        value=tuple(float(i == n - 1) for i in range(n)),
+    )
+    features = [Feature(f"x{i}", FeatureType("float64")) for i in range(depth)]
+    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, [0.0], [tree])
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.9])
+@pytest.mark.parametrize("depth", [1, 2, 3, 20, 60, 150])
+def test_a_chain_has_equal_shares_however_deep(depth, share):
+    # For a row of ones symmetry gives each feature the same part of 1 − the mean, share^depth.
+    model = chain(depth, share)
+    row = pl.DataFrame({name: [1.0] for name in model.features})
+    found = model.explain(row)
+    assert found["bias"].to_list() == pytest.approx([share**depth], rel=1e-12, abs=1e-15)
+    np.testing.assert_allclose(found.drop("bias").row(0), [(1 - share**depth) / depth] * depth, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("depth", "least", "most"), [(10, 0.0, 1e-13), (30, 1e-12, 1e-9), (60, 1e-4, 1.0)])
+def test_the_papers_algorithm_loses_digits_where_ours_does_not(depth, least, most):
+    # The figures of docs/explain.md; the test above holds ours to 12 digits on the same trees.
+    model = chain(depth, 0.9)
+    paper = np.array(algorithm_2(model, model._trees[0], dict.fromkeys(model.features, 1.0)))
+    error = np.abs(paper * depth / (1 - 0.9**depth) - 1).max()
+    assert least <= error <= most
+
+
+def test_a_tree_without_covers_is_shared_in_halves():
+    tree = Tree(
+        feature=(0, -1, -1), threshold=(0, None, None), categories=(None,) * 3, missing_left=(False,) * 3,
+        left=(1, -1, -1), right=(2, -1, -1), gain=(0.0,) * 3, cover=(0.0,) * 3, value=(0.0, -3.0, 5.0),
+    )  # fmt: skip
+    for cover in [(0.0, 0.0, 0.0), (0.0, -1.0, 1.0), (1.0, -1.0, 2.0), (np.inf, 1e308, 1e308)]:
+        odd = replace(tree, cover=cover)
+        assert (node_shares(odd), node_means(odd)) == ([1.0, 0.5, 0.5], [1.0, -3.0, 5.0])
+    x = Feature("x", FeatureType("int8"))
+    model = fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [x], [2.0], [tree])
+    frame = pl.DataFrame({"x": [-1, 1]}, schema={"x": pl.Int8})
+    for approx in (False, True):
+        assert model.explain(frame, approx=approx).rows() == [(-4.0, 3.0), (4.0, 3.0)]
+
+
+def test_means_on_the_grid_are_the_means_to_the_last_bits_of_the_largest_sum():
+    model, _, _ = random_case(5, ["float64"] * 3, depth=6, n_trees=20)
+    bias, means = means_on_grid(model.base_margin, model._trees)
+    for tree, on_grid in zip(model._trees, means, strict=True):
+        np.testing.assert_allclose(on_grid, node_means(tree), rtol=0, atol=2.0**-43)  # |base| + Σ is below 2^8
+    assert bias == pytest.approx(model.base_margin + sum(node_means(tree)[0] for tree in model._trees), abs=2e-12)
+    assert means_on_grid(0.0, []) == (0.0, [])
+
+
+def test_any_of_the_trees_can_be_asked_alone():
+    model, _, frame = random_case(11, ["float64", "int8", "string"], n_trees=4)
+    arrays = TreeArrays.compile(model._trees, model._features)
+    types = {f.name: f.type for f in model._features}
+    codes = arrays.codes(frame.lazy(), types)
+    whole = Contributions.compile(arrays, 0.0, model._trees)
+    parts = [replace(whole, arrays=replace(arrays, roots=arrays.roots[s]), sizes=whole.sizes[s])
+             for s in (slice(0, 4, 2), slice(1, 4, 2))]  # fmt: skip
+    for method in ("shap", "steps", "interactions"):
+        both = sum(getattr(part, method)(codes) for part in parts)
+        np.testing.assert_allclose(both, getattr(whole, method)(codes), rtol=0, atol=1e-14)
+
+
+def test_threads_and_blocks_change_nothing(monkeypatch):
+    rng = random.Random(3)
+    kinds = [FeatureType("float64"), FeatureType("string")]
+    model = with_covers(random_model(kinds, ["a", "b"], rng, n_trees=3, depth=5), rng)
+    frame = pl.DataFrame(
+        [to_polars(kind, random_values(kind, 700, rng), name) for kind, name in zip(kinds, "ab", strict=True)]
+    )
+    whole = {approx: model.explain(frame, approx=approx) for approx in (False, True)}
+    pairs = model.explain_interactions(frame)["value"]
+    for cores in (1, 3, 8):
+        monkeypatch.setattr("frameboost.parallel._available_cores", lambda cores=cores: cores)
+        for approx in (False, True):
+            assert model.explain(frame, approx=approx).equals(whole[approx])
+            assert model.explain(frame[300:310], approx=approx).equals(whole[approx][300:310])
+        assert model.explain_interactions(frame)["value"].equals(pairs)
