@@ -12,6 +12,7 @@ from typing import cast
 
 from frameboost.binning import Bins, SlotLayout
 from frameboost.constraints import Constraints
+from frameboost.dart import Dropout
 from frameboost.engines.contract import (
     Aggregate,
     ColumnBlockEngine,
@@ -107,23 +108,27 @@ def boost(
         each.start_margins(_first_margins(loss, base, given=rows.has_base_margins))
         define_predictions(each, loss)
     grower = TreeGrower(engine, splitter, parameters, constraints, rows.held_out)
-    trees: list[Tree] = []
+    dropout = Dropout((engine, *rows.held_out), parameters)
+    per_round = loss.n_outputs * parameters.num_parallel_tree
+    best: tuple[Tree, ...] | None = None
     for round_ in range(parameters.n_estimators):
+        dropout.start_round(round_)
         _compute_gradients(engine, loss, round_)
         for output, margin in enumerate(loss.margins):
             for _ in range(parameters.num_parallel_tree):
-                features.start_tree(len(trees))
-                totals = engine.start_tree(output, sample_rows(engine, output, parameters, len(trees)))
+                features.start_tree(len(dropout))
+                totals = engine.start_tree(output, sample_rows(engine, output, parameters, len(dropout)))
                 _check_finite(totals, loss, round_)
                 renewal = _renewal(engine, loss, output, is_weighted=rows.is_weighted)
-                trees.append(grower.grow(totals, output, margin, renewal).tree)
+                dropout.add(grower.grow(totals, output, margin, renewal))
+        dropout.end_round(per_round)
         stop = log.end_round()
+        if log.best_round == round_ + 1:
+            best = dropout.trees()
         on_round(round_ + 1)
         if stop:
             break
-    per_round = loss.n_outputs * parameters.num_parallel_tree
-    kept = len(trees) if log.best_round is None else log.best_round * per_round
-    return Ensemble(base, tuple(trees[:kept]), tuple(b.feature for b in bins))
+    return Ensemble(base, dropout.trees() if best is None else best, tuple(b.feature for b in bins))
 
 
 def _first_margins(loss: Loss, base: Sequence[float], *, given: bool) -> dict[str, Expression]:

@@ -14,6 +14,8 @@ from dataclasses import Field, asdict, dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal
 
+import numpy as np
+
 from frameboost.constraint_values import interaction_sets, monotone_directions
 from frameboost.errors import ParameterError
 
@@ -125,6 +127,20 @@ class Parameters:
     colsample_bytree: float = _parameter(1.0, "Share of the features that a tree may split on.", above=0, high=1)
     colsample_bylevel: float = _parameter(1.0, "Share of those that a level of it may split on.", above=0, high=1)
     colsample_bynode: float = _parameter(1.0, "Share of those that a node of it may split on.", above=0, high=1)
+    booster: Literal["gbtree", "dart"] = _parameter(
+        "gbtree",
+        "`dart` drops some of the earlier trees in each round, so that no tree leans on them (Rashmi & "
+        "Gilad-Bachrach 2015).",
+    )
+    rate_drop: float = _parameter(0.0, "Share of the earlier trees that dart drops.", low=0, high=1)
+    one_drop: bool = _parameter(False, "Whether dart drops at least one tree.")
+    skip_drop: float = _parameter(0.0, "Probability that dart drops nothing in a round.", low=0, high=1)
+    sample_type: Literal["uniform", "weighted"] = _parameter(
+        "uniform", "Whether dart drops all trees alike, or in proportion to their weight."
+    )
+    normalize_type: Literal["tree", "forest"] = _parameter(
+        "tree", "Whether a new tree of dart weighs as much as each of the dropped ones, or as all of them together."
+    )
     num_parallel_tree: int = _parameter(
         1, "Trees grown side by side in each round, of which the mean counts: with one round, a random forest.", low=1
     )
@@ -172,6 +188,8 @@ class Parameters:
             object.__setattr__(self, "tree_method", "hist")
         if self.tree_method == "exact":
             self._check_exact()
+        if self.booster != "dart":
+            self._check_no_dart()
 
     def _check_exact(self) -> None:
         if self.max_depth == 0:
@@ -182,6 +200,11 @@ class Parameters:
             raise ParameterError(
                 "max_leaves and grow_policy='lossguide' do not go with tree_method='exact'; use 'hist'"
             )
+
+    def _check_no_dart(self) -> None:
+        for name in ("rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"):
+            if (value := getattr(self, name)) != type(self).__dataclass_fields__[name].default:
+                raise ParameterError(f"{name}={value!r} is for booster='dart', not for {self.booster!r}")
 
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Parameters:
@@ -253,6 +276,10 @@ def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
                 f"{f'; did you mean {near[0]!r}?' if near else ''}"
             )
         return str(value)
+    if hint is bool:
+        if not isinstance(value, bool | np.bool_):
+            raise ParameterError(f"{item.name} must be True or False, not {_shown(value)}")
+        return bool(value)
     options = typing.get_args(hint) or (hint,)
     if value is None and type(None) in options:
         return None

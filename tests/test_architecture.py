@@ -26,6 +26,7 @@ LAYERS = [
     ["explain", "inspect", "model_file", "partial_dependence"],
     ["tree_file", "validation"],
     ["boosting", "checks", "engines.choose"],
+    ["dart"],
     ["growing", "log", "sampling", "starting"],
     ["splitting"],
     ["constraints", "histograms"],
