@@ -35,6 +35,7 @@ from frameboost.sampling import FeatureSampler, sample_rows
 from frameboost.schema import Feature
 from frameboost.splitting import ExactSplitter, HistogramSplitter, LimitsOf, Splitter
 from frameboost.starting import base_margins
+from frameboost.symmetric import SymmetricSplitter
 from frameboost.terms import define_predictions, define_terms
 from frameboost.tree import Tree
 
@@ -209,4 +210,6 @@ def _prepare(
     for engine in rows.held_out:
         # Held-out rows may lack what no training row did.
         cast("HistogramEngine", engine).bin_columns([replace(b, has_missing=True) for b in bins])
+    if parameters.grow_policy == "symmetric":
+        return SymmetricSplitter(binned, SlotLayout(bins), penalties, limits_of, parameters.gamma), bins
     return HistogramSplitter(binned, SlotLayout(bins), penalties, limits_of), bins

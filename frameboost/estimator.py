@@ -96,6 +96,12 @@ class Estimator(BaseEstimator):
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
+        booster: str = "gbtree",
+        rate_drop: float = 0.0,
+        one_drop: bool = False,
+        skip_drop: float = 0.0,
+        sample_type: str = "uniform",
+        normalize_type: str = "tree",
         num_parallel_tree: int = 1,
         seed: int = 0,
         scale_pos_weight: float = 1.0,
@@ -128,6 +134,12 @@ class Estimator(BaseEstimator):
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode
+        self.booster = booster
+        self.rate_drop = rate_drop
+        self.one_drop = one_drop
+        self.skip_drop = skip_drop
+        self.sample_type = sample_type
+        self.normalize_type = normalize_type
         self.num_parallel_tree = num_parallel_tree
         self.seed = seed
         self.scale_pos_weight = scale_pos_weight

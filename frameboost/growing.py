@@ -70,6 +70,7 @@ class TreeGrower:
         self._constraints = constraints
         # `exact` decides by gamma only after growing, as XGBoost does: a weak split may lead to strong ones.
         self._prunes = parameters.tree_method == "exact"
+        self._is_symmetric = parameters.grow_policy == "symmetric"
 
     def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> Growth:
         """Grow one tree from the gradients that the engine holds, and add its leaves to the margins.
@@ -113,10 +114,12 @@ class TreeGrower:
     def _order_of_expansion(self, root: OpenNode) -> Iterator[list[OpenNode]]:
         """Yield nodes to split now; by the time the caller comes back for more, they have children."""
         most = self._parameters.max_leaves or float("inf")
-        by_level = self._parameters.grow_policy == "depthwise"
+        by_level = self._parameters.grow_policy != "lossguide"
         n_leaves = 1
         candidates = [root] if root.split else []
         while candidates and n_leaves < most:
+            if self._is_symmetric and 2 * n_leaves > most:
+                return  # a level is split as a whole or not at all
             if by_level:
                 batch, candidates = candidates[: int(min(most - n_leaves, len(candidates)))], []
             else:
@@ -140,11 +143,16 @@ class TreeGrower:
             n for n in nodes
             if n.depth < deepest and max(n.stats.H, n.sibling.stats.H if n.sibling else 0.0) >= needed
         ]  # fmt: skip
+        if self._is_symmetric:
+            open_nodes = [node for node in nodes if node.depth < deepest]
         if not open_nodes:
             return
         for node, split in zip(open_nodes, self._splitter.best_splits(open_nodes), strict=True):
-            if split is not None and split.gain > MIN_GAIN and (self._prunes or split.gain >= self._parameters.gamma):
+            if split is not None and (self._is_symmetric or self._is_worth_it(split)):
                 node.split = split
+
+    def _is_worth_it(self, split: Split) -> bool:
+        return split.gain > MIN_GAIN and (self._prunes or split.gain >= self._parameters.gamma)
 
     def _prune(self, nodes: Sequence[OpenNode]) -> dict[int, OpenNode]:
         """Take back, from the bottom up, splits into two leaves that gain less than gamma.
@@ -168,8 +176,12 @@ class TreeGrower:
     def _set_values(self, nodes: Sequence[OpenNode], leaf_of: Mapping[int, OpenNode], renewal: Renewal | None) -> None:
         """Give every node its value, shrunk by the learning rate."""
         shrinkage = self._parameters.learning_rate / self._parameters.num_parallel_tree
-        for node in nodes:
-            node.value = self._weight(node) * shrinkage + 0.0  # + 0.0: no -0.0 in a model
+        for node in nodes:  # parents come first
+            if self._parameters.min_child_weight > node.stats.H and node.parent >= 0:
+                # Only a symmetric tree has nodes as light as that; nothing can be said of them.
+                node.value = nodes[node.parent].value
+            else:
+                node.value = self._weight(node) * shrinkage + 0.0  # + 0.0: no -0.0 in a model
         if renewal is None:
             return
         # Rows of nodes that were pruned away are where they were; only `exact` prunes.

@@ -67,8 +67,10 @@ class Parameters:
         6, "Deepest level of a leaf, the root being 0; 0 is no limit (not for exact).", low=0, high=64
     )
     max_leaves: int = _parameter(0, "Most leaves a tree may have; 0 is no limit (not for exact).", low=0, symbol="T")
-    grow_policy: Literal["depthwise", "lossguide"] = _parameter(
-        "depthwise", "Split level by level, or always the open node with the largest gain (not for exact)."
+    grow_policy: Literal["depthwise", "lossguide", "symmetric"] = _parameter(
+        "depthwise",
+        "Split level by level, or always the open node with the largest gain, or each level by one split that all of "
+        "its nodes share, which scores fastest in SQL (the latter two not for exact).",
     )
     min_child_weight: float = _parameter(
         1.0, "Least sum of hessians H in a child; a split that leaves less is not made.", low=0
@@ -190,6 +192,11 @@ class Parameters:
             self._check_exact()
         if self.booster != "dart":
             self._check_no_dart()
+        if self.grow_policy == "symmetric" and not 1 <= self.max_depth <= 16:
+            raise ParameterError(
+                f"grow_policy='symmetric' needs a max_depth from 1 to 16, as each level has all of its nodes, not "
+                f"{self.max_depth}"
+            )
 
     def _check_exact(self) -> None:
         if self.max_depth == 0:

@@ -75,3 +75,27 @@ class Tree:
     def leaves(self) -> Iterator[int]:
         """Yield the leaves' indices in ascending order."""
         return (node for node in range(len(self)) if self.is_leaf(node))
+
+    def levels(self) -> list[int] | None:
+        """Return a node of each level if the tree is symmetric: complete, and each level split by one question."""
+        levels, level = [], [0]
+        while not self.is_leaf(level[0]):
+            if any(self._question(node) != self._question(level[0]) for node in level):
+                return None
+            levels.append(level[0])
+            level = [child for node in level for child in (self.left[node], self.right[node])]
+        return levels if all(self.is_leaf(node) for node in level) else None
+
+    def _question(self, node: int) -> tuple[object, ...]:
+        return self.feature[node], self.threshold[node], self.categories[node], self.missing_left[node]
+
+    def leaves_in_order(self) -> list[int]:
+        """Return the leaves from left to right."""
+        found, open_nodes = [], [0]
+        while open_nodes:
+            node = open_nodes.pop()
+            if self.is_leaf(node):
+                found.append(node)
+            else:
+                open_nodes += (self.right[node], self.left[node])
+        return found

@@ -26,7 +26,7 @@ LAYERS = [
     ["explain", "inspect", "model_file", "partial_dependence"],
     ["tree_file", "validation"],
     ["boosting", "checks", "engines.choose"],
-    ["dart"],
+    ["dart", "symmetric"],
     ["growing", "log", "sampling", "starting"],
     ["splitting"],
     ["constraints", "histograms"],
@@ -49,7 +49,8 @@ LAYERS = [
     ["engines", "compile"],
     ["draws", "errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
     ["compile.predict_kernels", "compile.shap_kernels", "engines.exact_kernels", "engines.histogram_kernels",
-     "split_kernels"],
+     "symmetric_kernels"],
+    ["split_kernels"],
     ["gain"],
 ]  # fmt: skip
 DEPTH = {

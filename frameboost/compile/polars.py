@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 
 import polars as pl
 
@@ -14,6 +16,10 @@ from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
 __all__ = ["margin_expr", "output_expr"]
+
+
+# A symmetric tree of fewer levels is as fast as when/then.
+_SHALLOWEST_TABLE = 3
 
 
 def output_expr(output: Output, margins: Sequence[pl.Expr]) -> pl.Expr:
@@ -57,11 +63,28 @@ def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: S
 def _tree_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], node: int) -> pl.Expr:
     if tree.is_leaf(node):
         return pl.lit(tree.value[node], dtype=pl.Float64)
+    if node == 0 and (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
+        return _table_expr(tree, columns, features, levels)
     number = tree.feature[node]
     condition, holds_left = _test(tree, node, columns[number], features[number])
     yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
     then, otherwise = (_tree_expr(tree, columns, features, child[node]) for child in (yes, no))
     return pl.when(condition).then(then).otherwise(otherwise)
+
+
+def _table_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], levels: Sequence[int]) -> pl.Expr:
+    """Return a symmetric tree as a table of its leaves, looked up by a number with a bit a level."""
+    bits = []
+    for depth, node in enumerate(levels):
+        number = tree.feature[node]
+        condition, holds_left = _test(tree, node, columns[number], features[number])
+        bit = 1 << (len(levels) - 1 - depth)
+        then, otherwise = (0, bit) if holds_left else (bit, 0)
+        bits.append(
+            pl.when(condition).then(pl.lit(then, dtype=pl.UInt32)).otherwise(pl.lit(otherwise, dtype=pl.UInt32))
+        )
+    leaves = pl.Series([tree.value[leaf] for leaf in tree.leaves_in_order()], dtype=pl.Float64)
+    return pl.lit(leaves).gather(reduce(add, bits))
 
 
 def _column(feature: Feature) -> pl.Expr:

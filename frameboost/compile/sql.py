@@ -18,6 +18,10 @@ from frameboost.types import FeatureType
 __all__ = ["condition_sql", "margin_sql", "output_sql", "tree_sql"]
 
 
+# A symmetric tree of fewer levels is as fast as a CASE.
+_SHALLOWEST_TABLE = 3
+
+
 def output_sql(output: Output, margins: Sequence[str]) -> str:
     """Return what the output says of rows with those margins: a number, an integer class, or a list of numbers."""
     named = dict(zip(output.margins, margins, strict=True))
@@ -65,10 +69,24 @@ def tree_sql(tree: Tree, features: Sequence[Feature], node: int = 0) -> str:
     """Return the subtree at ``node`` as a CASE expression."""
     if tree.is_leaf(node):
         return float_literal(tree.value[node])
+    if node == 0 and (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
+        return _table_sql(tree, features, levels)
     condition, holds_left = _test(tree, node, features[tree.feature[node]])
     yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
     then, otherwise = (tree_sql(tree, features, child[node]) for child in (yes, no))
     return f"CASE WHEN {condition} THEN {then} ELSE {otherwise} END"
+
+
+def _table_sql(tree: Tree, features: Sequence[Feature], levels: Sequence[int]) -> str:
+    """Return a symmetric tree as a list of its leaves, looked up by a number with a bit a level."""
+    bits = []
+    for depth, node in enumerate(levels):
+        condition, holds_left = _test(tree, node, features[tree.feature[node]])
+        bit = 1 << (len(levels) - 1 - depth)
+        then, otherwise = (0, bit) if holds_left else (bit, 0)
+        bits.append(f"CASE WHEN {condition} THEN {then} ELSE {otherwise} END")
+    leaves = ", ".join(float_literal(tree.value[leaf]) for leaf in tree.leaves_in_order())
+    return f"[{leaves}][1 + {' + '.join(bits)}]"
 
 
 def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:
