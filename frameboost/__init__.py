@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
 from frameboost.api import fit, load
+from frameboost.cross_validation import cv
 from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
 from frameboost.metric import Metric
 from frameboost.model import Model
@@ -31,6 +32,7 @@ __all__ = [
     "Objective",
     "ParameterError",
     "__version__",
+    "cv",
     "fit",
     "load",
 ]

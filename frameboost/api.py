@@ -11,6 +11,7 @@ from typing import Any
 from frameboost.boosting import Rows, boost
 from frameboost.checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.constraints import Constraints
+from frameboost.continuing import check_continues, joined, with_margins
 from frameboost.engines.choose import check_engine, make_engine
 from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import ParameterError
@@ -28,7 +29,7 @@ from frameboost.objective import Objective
 from frameboost.parameters import Parameters, parameter_table
 from frameboost.progress import progress
 from frameboost.sources import Source, open_source
-from frameboost.validation import held_out_sources
+from frameboost.validation import HeldOut, held_out_sources
 
 __all__ = ["fit", "load"]
 
@@ -45,6 +46,7 @@ def fit(
     valid: Any = None,
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     callbacks: Sequence[Callback] = (),
+    init_model: Model | None = None,
     engine: str = "auto",
     cuts: Mapping[str, Iterable[Any]] | None = None,
     verbose: bool | None = None,
@@ -53,6 +55,10 @@ def fit(
     """Train a gradient boosted model on a frame or on a table in a database."""
     settings = _settings(objective, cuts, valid, parameters)
     source, held_out = held_out_sources(open_source(data), valid)
+    if init_model is not None:
+        features = _same_features(init_model, features, base_margin)
+        held_out = {key: HeldOut(with_margins(part.source, init_model)[0]) for key, part in held_out.items()}
+        source, base_margin = with_margins(source, init_model)
     name = check_engine(engine, source, settings)
     roles = find_roles(source, target, weight, base_margin, label_upper_bound)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
@@ -67,6 +73,8 @@ def fit(
         loss, settings = _loss(objective, settings, training)
         _check_roles(loss, roles)
         _check_renewal(loss, settings)
+        if init_model is not None:
+            check_continues(init_model, loss, settings, chosen)
         metrics = get_metrics(eval_metric, loss, asdict(settings))
         check_rows(training, loss, roles)
         others = {key: opened(part.like(source, chosen, roles, key), follows=True) for key, part in held_out.items()}
@@ -79,6 +87,8 @@ def fit(
         with progress(settings.n_estimators, shown.name, lambda: shown.evaluate(training), verbose=verbose) as on_round:
             rows = Rows(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(rows, loss, settings, given, log, on_round)
+    if init_model is not None:
+        ensemble = joined(init_model, ensemble)
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
     return Model(
         loss, settings.shaping(), ensemble.features, base_margins, trees,
@@ -106,10 +116,21 @@ def load(path: str | Path) -> Model:
     frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
     """
     parts = read_model(Path(path).read_bytes())
-    return Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
+    return Model(
+        parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees, calibration=parts.calibration
+    )
 
 
 # --- checks before any work starts ------------------------------------------------------------------------------------
+
+
+def _same_features(model: object, features: Iterable[str] | None, base_margin: object) -> Iterable[str]:
+    """Return the features to train on with, by default those of the model to train on from."""
+    if not isinstance(model, Model):
+        raise ParameterError(f"init_model must be a Model, not a {type(model).__name__}")
+    if base_margin is not None:
+        raise ParameterError("base_margin does not go with init_model, whose margins the new trees start from")
+    return model.features if features is None else features
 
 
 def _settings(objective: object, cuts: object, valid: object, keywords: dict[str, Any]) -> Parameters:
@@ -206,6 +227,9 @@ eval_metric : str, Metric or list of them, optional
     objective's own, and only if there are rows to validate on. Early stopping watches the last.
 callbacks : list of functions, optional
     Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
+init_model : Model, optional
+    A model of the same objective and features to train on from: the new one has its trees, then ``n_estimators`` more
+    rounds.
 engine : {{'auto', 'numba', 'polars', 'duckdb'}}, default 'auto'
     Where the sums are taken: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
     numba for everything else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from frameboost.expressions import Expression
 from frameboost.loss import Loss, RunningSum, prediction_names
 from frameboost.metric import CurveMetric, Metric
 
-__all__ = ["METRICS", "get_metrics"]
+__all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better"]
 
 AnyMetric = Metric | CurveMetric
 
@@ -142,10 +143,20 @@ METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMet
     "aft-nloglik": _aft,
     "interval-regression-accuracy": _aft,
 }
+_MAXIMISED = ("auc", "aucpr", "map", "ndcg", "pre")
 _TAKES_AT = ("error", "tweedie-nloglik")
 _MULTICLASS = ("mlogloss", "merror")
 _SURVIVAL = {"cox-nloglik": "survival:cox", "aft-nloglik": "survival:aft",
              "interval-regression-accuracy": "survival:aft"}  # fmt: skip
+
+
+def larger_is_better(name: str, wanted: Any = None) -> bool:
+    """Whether more of the metric of that name is better; ``wanted`` are those that were asked for."""
+    items = [wanted] if isinstance(wanted, str | Metric) or not isinstance(wanted, Iterable) else list(wanted)
+    for item in items:
+        if isinstance(item, Metric) and item.name == name:
+            return item.maximize
+    return re.split("[@-]", name)[0] in _MAXIMISED or name == "interval-regression-accuracy"
 
 
 def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:

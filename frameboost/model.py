@@ -10,12 +10,16 @@ from typing import Any, Literal
 
 import polars as pl
 
+from frameboost.calibration import calibrated
 from frameboost.errors import ParameterError
 from frameboost.explaining_model import ExplainingModel
 from frameboost.expressions import Expression
 from frameboost.inspect import importance_frame, summary, tree_frame
+from frameboost.labelled import labelled_margins
+from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss
 from frameboost.model_file import ModelParts, dump_model
+from frameboost.refitting import refitted_trees
 from frameboost.schema import Feature
 from frameboost.scorer import Scorer
 from frameboost.tree import Tree
@@ -239,6 +243,96 @@ class Model(Scorer, ExplainingModel):
         [('x', 3.0), ('z', 0.0)]
         """
         return importance_frame(self._trees, self._features, kind)
+
+    def calibrate(
+        self, data: Any, target: str, *, method: Literal["platt", "isotonic"] = "platt", weight: str | None = None
+    ) -> Model:
+        """Return the model with probabilities that come true on these rows, which it should not have been trained on.
+
+        The calibration is part of the model: of its file, its SQL and its polars expression.
+
+        Parameters
+        ----------
+        data
+            As for `predict`.
+        target, weight
+            The columns of the labels, 0 and 1, and of weights.
+        method
+            ``"platt"``: a logistic function of the margin; ``"isotonic"``: any non-decreasing one.
+
+        Raises
+        ------
+        ParameterError
+            If the model is not for two classes.
+        DataError
+            If the labels are not 0 and 1, both.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 25, "y": [False, False, True, True] * 25})
+        >>> model = fb.fit(df, "y", objective="binary:logistic", n_estimators=2)
+        >>> model.predict(df[:4]).round(2).to_list()
+        [0.27, 0.27, 0.73, 0.73]
+        >>> model.calibrate(df, "y", method="isotonic").predict(df[:4]).to_list()
+        [0.0, 0.0, 1.0, 1.0]
+        """
+        if self._loss.classes != 2:
+            raise ParameterError(f"calibrate is for models of two classes, not for {self.objective!r}")
+        margins, labels, weights = labelled_margins(self, data, target, weight)
+        link = calibrated(margins, labels, weights, method)
+        return Model(
+            self._loss, self._parameters, self._features, self._base_margins, self._trees, calibration=link,
+            history=self._history, best_round=self._best_round, best_score=self._best_score,
+        )  # fmt: skip
+
+    def refit(
+        self,
+        data: Any,
+        target: str,
+        *,
+        weight: str | None = None,
+        label_upper_bound: str | None = None,
+        decay_rate: float = 0.0,
+    ) -> Model:
+        """Return the model with leaf values learnt from other rows; what its trees ask stays as it is.
+
+        Round by round as in training, with the parameters of training; the rows are read into memory. A leaf that no
+        row reaches keeps its value.
+
+        Parameters
+        ----------
+        data, target, weight, label_upper_bound
+            As for `frameboost.fit`; the features must have the types of training.
+        decay_rate
+            Share of the old value in the new one, from 0 to 1 (LightGBM's ``refit``).
+
+        Raises
+        ------
+        ParameterError
+            If the model is calibrated, was trained with ``booster="dart"``, or ``decay_rate`` is out of range.
+        DataError
+            If the data can't be trained on.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> model.refit(df.with_columns(y=pl.col("y") + 1), "y").predict(df).to_list()
+        [1.0, 1.0, 9.0, 9.0]
+        """
+        if isinstance(decay_rate, bool) or not isinstance(decay_rate, int | float) or not 0 <= decay_rate <= 1:
+            raise ParameterError(f"decay_rate must be a number from 0 to 1, not {decay_rate!r}")
+        if self._calibration is not None or self._parameters.get("booster") == "dart":
+            why = "is calibrated" if self._calibration is not None else "has trees weighted by dropout"
+            raise ParameterError(f"the model {why}, which does not go with refit")
+        trees = refitted_trees(
+            data, target, weight, label_upper_bound, float(decay_rate), self._loss, self._parameters,
+            self._features, self._base_margins, self._trees,
+        )  # fmt: skip
+        base_margins, on_grid = on_leaf_grid(self._base_margins, trees)
+        return Model(self._loss, self._parameters, self._features, base_margins, on_grid)
 
     def __repr__(self) -> str:
         return summary(self.objective, self._trees, self._features)

@@ -19,13 +19,13 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 def test_the_public_names():
     assert set(fb.__all__) == {
         "DataError", "FrameboostError", "Metric", "Model", "ModelFileError", "Objective", "ParameterError",
-        "__version__", "fit", "load",
+        "__version__", "cv", "fit", "load",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb))
     assert not hasattr(fb, "FrameBoost")
     assert METHODS == [
-        "explain", "explain_interactions", "explain_query", "expr", "importance", "partial_dependence", "predict",
-        "query", "register", "save", "sql", "to_json",
+        "calibrate", "explain", "explain_interactions", "explain_query", "expr", "importance", "partial_dependence",
+        "predict", "query", "refit", "register", "save", "sql", "to_json",
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "features", "history", "n_rounds", "n_trees", "objective",
@@ -39,7 +39,7 @@ def test_errors_are_value_errors():
         assert issubclass(error, ValueError)
 
 
-PUBLIC = [fb.fit, fb.load, fb.Metric, fb.Model, fb.Objective, *ERRORS]
+PUBLIC = [fb.cv, fb.fit, fb.load, fb.Metric, fb.Model, fb.Objective, *ERRORS]
 
 
 @pytest.mark.parametrize("thing", [*PUBLIC, *(getattr(fb.Model, name) for name in METHODS)],

@@ -1,0 +1,214 @@
+"""Cross-validation: fits on all but one part of the rows, evaluated on that part, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from frameboost.api import fit
+from frameboost.draws import draw_expr, draw_sql, key_of
+from frameboost.errors import DataError, ParameterError
+from frameboost.metrics import larger_is_better
+from frameboost.polars_names import column
+from frameboost.sources import FrameSource, Source, open_source
+from frameboost.sql_text import quote_identifier
+
+__all__ = ["cv"]
+
+_FOLD = 20  # which draw a key is for; `frameboost.sampling` has others
+
+
+def cv(
+    data: Any,
+    target: str,
+    *,
+    folds: int | str = 5,
+    time: str | None = None,
+    seed: int = 0,
+    early_stopping_rounds: int | None = None,
+    **options: Any,
+) -> pl.DataFrame:
+    """Return metrics by round, averaged over fits that are each validated on rows they have not seen.
+
+    Parameters
+    ----------
+    data, target
+        As for `fit`.
+    folds
+        How many parts: rows are dealt out by a hash of their position, in every engine alike. Or the name of a column,
+        each value of which is a part, so that rows that belong together (of one customer, say) stay together.
+    time
+        A column of dates, times or numbers: rows are parted in its order into one part more than ``folds``, and each
+        part but the first is predicted from those before it.
+    seed
+        What the dealing, and all draws while training, depend on.
+    early_stopping_rounds
+        End the table at the best mean of the last metric on the held-out rows, as if training had stopped after as
+        many rounds without a better one.
+    **options
+        All other arguments of `fit`, but not ``valid`` and ``init_model``.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row a round: ``round``, then for each metric ``train_<metric>_mean``, ``train_<metric>_std``,
+        ``valid_<metric>_mean`` and ``valid_<metric>_std`` (Float64; the standard deviation is over the fits, with
+        n − 1).
+
+    Raises
+    ------
+    ParameterError, DataError
+        As `fit`; if there are fewer than 2 parts, or a part has no rows.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [i % 4 for i in range(200)]}).with_columns(y=pl.col("x") * 2.0)
+    >>> fb.cv(df, "y", folds=4, n_estimators=2, learning_rate=0.5, reg_lambda=0)["valid_rmse_mean"].round(2).to_list()
+    [1.12, 0.56]
+    """
+    for name in ("valid", "init_model", "callbacks"):
+        if name in options:
+            raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
+    source = open_source(data)
+    options = {"features": _features(source, target, folds, time, options), "seed": seed, "verbose": False} | options
+    histories = []
+    for training, held_out in _parts(source, folds, time, seed):
+        histories.append(fit(training, target, valid=held_out, **options).history)
+    table = _summary(histories)
+    if early_stopping_rounds is None:
+        return table
+    return _stopped(table, early_stopping_rounds, options.get("eval_metric"))
+
+
+def _features(source: Source, target: str, folds: int | str, time: str | None, options: dict[str, Any]) -> Any:
+    """Return the features: by default all columns without a role, the column of folds being none of them."""
+    if options.get("features") is not None:
+        return options["features"]
+    roles = {target, folds if isinstance(folds, str) else None}
+    for role in ("weight", "group", "label_upper_bound", "base_margin"):
+        given = options.get(role)
+        roles |= set(given) if isinstance(given, list | tuple) else {given}
+    return [name for name in source.names() if name not in roles]
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _parts(source: Source, folds: int | str, time: str | None, seed: int) -> Iterator[tuple[Any, Any]]:
+    """Yield rows to train on and rows to validate on."""
+    if isinstance(folds, str):
+        if time is not None:
+            raise ParameterError("time does not go with a column of folds; give the number of folds")
+        yield from _by_column(source, folds)
+        return
+    if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
+        raise ParameterError(f"folds must be an integer of at least 2 or a column name, not {folds!r}")
+    yield from _by_time(source, time, folds) if time is not None else _by_hash(source, folds, seed)
+
+
+def _by_hash(source: Source, folds: int, seed: int) -> Iterator[tuple[Any, Any]]:
+    key, name = key_of(seed, _FOLD), _unlike(source.names())
+    if isinstance(source, FrameSource):
+        draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), key)
+        frame = source.frame.collect().lazy()  # a lazy frame promises no order that two readings could share
+        dealt = frame.with_columns((draw * folds).floor().cast(pl.Int64).alias(name))
+        for fold in range(folds):
+            yield _without(dealt.filter(pl.col(name) != fold), name), _without(dealt.filter(pl.col(name) == fold), name)
+        return
+    quoted = quote_identifier(name)
+    draw_text = draw_sql("row_number() OVER () - 1", key)
+    dealt_rows = source.relation.project(f"*, CAST(FLOOR({draw_text} * {folds}) AS BIGINT) AS {quoted}")
+    for fold in range(folds):
+        parts = (dealt_rows.filter(f"{quoted} {sign} {fold}") for sign in ("<>", "="))
+        training, held_out = (part.project(f"* EXCLUDE ({quoted})") for part in parts)
+        yield training, held_out
+
+
+def _by_column(source: Source, name: str) -> Iterator[tuple[Any, Any]]:
+    if name not in source.names():
+        raise DataError(f"column {name!r}, of folds, is not in the data")
+    if isinstance(source, FrameSource):
+        values = source.frame.select(column(name)).unique().collect().to_series().sort(nulls_last=True)
+        _check_count(len(values), name)
+        for value in values:
+            is_part = column(name).eq_missing(pl.lit(value, dtype=values.dtype))
+            yield source.frame.filter(~is_part), source.frame.filter(is_part)
+        return
+    by, place = quote_identifier(name), quote_identifier(_unlike(source.names()))
+    ranked = source.relation.project(f"*, dense_rank() OVER (ORDER BY {by} ASC) AS {place}")
+    count = ranked.aggregate(f"MAX({place})").fetchall()[0][0] or 0
+    _check_count(count, name)
+    for number in range(1, count + 1):
+        parts = (ranked.filter(f"{place} {sign} {number}") for sign in ("<>", "="))
+        training, held_out = (part.project(f"* EXCLUDE ({place})") for part in parts)
+        yield training, held_out
+
+
+def _by_time(source: Source, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
+    if name not in source.names():
+        raise DataError(f"time column {name!r} is not in the data")
+    part = _unlike(source.names())
+    if isinstance(source, FrameSource):
+        rank = column(name).rank("min") - 1  # rows of one time stay together
+        frame = source.frame.collect()
+        if frame[name].null_count():
+            raise DataError(f"time column {name!r} is NULL in {frame[name].null_count():,} rows")
+        parted = frame.lazy().with_columns((rank.cast(pl.Int64) * (folds + 1) // pl.len()).alias(part))
+        for fold in range(1, folds + 1):
+            yield (_without(parted.filter(pl.col(part) < fold), part),
+                   _without(parted.filter(pl.col(part) == fold), part))  # fmt: skip
+        return
+    quoted, by = quote_identifier(part), quote_identifier(name)
+    if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:
+        raise DataError(f"time column {name!r} is NULL in {missing:,} rows")
+    rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
+    parted_rows = source.relation.project(f"*, {rank_text} AS {quoted}")
+    for fold in range(1, folds + 1):
+        parts = (parted_rows.filter(f"{quoted} {sign} {fold}") for sign in ("<", "="))
+        training, held_out = (rows.project(f"* EXCLUDE ({quoted})") for rows in parts)
+        yield training, held_out
+
+
+def _without(frame: pl.LazyFrame, name: str) -> pl.LazyFrame:
+    return frame.drop(name)
+
+
+def _unlike(names: list[str]) -> str:
+    name = "fold"
+    while name in {other.lower() for other in names}:
+        name += "_"
+    return name
+
+
+def _check_count(count: int, name: str) -> None:
+    if count < 2:
+        raise DataError(f"column {name!r}, of folds, has {count} distinct value; it must have at least 2")
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def _summary(histories: list[pl.DataFrame]) -> pl.DataFrame:
+    measured = pl.concat(histories)
+    names = [name for name in measured.columns if name != "round"]
+    wanted = [
+        expr for name in names for expr in (pl.col(name).mean().alias(f"{name}_mean"),
+                                            pl.col(name).std().alias(f"{name}_std"))
+    ]  # fmt: skip
+    return measured.group_by("round").agg(wanted).sort("round")
+
+
+def _stopped(table: pl.DataFrame, patience: int, wanted: Any) -> pl.DataFrame:
+    name = next(column for column in reversed(table.columns) if column.endswith("_mean"))
+    scores = table[name].to_list()
+    sign = -1.0 if larger_is_better(name.removeprefix("valid_").removesuffix("_mean"), wanted) else 1.0
+    best = 0
+    for i, score in enumerate(scores):
+        if sign * score < sign * scores[best]:
+            best = i
+        elif i - best >= patience:
+            break
+    return table.head(best + 1)
