@@ -19,7 +19,7 @@ from frameboost.expressions import Expression
 from frameboost.given_cuts import bins_from_cuts
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.log import Callback, TrainingLog
-from frameboost.loss import Loss
+from frameboost.loss import Loss, of_targets
 from frameboost.losses import LOSSES, get_loss
 from frameboost.metric import Metric
 from frameboost.metrics import get_metrics
@@ -36,7 +36,7 @@ __all__ = ["fit", "load"]
 
 def fit(
     data: Any,
-    target: str,
+    target: str | Sequence[str],
     *,
     objective: str | Objective = "reg:squarederror",
     features: Iterable[str] | None = None,
@@ -70,7 +70,7 @@ def fit(
             return open_engines.enter_context(closing(made))
 
         training = opened(source)
-        loss, settings = _loss(objective, settings, training)
+        loss, settings = _loss(objective, settings, training, roles)
         _check_roles(loss, roles)
         _check_renewal(loss, settings)
         if init_model is not None:
@@ -150,8 +150,16 @@ def _settings(objective: object, cuts: object, valid: object, keywords: dict[str
     return settings
 
 
-def _loss(objective: str | Objective, settings: Parameters, rows: Engine) -> tuple[Loss, Parameters]:
+def _loss(
+    objective: str | Objective, settings: Parameters, rows: Engine, roles: Mapping[str, str]
+) -> tuple[Loss, Parameters]:
     """Return the loss, and the parameters with the number of classes filled in."""
+    if "label" not in roles:
+        n_targets = sum(role.startswith("label_") for role in roles)
+        if str(objective).startswith("multi:"):
+            raise ParameterError(f"objective {objective!r} takes one target, not {n_targets}")
+        single = objective.loss() if isinstance(objective, Objective) else get_loss(objective, asdict(settings))
+        return of_targets(single, n_targets), settings
     if isinstance(objective, Objective):
         return objective.loss(), settings
     if objective.startswith("multi:") and settings.num_class is None:
@@ -204,8 +212,9 @@ data : polars DataFrame or LazyFrame, DuckDB relation, pandas DataFrame, Arrow t
     A row an example. A DuckDB relation may be a table, a view, a query or files
     (``con.table("flights")``, ``con.sql("..."), con.read_parquet("*.parquet")``); its rows stay in the database, and
     the connection's temporary tables that hold the state of the fit are gone afterwards.
-target : str
-    The column to predict: numeric or Boolean, without NULL, NaN or infinities.
+target : str or list of str
+    The column to predict: numeric or Boolean, without NULL, NaN or infinities. Of several columns each has trees of
+    its own, one a round, and a model predicts them as an array.
 objective : str or Objective, default 'reg:squarederror'
     The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own.
 features : list of str, optional

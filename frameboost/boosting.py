@@ -149,7 +149,8 @@ def _compute_gradients(engine: Engine, loss: Loss, round_: int) -> None:
         _check_hessians(engine, loss, round_)
     stored: dict[str, Scalar] = dict(rounded(engine, terms))
     for output, margin in enumerate(loss.margins if loss.renewal else ()):
-        stored[f"residual_{output}"] = Expression(f"label - {margin}", ("label", margin))
+        label = loss.label_of(output)
+        stored[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
     engine.compute_gradients(stored)
 
 

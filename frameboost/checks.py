@@ -18,17 +18,23 @@ __all__ = ["check_held_out", "check_rows", "find_column", "find_roles", "pick_fe
 # Squares of gradients must stay finite.
 _LARGEST = 1e150
 
-_SUMMARY = {
-    "missing_labels": Aggregate("sum", Expression("CASE WHEN label IS NULL THEN 1 ELSE 0 END")),
-    "lowest": Aggregate("min", Expression("label")),
-    "highest": Aggregate("max", Expression("label")),
+_WEIGHTS = {
     "missing_weights": Aggregate("sum", Expression("CASE WHEN weight IS NULL THEN 1 ELSE 0 END")),
     "lightest": Aggregate("min", Expression("weight")),
     "heaviest": Aggregate("max", Expression("weight")),
-    # A row of weight 0 teaches nothing.
-    "lowest_counted": Aggregate("min", Expression("CASE WHEN weight > 0 THEN label END")),
-    "highest_counted": Aggregate("max", Expression("CASE WHEN weight > 0 THEN label END")),
 }
+
+
+def _of_label(label: str) -> dict[str, Aggregate]:
+    names = (label, "weight")
+    counted = Expression(f"CASE WHEN weight > 0 THEN {label} END", names)  # a row of weight 0 teaches nothing
+    return {
+        f"{label}_missing": Aggregate("sum", Expression(f"CASE WHEN {label} IS NULL THEN 1 ELSE 0 END", names)),
+        f"{label}_lowest": Aggregate("min", Expression(label, names)),
+        f"{label}_highest": Aggregate("max", Expression(label, names)),
+        f"{label}_lowest_counted": Aggregate("min", counted),
+        f"{label}_highest_counted": Aggregate("max", counted),
+    }
 
 
 def find_column(source: Source, name: object, role: str) -> str:
@@ -46,12 +52,12 @@ def find_column(source: Source, name: object, role: str) -> str:
 
 def find_roles(
     source: Source,
-    target: str,
+    target: str | Sequence[str],
     weight: str | None,
     base_margin: str | Sequence[str] | None,
     label_upper_bound: str | None,
 ) -> dict[str, str]:
-    """Return what columns other than features are for: role -> column name, ``label`` first.
+    """Return what columns other than features are for: role -> column name, ``label`` (or ``label_0``, ...) first.
 
     Raises
     ------
@@ -60,7 +66,10 @@ def find_roles(
     ParameterError
         If one column plays two roles, or a name is not a name.
     """
-    roles = {"label": find_column(source, target, "target")}
+    if isinstance(target, list | tuple) and len(target) > 1:
+        roles = {f"label_{i}": find_column(source, name, "target") for i, name in enumerate(target)}
+    else:
+        roles = {"label": find_column(source, target[0] if isinstance(target, list | tuple) else target, "target")}
     if weight is not None:
         roles["weight"] = find_column(source, weight, "weight")
     if label_upper_bound is not None:
@@ -78,7 +87,9 @@ def find_roles(
 
 
 def _words(role: str) -> str:
-    return {"label": "target", "upper": "label_upper_bound"}.get(role, role)
+    if role.startswith("label"):
+        return "target"
+    return "label_upper_bound" if role == "upper" else "base_margin" if role.startswith("base_") else role
 
 
 def pick_features(
@@ -126,12 +137,14 @@ def pick_features(
 def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
     """Raise `DataError` if labels, weights or features can't be trained on."""
     summary = _checked_summary(engine, loss, roles, "the data", least=2)
-    target, weight = roles["label"], roles.get("weight")
-    if summary["lowest_counted"] == summary["highest_counted"] and "upper" not in roles:
-        where = "" if summary["lowest"] == summary["highest"] else f" wherever weight {weight!r} is not 0"
-        raise DataError(
-            f"target {target!r} is constant (always {summary['lowest_counted']:g}){where}; there is nothing to learn"
-        )
+    for label in loss.labels:
+        lowest, highest = summary[f"{label}_lowest_counted"], summary[f"{label}_highest_counted"]
+        if lowest == highest and "upper" not in roles:
+            everywhere = summary[f"{label}_lowest"] == summary[f"{label}_highest"]
+            where = "" if everywhere else f" wherever weight {roles.get('weight')!r} is not 0"
+            raise DataError(
+                f"target {roles[label]!r} is constant (always {lowest:g}){where}; there is nothing to learn"
+            )
     for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
         if missing == engine.n_rows:
             raise DataError(
@@ -147,7 +160,7 @@ def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: s
 def _checked_summary(
     engine: Engine, loss: Loss, roles: Mapping[str, str], data: str, *, least: int
 ) -> dict[str, float]:
-    wanted = dict(_SUMMARY)
+    wanted = _WEIGHTS | {name: one for label in loss.labels for name, one in _of_label(label).items()}
     for role in roles:
         if role.startswith("base_"):
             wanted[f"missing_{role}"] = Aggregate("sum", Expression(f"CASE WHEN {role} - {role} = 0 THEN 0 ELSE 1 END",
@@ -157,7 +170,8 @@ def _checked_summary(
     if n_rows < least:
         has = "no rows" if n_rows == 0 else "1 row"
         raise DataError(f"{data} has {has}; " + ("training needs at least 2" if least == 2 else "it needs at least 1"))
-    _check_labels(engine, loss, roles["label"], summary)
+    for label in loss.labels:
+        _check_labels(engine, loss, label, roles[label], summary)
     if "weight" in roles:
         _check_weights(roles["weight"], summary, n_rows)
     for role, column in roles.items():
@@ -169,23 +183,24 @@ def _checked_summary(
     return summary
 
 
-def _check_labels(engine: Engine, loss: Loss, target: str, summary: dict[str, float]) -> None:
-    if summary["missing_labels"]:
+def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: dict[str, float]) -> None:
+    lowest, highest = summary[f"{label}_lowest"], summary[f"{label}_highest"]
+    if missing := int(summary[f"{label}_missing"]):
         raise DataError(
-            f"target {target!r} is NULL or NaN in {int(summary['missing_labels']):,} of {engine.n_rows:,} rows; "
-            "drop those rows first"
+            f"target {target!r} is NULL or NaN in {missing:,} of {engine.n_rows:,} rows; drop those rows first"
         )
-    if math.isinf(summary["lowest"]) or math.isinf(summary["highest"]):
+    if math.isinf(lowest) or math.isinf(highest):
         raise DataError(f"target {target!r} holds an infinite value; every label must be finite")
-    if max(-summary["lowest"], summary["highest"]) > _LARGEST:
+    if max(-lowest, highest) > _LARGEST:
         raise DataError(f"target {target!r} holds values beyond ±{_LARGEST:g}; rescale it")
     if loss.label_condition is not None:
-        wrong = Expression(f"CASE WHEN {loss.label_condition.text} THEN 0 ELSE 1 END", loss.label_condition.columns)
+        condition = loss.label_condition.renamed({"label": label})
+        wrong = Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
         n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
         if n_wrong:
             raise DataError(
                 f"target {target!r} holds other values than {loss.label_requirement} in {int(n_wrong):,} "
-                f"of {engine.n_rows:,} rows (it ranges from {summary['lowest']:g} to {summary['highest']:g}); "
+                f"of {engine.n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
                 f"objective {loss.name!r} needs those"
             )
 

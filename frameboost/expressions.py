@@ -113,6 +113,17 @@ class Expression:
         """Return the expression for polars, every name replaced by the expression given (by default its column)."""
         return self._polars(self._tree, columns or {name: pl.col(name) for name in self.columns})
 
+    def renamed(self, names: Mapping[str, str]) -> Expression:
+        """Return the expression over other columns: each name replaced by the one given for it, if there is one."""
+
+        def rename(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Column):
+                return exp.column(names.get(self._name(node), self._name(node)))
+            return node
+
+        text = self._tree.copy().transform(rename).sql(dialect="duckdb")
+        return Expression(text, tuple(names.get(name, name) for name in self.columns))
+
     def uses(self, name: str) -> int:
         """Return how often the expression names that column."""
         return sum(node.name.lower() == name for node in self._tree.find_all(exp.Column))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 
-__all__ = ["Derivatives", "Loss", "RunningSum", "Start", "margin_names", "prediction_names", "winner"]
+__all__ = ["Derivatives", "Loss", "RunningSum", "Start", "margin_names", "of_targets", "prediction_names", "winner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class Loss:
         What columns it needs besides the label.
     definition
         What a model file holds of a user's own loss.
+    labels
+        The names of the labels: one, or one for each output.
     """
 
     name: str
@@ -103,6 +106,11 @@ class Loss:
     classes: int = 0
     roles: tuple[str, ...] = ()
     definition: Mapping[str, str] | None = None
+    labels: tuple[str, ...] = ("label",)
+
+    def label_of(self, output: int) -> str:
+        """Return the name of the label that an output is for."""
+        return self.labels[output] if len(self.labels) > 1 else self.labels[0]
 
     @property
     def n_outputs(self) -> int:
@@ -134,3 +142,28 @@ def winner(classes: int) -> Expression:
         largest = later[0] if len(later) == 1 else f"GREATEST({', '.join(later)})"
         cases.append(f"WHEN {margin} >= {largest} THEN {k}")
     return Expression(f"CASE {' '.join(cases)} ELSE {classes - 1} END", margins)
+
+
+def of_targets(loss: Loss, n: int) -> Loss:
+    """Return the loss over ``n`` labels, ``label_0`` and so on, with an output for each.
+
+    Raises
+    ------
+    ParameterError
+        If it has several outputs already, or needs more of a row than its label.
+    """
+    if loss.n_outputs > 1 or loss.terms or loss.roles:
+        raise ParameterError(f"objective {loss.name!r} takes one target, not {n}")
+    names = [{"label": f"label_{k}", "margin": f"margin_{k}"} for k in range(n)]
+    return replace(
+        loss,
+        outputs=tuple(
+            Derivatives(derivatives.gradient.renamed(name), derivatives.hessian.renamed(name))
+            for derivatives in loss.outputs
+            for name in names
+        ),
+        links=tuple(link.renamed(name) for link in loss.links for name in names),
+        evaluated=None if loss.evaluated is None else tuple(e.renamed(n) for e in loss.evaluated for n in names),
+        renewal=loss.renewal * n,
+        labels=tuple(name["label"] for name in names),
+    )

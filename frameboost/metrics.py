@@ -33,33 +33,45 @@ def _mean(row: str) -> str:
     return f"SUM(weight * ({row})) / SUM(weight)"
 
 
-# name -> the aggregate; {at} is what follows an @ in the name.
+# name -> what is averaged over the rows, and what becomes of the mean; {at} is what follows an @ in the name.
 _OF_ONE_PREDICTION = {
-    "rmse": f"SQRT({_mean('(label - prediction) * (label - prediction)')})",
-    "rmsle": f"SQRT({_mean('(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))')})",
-    "mae": _mean("ABS(label - prediction)"),
-    "mape": _mean("ABS((label - prediction) / label)"),
-    "mphe": _mean("{slope} * {slope} * (SQRT(1 + POWER((label - prediction) / {slope}, 2)) - 1)"),
-    "logloss": _mean(_LOG_LOSS),
-    "error": _mean("CASE WHEN prediction > {at} THEN 1 - label ELSE label END"),
-    "poisson-nloglik": _mean(
-        f"{_LOG_FACTORIAL} + GREATEST(prediction, 1e-16) - LN(GREATEST(prediction, 1e-16)) * label"
+    "rmse": ("(label - prediction) * (label - prediction)", "SQRT({mean})"),
+    "rmsle": ("(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))", "SQRT({mean})"),
+    "mae": ("ABS(label - prediction)", "{mean}"),
+    "mape": ("ABS((label - prediction) / label)", "{mean}"),
+    "mphe": ("{slope} * {slope} * (SQRT(1 + POWER((label - prediction) / {slope}, 2)) - 1)", "{mean}"),
+    "logloss": (_LOG_LOSS, "{mean}"),
+    "error": ("CASE WHEN prediction > {at} THEN 1 - label ELSE label END", "{mean}"),
+    "poisson-nloglik": (
+        f"{_LOG_FACTORIAL} + GREATEST(prediction, 1e-16) - LN(GREATEST(prediction, 1e-16)) * label",
+        "{mean}",
     ),
-    "gamma-nloglik": _mean("label / GREATEST(prediction, 1e-6) + LN(GREATEST(prediction, 1e-6))"),
-    "gamma-deviance": "2 * "
-    + _mean("LN((prediction + 1e-6) / (label + 1e-6)) + (label + 1e-6) / (prediction + 1e-6) - 1"),
-    "tweedie-nloglik": _mean(
-        "EXP((2 - {at}) * LN(prediction)) / (2 - {at}) - label * EXP((1 - {at}) * LN(prediction)) / (1 - {at})"
+    "gamma-nloglik": ("label / GREATEST(prediction, 1e-6) + LN(GREATEST(prediction, 1e-6))", "{mean}"),
+    "gamma-deviance": (
+        "LN((prediction + 1e-6) / (label + 1e-6)) + (label + 1e-6) / (prediction + 1e-6) - 1",
+        "2 * {mean}",
+    ),
+    "tweedie-nloglik": (
+        "EXP((2 - {at}) * LN(prediction)) / (2 - {at}) - label * EXP((1 - {at}) * LN(prediction)) / (1 - {at})",
+        "{mean}",
     ),
 }
 
 
 def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
-    text = _OF_ONE_PREDICTION[name].format(at=0.5 if at is None else at, slope=parameters["huber_slope"])
-    return Metric(_named(name, at), text)
+    row, of_mean = _OF_ONE_PREDICTION[name]
+    row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"])
+    if len(loss.labels) > 1:  # over all targets alike
+        pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
+        one = Expression(row, ("label", "prediction"))
+        each = [f"({one.renamed({'label': label, 'prediction': p}).text})" for label, p in pairs]
+        row = f"({' + '.join(each)}) / {len(each)}"
+    return Metric(_named(name, at), of_mean.format(mean=_mean(row)))
 
 
 def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    if len(loss.labels) > 1:
+        raise ParameterError(f"eval_metric {name!r} is for one target, not for {len(loss.labels)}")
     alphas = loss.renewal or (0.5,)
     losses = (
         f"CASE WHEN label >= {p} THEN {alpha!r} * (label - {p}) ELSE {1 - alpha!r} * ({p} - label) END"
@@ -185,7 +197,9 @@ def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
     if isinstance(metric, CurveMetric):
         return metric
-    return metric.over(("label", "weight", *loss.roles, *loss.margins, *prediction_names(n_predictions), *metric.terms))
+    return metric.over(
+        (*loss.labels, "weight", *loss.roles, *loss.margins, *prediction_names(n_predictions), *metric.terms)
+    )
 
 
 def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
@@ -200,7 +214,10 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
         raise ParameterError(f"eval_metric {name!r} is for the multi:* objectives, not for {loss.name!r}")
     if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
         raise ParameterError(f"eval_metric {name!r} is for objective {_SURVIVAL[name]!r}, not for {loss.name!r}")
-    if name in _OF_ONE_PREDICTION and n_predictions > 1:
+    if len(loss.labels) > 1:
+        if name not in _OF_ONE_PREDICTION:
+            raise ParameterError(f"eval_metric {name!r} is for one target, not for {len(loss.labels)}")
+    elif name in _OF_ONE_PREDICTION and n_predictions > 1:
         raise ParameterError(f"eval_metric {name!r} is for one prediction a row; {loss.name!r} makes {n_predictions}")
     if name in ("auc", "aucpr") and loss.name not in _BINARY and loss.classes <= 2:
         raise ParameterError(f"eval_metric {name!r} is for classes, not for {loss.name!r}")

@@ -289,7 +289,7 @@ class Model(Scorer, ExplainingModel):
     def refit(
         self,
         data: Any,
-        target: str,
+        target: str | Sequence[str],
         *,
         weight: str | None = None,
         label_upper_bound: str | None = None,

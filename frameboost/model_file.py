@@ -15,7 +15,7 @@ from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions import Expression
 from frameboost.json_checks import check_keys, fail, is_finite, is_integer, read_list, shown, to_text
 from frameboost.leaf_grid import on_leaf_grid
-from frameboost.loss import Loss
+from frameboost.loss import Loss, of_targets
 from frameboost.losses import get_loss
 from frameboost.objective import Objective
 from frameboost.parameters import Parameters
@@ -30,6 +30,7 @@ FORMAT = "frameboost"
 VERSION = 1
 
 _FIELDS = ("format", "version", "objective", "parameters", "base_margin", "calibration", "features", "trees")
+_MOST_TARGETS = 10_000
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 
@@ -153,15 +154,23 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
             for key in given:
                 if key not in _OBJECTIVE_FIELDS:
                     raise ModelFileError(f"damaged model, objective: unknown field {shown(key)}")
-            return Objective(**{key: _string(given, key) for key in given}).loss()
+            return _of_targets(Objective(**{key: _string(given, key) for key in given}).loss(), document)
         if not isinstance(given, str):
             fail("damaged model", "objective", "a name or an object", given)
         known = Parameters.from_keywords(dict(parameters))
-        return get_loss(given, asdict(known))
+        return _of_targets(get_loss(given, asdict(known)), document)
     except (FrameboostError, TypeError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"damaged model: {error}") from error
+
+
+def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
+    """Return the loss over as many targets as there are base margins, where it has but one output of its own."""
+    margins = document.get("base_margin")
+    if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MOST_TARGETS:
+        return of_targets(loss, len(margins))
+    return loss
 
 
 def _string(item: Mapping[str, Any], key: str) -> str:

@@ -31,7 +31,7 @@ _WEIGHT = Expression("weight", ("weight",))
 
 
 def refitted_trees(
-    data: Any, target: str, weight: str | None, label_upper_bound: str | None, decay_rate: float, loss: Loss,
+    data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None, decay_rate: float, loss: Loss,
     parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float], trees: Sequence[Tree],
 ) -> tuple[Tree, ...]:  # fmt: skip
     """Return the trees with values and covers from other rows (see `Model.refit`)."""
@@ -82,7 +82,8 @@ class _Refitter:
             terms[f"h_{output}"] = weighted(derivatives.hessian)
         stored: dict[str, Scalar] = dict(rounded(self._rows, terms))
         for output, margin in enumerate(self._loss.margins if self._loss.renewal else ()):
-            stored[f"residual_{output}"] = Expression(f"label - {margin}", ("label", margin))
+            label = self._loss.label_of(output)
+            stored[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
         self._rows.compute_gradients(stored)
 
     def _refit(self, tree: Tree) -> Tree:

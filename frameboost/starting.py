@@ -15,7 +15,6 @@ from frameboost.terms import define_terms
 
 __all__ = ["base_margins"]
 
-_LABEL = Expression("label", ("label",))
 _WEIGHT = Expression("weight", ("weight",))
 _ONE = Expression("1", ())
 _SMALLEST_SHARE = 1e-6  # XGBoost's kRtEps, which keeps a logarithm finite
@@ -41,8 +40,9 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
     if start.kind == "value":
         return (loss.margin_of(start.value),) * n
     if start.kind == "mean":
-        sums = exact_sum(rows, {"label": weighted(_LABEL), "weight": _WEIGHT})
-        return (loss.margin_of(sums["label"] / sums["weight"]),) * n
+        labels = {name: weighted(Expression(name, (name,))) for name in loss.labels}
+        sums = exact_sum(rows, {**labels, "weight": _WEIGHT})
+        return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(n))
     if start.kind == "frequencies":
         return _centred_frequencies(rows, loss)
     if start.kind == "quantiles":
@@ -66,7 +66,11 @@ def _quantiles(rows: Engine, loss: Loss, *, is_weighted: bool) -> tuple[float, .
     rows.compute_gradients({"g_0": Expression("0", ()), "h_0": _ONE})
     rows.start_tree(0)
     weight = rounded(rows, {"weight": _WEIGHT})["weight"] if is_weighted else None
-    return tuple(rows.node_quantiles(_LABEL, weight, alpha)[0] for alpha in loss.renewal)
+    labels = [loss.label_of(output) for output in range(loss.n_outputs)]
+    return tuple(
+        rows.node_quantiles(Expression(label, (label,)), weight, alpha)[0]
+        for label, alpha in zip(labels, loss.renewal, strict=True)
+    )
 
 
 def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
@@ -74,12 +78,12 @@ def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
     rows.start_margins(dict.fromkeys(loss.margins, Expression("0", ())))
     define_terms(rows, loss.terms)
     margins = []
-    for derivatives in loss.outputs:
+    for output, derivatives in enumerate(loss.outputs):
         sums = exact_sum(rows, {"G": weighted(derivatives.gradient), "H": weighted(derivatives.hessian)})
         step = -sums["G"] / sums["H"] if sums["H"] > 0 else 0.0
         if not math.isfinite(step):
             raise DataError(f"the derivatives of {loss.name!r} are not finite at margin 0; give a base_score")
         names = dict.fromkeys(loss.margins, pl.lit(step))
-        prediction = float(pl.select(loss.links[0].to_polars(names)).item())
+        prediction = float(pl.select(loss.links[output].to_polars(names)).item())
         margins.append(loss.margin_of(prediction))
     return tuple(margins)
