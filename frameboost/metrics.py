@@ -100,7 +100,7 @@ _PRECISION_RECALL = Expression(
 
 
 def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
-    names = prediction_names(loss.classes if loss.classes > 2 else 1)
+    names = prediction_names(loss.n_outputs)
     scores = []
     for k, score in enumerate(names):
         positive = "label" if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
@@ -185,13 +185,13 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
         )
     at = _at(item, name, at_text)
     n_predictions = len(loss.evaluated or loss.links)
-    if name in _MULTICLASS and loss.classes <= 2:
+    if name in _MULTICLASS and not loss.has_margin_of_each_class:
         raise ParameterError(f"eval_metric {name!r} is for the multi:* objectives, not for {loss.name!r}")
     if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
         raise ParameterError(f"eval_metric {name!r} is for objective {_SURVIVAL[name]!r}, not for {loss.name!r}")
     if name in _OF_ONE_PREDICTION and n_predictions > 1:
         raise ParameterError(f"eval_metric {name!r} is for one prediction a row; {loss.name!r} makes {n_predictions}")
-    if name in ("auc", "aucpr") and loss.name not in _BINARY and loss.classes <= 2:
+    if name in ("auc", "aucpr") and loss.name not in _BINARY and not loss.has_margin_of_each_class:
         raise ParameterError(f"eval_metric {name!r} is for classes, not for {loss.name!r}")
     return METRICS[name](name, at, loss, parameters)
 
