@@ -126,7 +126,7 @@ def _aft(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any])
     if name == "interval-regression-accuracy":
         inside = "EXP(margin) >= label AND (upper IS NULL OR EXP(margin) <= upper)"
         return Metric(name, _mean(f"CASE WHEN {inside} THEN 1 ELSE 0 END"), maximize=True)
-    row = f"-LN(GREATEST(CASE WHEN label = upper THEN pdf_l / ({sigma!r} * label) ELSE cdf_u - cdf_l END, 1e-12))"
+    row = f"-LN(GREATEST(CASE WHEN label = upper THEN pdf_l / ({sigma!r} * label) ELSE mass END, 1e-12))"
     return Metric(name, _mean(row), terms=dict(aft_terms(parameters["aft_loss_distribution"], sigma)))
 
 
