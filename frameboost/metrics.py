@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -86,6 +87,7 @@ def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, An
 _SIDES = tuple(f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total"))
 _ROC = Expression("negative * (positive_above + positive / 2)", _SIDES)
 _ROC_TOTAL = Expression("positive_total * negative_total", _SIDES)
+_BOTH_SIDES = Expression("CASE WHEN positive_total > 0 AND negative_total > 0 THEN 1 ELSE 0 END", _SIDES)
 # Between two points of the curve precision moves by (fp_prev + h (tp − tp_prev)) / tp (Davis & Goadrich 2006); with
 # a = 1 + h and b = (fp_prev − h tp_prev) / positives, the area under it is this, in recall.
 _A, _B = "(1 + negative / positive)", "((negative_above - negative / positive * positive_above) / positive_total)"
@@ -109,8 +111,9 @@ def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any
             (Expression(score, row), Expression(f"weight * ({positive})", row),
              Expression(f"weight * (1 - ({positive}))", row))
         )  # fmt: skip
-    area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, Expression("1", _SIDES))
-    return CurveMetric(name, area, total, tuple(scores))
+    if name == "auc":
+        return CurveMetric(name, _ROC, _ROC_TOTAL, tuple(scores))
+    return CurveMetric(name, _PRECISION_RECALL, _BOTH_SIDES, tuple(scores), by_share=False)
 
 
 def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
@@ -204,11 +207,13 @@ def _at(item: str, name: str, text: str) -> float | None:
     try:
         at = float(text)
     except ValueError:
-        raise ParameterError(f"eval_metric {item!r}: after the @ comes a number, not {text!r}") from None
+        at = math.nan
+    if not math.isfinite(at):
+        raise ParameterError(f"eval_metric {item!r}: after the @ comes a number, not {text!r}")
     if name not in _TAKES_AT:
         raise ParameterError(f"eval_metric {name!r} takes no @, as in {item!r}")
-    if name == "tweedie-nloglik" and not 1 <= at < 2:
-        raise ParameterError(f"eval_metric {item!r}: the variance power must be at least 1 and less than 2")
+    if name == "tweedie-nloglik" and not 1 < at < 2:
+        raise ParameterError(f"eval_metric {item!r}: the variance power must be greater than 1 and less than 2")
     return at
 
 
