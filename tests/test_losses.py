@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import duckdb
 import numpy as np
 import polars as pl
@@ -370,8 +373,12 @@ def test_a_base_score_is_xgboosts(case):
     compare(case, base_score=0.375)
 
 
-def test_every_objective_is_tested():
+def test_every_objective_is_tested_and_documented():
     assert {case.objective for case in CASES} == set(LOSSES)
+    page = (Path(__file__).parents[1] / "docs" / "objectives.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `(\w+:\w+)` \|.*\| `([\w-]+)[\w@ρ-]*` \|$", page, re.M)
+    metrics = {case.objective: loss_of(case).metric.partition("@")[0] for case in CASES}
+    assert dict(table) == metrics
 
 
 def test_ties_are_breslows_in_any_order_of_rows():
@@ -478,6 +485,16 @@ def test_a_custom_objective_is_the_loss_that_it_spells():
     assert_same("custom", *models)
     np.testing.assert_allclose(models[0].predict(rows), theirs.predict(rows), rtol=1e-12)
     assert models[0].objective == "custom"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_custom_objective_starts_at_a_newton_step(engine):
+    rows = labelled_rows()
+    own = fb.Objective("EXP(margin) - label", "EXP(margin)", "EXP(margin)", "poisson-nloglik")
+    model = fb.fit(rows, "count", features=FEATURES, weight="w", objective=own, n_estimators=1, engine=engine, **QUIET)
+    assert model.base_margin == pytest.approx(np.average(rows["count"], weights=rows["w"]) - 1, rel=1e-12)
+    given = fb.fit(rows, "count", features=FEATURES, objective=own, n_estimators=1, base_score=0.25, **QUIET)
+    assert given.base_margin == 0.25
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -12,9 +14,10 @@ import sklearn.metrics
 import xgboost
 
 import frameboost as fb
-from frameboost.metrics import METRICS
+from frameboost.metrics import METRICS, get_metrics
+from frameboost.parameters import Parameters
 from tests.objectives import CASES, FEATURES, labelled_rows, matrix, train_xgboost
-from tests.test_losses import RENEWED, fit
+from tests.test_losses import RENEWED, fit, loss_of
 from tests.test_same_trees import ENGINES
 
 OF_OBJECTIVE = {
@@ -58,8 +61,16 @@ def test_metrics_are_xgboosts(case, weight):
             np.testing.assert_allclose(ours[f"{of}_{name}"], theirs[of][name], rtol=2e-6, atol=1e-6, err_msg=name)
 
 
-def test_every_metric_is_tested():
+def test_every_metric_is_tested_and_documented():
     assert {name.partition("@")[0] for names in OF_OBJECTIVE.values() for name in names} == set(METRICS)
+    page = (Path(__file__).parents[1] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([\w-]+)", page, re.M)) == set(METRICS)
+    up = set(re.findall(r"^\| `([\w-]+)` ↑", page, re.M))
+    losses = {case.objective: loss_of(case) for case in CASES}
+    settings = {name: item.default for name, item in Parameters.__dataclass_fields__.items()}
+    for objective, names in OF_OBJECTIVE.items():
+        for metric in get_metrics(names, losses[objective], settings):
+            assert metric.maximize == (metric.name in up)
 
 
 @pytest.mark.parametrize(
