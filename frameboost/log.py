@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from frameboost.engines.contract import Engine
+from frameboost.errors import ParameterError
 from frameboost.metrics import AnyMetric
 from frameboost.terms import define_terms
 
@@ -38,6 +40,8 @@ class TrainingLog:
         patience: int | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
+        if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+            raise ParameterError(f"callbacks must be a list of functions, not {callbacks!r}")
         self._rows = dict(rows)
         self._metrics = list(metrics)
         self._patience = patience
@@ -65,6 +69,8 @@ class TrainingLog:
         return stop or any(asked_to_stop)
 
     def _is_better(self, score: float, best: float) -> bool:
+        if math.isnan(best):  # any number is
+            return not math.isnan(score)
         return score > best if self._metrics[-1].maximize else score < best
 
     def frame(self) -> pl.DataFrame:

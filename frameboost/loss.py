@@ -118,6 +118,11 @@ class Loss:
         return len(self.outputs)
 
     @property
+    def has_margin_of_each_class(self) -> bool:
+        """Whether each class has a margin of its own (two classes may do with one between them)."""
+        return self.classes > 0 and self.classes == self.n_outputs
+
+    @property
     def margins(self) -> tuple[str, ...]:
         """The names of the margins."""
         return margin_names(self.n_outputs)

@@ -33,6 +33,12 @@ class HeldOut:
         for column in [*(f.name for f in features), *roles.values()]:
             if column not in types:
                 raise DataError(f"column {column!r} is not in {name!r}, the data to validate on")
+        for column in roles.values():
+            if (kind := types[column]) is None or kind.family not in ("number", "boolean"):
+                raise DataError(
+                    f"column {column!r} has type {self.source.type_names()[column]} in {name!r}, the data to validate "
+                    "on; it must be numeric or Boolean"
+                )
         for feature in features:
             if types[feature.name] != feature.type:
                 raise DataError(
