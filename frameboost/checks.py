@@ -78,7 +78,7 @@ def find_roles(
 
 
 def _words(role: str) -> str:
-    return {"label": "target", "upper": "label_upper_bound"}.get(role, role)
+    return {"label": "target", "upper": "label_upper_bound", "qid": "group"}.get(role, role)
 
 
 def pick_features(

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from frameboost.expressions import Expression
+from frameboost.query_terms import OverQuery, Pairs, Ratio
 
-__all__ = ["Derivatives", "Loss", "RunningSum", "Start", "margin_names", "prediction_names", "winner"]
+__all__ = ["Derivatives", "Loss", "RunningSum", "Start", "Term", "margin_names", "prediction_names", "winner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class RunningSum:
     value: Expression
     order: Expression
     descending: bool = False
+
+
+# What a loss's or a metric's terms may be.
+Term = Expression | RunningSum | OverQuery | Ratio | Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class Loss:
     outputs: tuple[Derivatives, ...]
     links: tuple[Expression, ...]
     metric: str
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict)
+    terms: Mapping[str, Term] = field(default_factory=dict)
     link_terms: tuple[Mapping[str, Expression], ...] = ()
     evaluated: tuple[Expression, ...] | None = None
     margin_of: Callable[[float], float] = float

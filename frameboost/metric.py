@@ -14,7 +14,7 @@ from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression, parsed
 from frameboost.gradients import Aggregate, exact_sum
-from frameboost.loss import RunningSum
+from frameboost.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]
 
@@ -60,7 +60,7 @@ class Metric:
     sql: str
     maximize: bool = False
     columns: tuple[str, ...] = field(default=(), repr=False)
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict, repr=False)
+    terms: Mapping[str, Term] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -133,7 +133,7 @@ class CurveMetric:
     total: Expression
     scores: tuple[tuple[Expression, Expression, Expression], ...]
     maximize: bool = True
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict)
+    terms: Mapping[str, Term] = field(default_factory=dict)
 
     def evaluate(self, rows: Engine) -> float:
         """Return the mean of the areas, weighted by the classes' shares."""
