@@ -72,12 +72,13 @@ def fit(
         _check_renewal(loss, settings)
         metrics = get_metrics(eval_metric, loss, asdict(settings))
         check_rows(training, loss, roles)
-        check_queries(training, loss, metrics, roles, exponential=settings.ndcg_exp_gain)
+        looked_at = metrics if held_out or eval_metric is not None else []
+        check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(part.like(source, chosen, roles, key), follows=True) for key, part in held_out.items()}
         for key, other in others.items():
             check_held_out(other, loss, roles, key)
-            check_queries(other, loss, metrics, roles, exponential=settings.ndcg_exp_gain)
-        watched = {"train": training} | others if others or eval_metric is not None else {}
+            check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
+        watched = {"train": training} | others if looked_at else {}
         log = TrainingLog(watched, metrics, settings.early_stopping_rounds, callbacks)
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
         shown = metrics[0]

@@ -33,6 +33,12 @@ class HeldOut:
         for column in [*(f.name for f in features), *roles.values()]:
             if column not in types:
                 raise DataError(f"column {column!r} is not in {name!r}, the data to validate on")
+        group = roles.get("qid")
+        if group is not None and types[group] is None:
+            raise DataError(
+                f"group column {group!r} has type {self.source.type_names()[group]} in {name!r}, the data to validate "
+                "on, which can't tell queries apart; convert it to an integer or a string"
+            )
         for feature in features:
             if types[feature.name] != feature.type:
                 raise DataError(

@@ -182,6 +182,9 @@ def test_the_ranker_orders_each_query(ids):
     assert ranker.model_ == fb.fit(data, "y", objective="rank:ndcg", group="qid", **SHAPE)
     np.testing.assert_array_equal(ranker.predict(X), ranker.model_.predict(X).to_numpy())
     assert np.corrcoef(ranker.predict(X), y)[0, 1] > 0.8
+    watched = fb.fit(data, "y", objective="rank:ndcg", group="qid", eval_metric="ndcg", **SHAPE)
+    assert ranker.score(X, y, qid=qid) == pytest.approx(watched.history["train_ndcg"][-1])
+    assert 0.8 < ranker.score(X, y, qid=qid) < 1
 
 
 # --- in the company of others -----------------------------------------------------------------------------------------
