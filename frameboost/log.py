@@ -11,7 +11,7 @@ import polars as pl
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.metrics import AnyMetric
-from frameboost.terms import define_terms
+from frameboost.terms import evaluate
 
 __all__ = ["Callback", "TrainingLog"]
 
@@ -55,8 +55,7 @@ class TrainingLog:
         values = {}
         for set_name, rows in self._rows.items():
             for metric in self._metrics:
-                define_terms(rows, metric.terms)
-                values[f"{set_name}_{metric.name}"] = metric.evaluate(rows)
+                values[f"{set_name}_{metric.name}"] = evaluate(metric, rows)
         self._history.append(values)
         number = len(self._history)
         stop = False

@@ -14,7 +14,7 @@ from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression, parsed
 from frameboost.gradients import Aggregate, exact_sum
-from frameboost.loss import RunningSum
+from frameboost.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]
 
@@ -60,7 +60,7 @@ class Metric:
     sql: str
     maximize: bool = False
     columns: tuple[str, ...] = field(default=(), repr=False)
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict, repr=False)
+    terms: Mapping[str, Term] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -156,7 +156,7 @@ class CurveMetric:
     total: Expression
     scores: tuple[tuple[Expression, Expression, Expression], ...]
     maximize: bool = True
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict)
+    terms: Mapping[str, Term] = field(default_factory=dict)
     by_share: bool = True
 
     def evaluate(self, rows: Engine) -> float:

@@ -12,6 +12,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss, RunningSum, prediction_names
 from frameboost.metric import CurveMetric, Metric
+from frameboost.ranking_metrics import RANKING_METRICS, ranking_metric
 
 __all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better"]
 
@@ -200,19 +201,20 @@ def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
     if isinstance(metric, CurveMetric):
         return metric
-    return metric.over(
-        (*loss.labels, "weight", *loss.roles, *loss.margins, *prediction_names(n_predictions), *metric.terms)
-    )
+    roles = [role for role in loss.roles if role != "qid"]  # which is no number
+    of_row = (*loss.labels, "weight", *roles, *loss.margins)
+    return metric.over((*of_row, *prediction_names(n_predictions), *metric.terms))
 
 
 def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
-    if name not in METRICS:
-        raise ParameterError(
-            f"eval_metric must be an fb.Metric or one of {', '.join(map(repr, METRICS))}, not {item!r}"
-        )
-    at = _at(item, name, at_text)
     n_predictions = len(loss.evaluated or loss.links)
+    if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)):
+        return ranking
+    if name not in METRICS:
+        known = ", ".join(map(repr, (*METRICS, *RANKING_METRICS)))
+        raise ParameterError(f"eval_metric must be an fb.Metric or one of {known}, not {item!r}")
+    at = _at(item, name, at_text)
     if name in _MULTICLASS and not loss.has_margin_of_each_class:
         raise ParameterError(f"eval_metric {name!r} is for the multi:* objectives, not for {loss.name!r}")
     if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
