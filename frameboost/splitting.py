@@ -54,6 +54,7 @@ class HistogramSplitter:
         p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
         scan_histograms(
             histograms, layout.offsets, layout.is_categorical, limits.allowed, limits.monotone, limits.bounds,
+            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
         return [
@@ -69,7 +70,9 @@ class HistogramSplitter:
         gain, left = sums[0], Stats(sums[1], sums[2])
         if self._layout.is_categorical[feature]:
             own = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
-            return categorical_split(own, feature, position, bool(missing_left), gain, left, node.stats)
+            return categorical_split(
+                own, feature, position, bool(missing_left), gain, left, node.stats, self._penalties
+            )
         cuts = self._layout.bins[feature].cuts
         threshold = cuts[position - 1] if position <= len(cuts) else None
         return Split(feature, gain, left, node.stats - left, bool(missing_left), bin=position, threshold=threshold)

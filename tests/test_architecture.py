@@ -47,6 +47,7 @@ LAYERS = [
     ["engines", "compile"],
     ["draws", "errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
     ["compile.predict_kernels", "engines.exact_kernels", "engines.histogram_kernels", "split_kernels"],
+    ["category_kernels"],
     ["gain"],
 ]  # fmt: skip
 DEPTH = {
@@ -115,11 +116,11 @@ before = set(sys.modules)
 import frameboost
 heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "IPython", "tqdm.auto"}
 print(sorted(heavy & set(sys.modules)))
-from frameboost import split_kernels, gain
+from frameboost import category_kernels, split_kernels, gain
 from frameboost.engines import exact_kernels, histogram_kernels
 from frameboost.compile import predict_kernels
 import numba
-kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels)
+kernels = [f for m in (category_kernels, split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels)
            for f in vars(m).values() if isinstance(f, numba.core.registry.CPUDispatcher)]
 print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
 """
