@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -220,3 +221,79 @@ def test_rare_categories_go_with_missing(tree_method):
     assert named <= set("abcd")
     missing, *rare = model.predict(pl.DataFrame({"s": [None, "x", "y", "never seen"]}, schema={"s": pl.String}))
     assert rare == [missing] * 3
+
+
+# --- rare categories, many categories ---------------------------------------------------------------------------------
+
+
+def noisy_rows(n_rows: int, n_categories: int, seed: int) -> pl.DataFrame:
+    """Return rows of rare categories that mean nothing, beside a number that does."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n_rows)
+    s = pl.Series(rng.integers(0, n_categories, n_rows)).cast(pl.String)
+    return pl.DataFrame({"x": x, "s": s, "y": 2 * np.sin(2 * x) + 3 * rng.normal(size=n_rows)})
+
+
+@METHODS
+def test_smoothing_lowers_the_error_on_held_out_rows(tree_method):
+    training, held_out = noisy_rows(8000, 1000, 0), noisy_rows(8000, 1000, 1)
+
+    def error(**options) -> float:
+        model = fb.fit(training, "y", tree_method=tree_method, n_estimators=15, verbose=False, **options)
+        return float(((model.predict(held_out) - held_out["y"]) ** 2).mean() ** 0.5)
+
+    without = error(features=["x"])
+    limited, unlimited, smoothed = error(), error(max_cat_threshold=10_000), error(cat_smooth=20.0)
+    assert without <= smoothed < limited - 0.1 < unlimited - 0.2
+    assert smoothed - without < (limited - without) / 3
+
+
+@pytest.mark.parametrize("options", [{}, {"max_cat_threshold": 10_000}, {"cat_smooth": 4.0}], ids=str)
+def test_many_categories_give_one_model_in_all_engines(options):
+    rng = np.random.default_rng(5)
+    n, m = 20_000, 5_000
+    codes = rng.integers(0, m, n)
+    effect = rng.normal(size=m)
+    frame = pl.DataFrame({
+        "s": pl.Series([f"it's {code}" for code in codes]), "t": pl.Series(codes % 700).cast(pl.String),
+        "x": rng.normal(size=n).round(2), "y": np.round(effect[codes] * 2 + rng.normal(size=n), 3),
+    }).with_columns(pl.when(pl.col("x") > 1.5).then(None).otherwise("s").alias("s"))  # fmt: skip
+    settings = {"n_estimators": 2, "max_depth": 4, "verbose": False} | options
+    models = [fb.fit(frame, "y", engine=engine, **settings) for engine in ENGINES]
+    assert models[0].to_json() == models[1].to_json() == models[2].to_json()
+    lengths = models[0].trees["categories"].drop_nulls().list.len()
+    assert len(lengths) > 10
+    assert (lengths.max() < 64) == ("max_cat_threshold" not in options)
+    scored = frame.head(500).vstack(frame.head(1).with_columns(s=pl.lit("never seen"), t=pl.lit("nor this")))
+    predicted = models[0].predict(scored)
+    assert predicted.equals(scored.select(models[0].expr()).to_series())
+    if "max_cat_threshold" not in options:
+        con = duckdb.connect()
+        con.register("scored", scored)
+        in_sql = con.sql(f"SELECT {models[0].sql()} AS p FROM scored").fetchnumpy()["p"]
+        np.testing.assert_array_equal(predicted, in_sql)
+
+
+@METHODS
+def test_constraints_hold_across_categories(tree_method):
+    rng = np.random.default_rng(2)
+    n = 2000
+    frame = pl.DataFrame({
+        "s": pl.Series(rng.integers(0, 40, n)).cast(pl.String), "t": pl.Series(rng.integers(0, 3, n)).cast(pl.String),
+        "x": rng.integers(0, 30, n) / 3, "z": rng.normal(size=n),
+    })  # fmt: skip
+    y = np.sin(frame["x"]) * (1 + (frame["s"].cast(pl.Int64) % 3)) + frame["z"] * (frame["t"] == "1") + frame["x"]
+    options = {"n_estimators": 5, "max_depth": 5, "tree_method": tree_method, "verbose": False}
+    constraints = {"monotone_constraints": {"x": 1}, "interaction_constraints": [["s", "x"], ["t", "z"]]}
+    model = fb.fit(frame.with_columns(y=y), "y", **options, **constraints)
+    for (_,), rows in model.trees.group_by("tree"):
+        above = {0: frozenset()}
+        for row in rows.sort("node").iter_rows(named=True):
+            path = above[row["node"]]
+            if row["feature"] is not None:
+                path |= {row["feature"]}
+                assert path <= {"s", "x"} or path <= {"t", "z"}
+                above[row["left"]] = above[row["right"]] = path
+    assert model.trees["categories"].count() > 10
+    raised = model.predict(frame.with_columns(pl.col("x") + 1))
+    assert (raised >= model.predict(frame)).all()
