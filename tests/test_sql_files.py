@@ -75,6 +75,8 @@ def rendered(monkeypatch) -> dict[str, str]:
     fb.fit(
         con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
     )
+    for proposal in ("global", "local"):
+        fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
     return statements
 
 

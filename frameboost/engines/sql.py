@@ -51,6 +51,7 @@ class SqlEngine:
         self._roles = {role: _present_double(column) for role, column in roles.items()}
         self._roles.setdefault("weight", "1e0")
         self._bins: str | None = None
+        self._codes: str | None = None  # what histograms are made of, if not the bins stored once
         self._margins: dict[str, str] = {}  # a table each, with a column of the margin's name
         self._gradients: str | None = None
         self._gradient_names: list[str] = []
@@ -224,7 +225,7 @@ class SqlEngine:
         one_by_one = (
             render(
                 "histograms",
-                bins=self._bins,
+                bins=self._codes or self._bins,
                 gradients=table,
                 g=g,
                 h=h,
@@ -246,7 +247,7 @@ class SqlEngine:
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         moves = " ".join(
-            f"WHEN {node} THEN CASE WHEN {self._goes_left(split)} THEN {left} ELSE {right} END"
+            f"WHEN {node} THEN CASE WHEN {self.goes_left(split)} THEN {left} ELSE {right} END"
             for node, (split, left, right) in splits.items()
         )
         self._nodes = self._replace(
@@ -254,10 +255,12 @@ class SqlEngine:
             bins=self._bins, nodes=self._nodes, moves=moves, in_order=self._in_bin_order,
         )  # fmt: skip
 
-    def _goes_left(self, split: Split) -> str:
-        column, missing = f"bin_{split.feature}", self.layout.bins[split.feature].missing
+    def goes_left(self, split: Split) -> str:
+        """Return the condition, over the columns of the bins, that a row goes left."""
+        column = f"bin_{split.feature}"
         if split.categories is not None:
             return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
+        missing = self.layout.bins[split.feature].missing
         return f"{column} < {split.bin}" + (f" OR {column} = {missing}" if split.missing_left else "")
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:

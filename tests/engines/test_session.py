@@ -127,6 +127,8 @@ def fit_with_every_statement(con):
     fb.fit(flights, "amount", objective="reg:absoluteerror", subsample=0.5, **SHAPE)
     fb.fit(flights, "amount", objective="reg:absoluteerror", weight="w", **SHAPE)
     fb.fit(flights, "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
+    for proposal in ("global", "local"):
+        fb.fit(flights, "amount", tree_method="approx", proposal=proposal, **SHAPE)
 
 
 def test_data_refused_late_leaves_nothing(con):
