@@ -147,6 +147,8 @@ def _settings(objective: object, cuts: object, valid: object, keywords: dict[str
         get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
     if cuts is not None and settings.tree_method == "exact":
         raise ParameterError("cuts do not go with tree_method='exact', which splits between any two values")
+    if cuts is not None and settings.tree_method == "approx":
+        raise ParameterError("cuts do not go with tree_method='approx', which finds its own for each tree")
     if settings.early_stopping_rounds is not None and valid is None:
         raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=...")
     if settings.max_delta_step is None:

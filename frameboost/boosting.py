@@ -31,6 +31,7 @@ from frameboost.log import TrainingLog
 from frameboost.loss import Loss
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
+from frameboost.proposals import propose_anew
 from frameboost.sampling import FeatureSampler, sample_rows
 from frameboost.schema import Feature
 from frameboost.splitting import ExactSplitter, HistogramSplitter, LimitsOf, Splitter
@@ -206,6 +207,11 @@ def _prepare(
         for engine in rows.held_out:
             cast("HeldOutEngine", engine).keep_columns(bins)
         return ExactSplitter(blocks, penalties, limits_of), bins
+    if parameters.tree_method == "approx":
+        splitter, bins = propose_anew(rows.training, parameters.proposal, parameters.max_bin, penalties, limits_of)
+        for engine in rows.held_out:
+            cast("HeldOutEngine", engine).keep_columns(bins)
+        return splitter, bins
     binned = cast("HistogramEngine", rows.training)
     bins = binned.propose_bins(parameters.max_bin, given_bins)
     binned.bin_columns(bins)

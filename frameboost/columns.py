@@ -19,6 +19,7 @@ __all__ = [
     "physical_dtype",
     "physical_expr",
     "propose_bins",
+    "rank_column",
     "sample_of",
 ]
 
@@ -110,3 +111,23 @@ def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.S
     distinct, before = distinct_values(looked_at)
     chosen = cut_positions(before, len(looked_at) - looked_at.null_count(), max_bin - (missing > 0))
     return Bins(feature, tuple(distinct.gather(chosen).to_list()), has_missing=missing > 0)
+
+
+def rank_column(
+    feature: Feature, values: pl.Series
+) -> tuple[Bins, pl.Series, np.ndarray[tuple[int], np.dtype[np.uint32]]]:
+    """Return a column's bins without cuts, its distinct present values in ascending order, and every row's rank.
+
+    The rank, uint32, is the place among the distinct values, or their number where the value is missing. A categorical
+    feature has none; its ranks are the codes of its categories.
+    """
+    edges: Sequence[Physical]
+    if feature.type.is_categorical:
+        bins = propose_bins(feature, values, max_bin=2)
+        distinct, edges, missing = pl.Series(dtype=pl.String), bins.feature.categories, bins.missing
+    else:
+        bins = Bins(feature, has_missing=values.null_count() > 0)
+        distinct, _ = distinct_values(values)
+        edges, missing = distinct[1:].to_list(), len(distinct)
+    ranks = values.to_frame("x").select(code_expr(pl.col("x"), feature.type, edges, missing)).to_series()
+    return bins, distinct, ranks.to_numpy()

@@ -88,6 +88,7 @@ class Estimator(BaseEstimator):
         max_delta_step: float | None = None,
         max_bin: int = 256,
         tree_method: str = "auto",
+        proposal: str = "global",
         base_score: float | None = None,
         monotone_constraints: Any = None,
         interaction_constraints: Any = None,
@@ -134,6 +135,7 @@ class Estimator(BaseEstimator):
         self.max_delta_step = max_delta_step
         self.max_bin = max_bin
         self.tree_method = tree_method
+        self.proposal = proposal
         self.base_score = base_score
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints

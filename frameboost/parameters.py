@@ -91,14 +91,20 @@ class Parameters:
     )
     max_bin: int = _parameter(
         256,
-        "Most bins of a numeric feature, the one for missing values included (hist only).",
+        "Most bins of a numeric feature, the one for missing values included (hist and approx).",
         low=2,
         high=65_535,
     )
-    tree_method: Literal["auto", "hist", "exact"] = _parameter(
+    tree_method: Literal["auto", "hist", "approx", "exact"] = _parameter(
         "auto",
-        "How splits are proposed: `hist`, at quantiles found once (what `auto` takes), or `exact`, at every value.",
+        "How splits are proposed: `hist`, at quantiles found once (what `auto` takes), `approx`, at quantiles weighted "
+        "by the hessians, found anew as `proposal` says, or `exact`, at every value.",
         engines="all; `exact`: numba",
+    )
+    proposal: Literal["global", "local"] = _parameter(
+        "global",
+        "When `approx` proposes: `global`, before each tree, or `local`, in each node from the rows in it, which needs "
+        "fewer bins but takes longer (approx only).",
     )
     base_score: float | None = _parameter(
         None,
@@ -220,8 +226,15 @@ class Parameters:
             object.__setattr__(self, "tree_method", "hist")
         if self.tree_method == "exact":
             self._check_exact()
+        if self.proposal != "global" and self.tree_method != "approx":
+            raise ParameterError(
+                f"proposal={self.proposal!r} is for tree_method='approx'; tree_method={self.tree_method!r} proposes no "
+                "splits anew"
+            )
         if self.booster != "dart":
             self._check_no_dart()
+        if self.grow_policy == "symmetric" and self.tree_method == "approx":
+            raise ParameterError("grow_policy='symmetric' does not go with tree_method='approx'; use 'hist'")
         if self.grow_policy == "symmetric" and not 1 <= self.max_depth <= 16:
             raise ParameterError(
                 f"grow_policy='symmetric' needs a max_depth from 1 to 16, as each level has all of its nodes, not "

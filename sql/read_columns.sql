@@ -1,6 +1,6 @@
 -- The user's rows as the search for bins wants them: every numeric feature beside its cuts, at the start of its search.
 --
--- in:  {source}      the user's table, view or query
+-- in:  {source}      the user's table, view or query, or what store_columns.sql has made of it
 --      {columns}     a feature each:  source."x" AS value_0, cuts.cuts_0, 0 AS bin_0, or, for categories,
 --                    category_1.code AS bin_1
 --      {cuts}        one row: cuts_0, ...

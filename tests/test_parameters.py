@@ -75,7 +75,7 @@ def test_a_name_like_no_other_lists_them_all():
         ("grow_policy", "losguide",
          "grow_policy must be one of 'depthwise', 'lossguide', 'symmetric', not 'losguide'; did you mean 'lossguide'?"),
         ("tree_method", "gpu_hist",
-         "tree_method must be one of 'auto', 'hist', 'exact', not 'gpu_hist'; did you mean 'hist'?"),
+         "tree_method must be one of 'auto', 'hist', 'approx', 'exact', not 'gpu_hist'; did you mean 'hist'?"),
         ("min_child_weight", -0.1, "min_child_weight must be a finite number of at least 0, not -0.1"),
         ("gamma", math.inf, "gamma must be a finite number of at least 0, not inf"),
         ("reg_lambda", -1, "reg_lambda must be a finite number of at least 0, not -1"),

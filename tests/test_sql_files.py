@@ -76,6 +76,8 @@ def rendered(monkeypatch) -> dict[str, str]:
         con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
     )
     fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
+    for proposal in ("global", "local"):
+        fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
     return statements
 
 

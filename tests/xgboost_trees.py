@@ -55,7 +55,7 @@ class Case:
     objective: str
     settings: dict
     weight: np.ndarray | None = None
-    cuts: dict | None = None
+    cuts: dict | None = None  # with approx, those that it must come to
 
 
 def to_frame(case: Case) -> pl.DataFrame:
@@ -159,7 +159,7 @@ def compare_models(case: Case, tree_method: str) -> Counter:
     data = to_frame(case)
     model = fb.fit(
         data, "y", objective=case.objective, tree_method=tree_method, weight=None if case.weight is None else "w",
-        cuts=case.cuts, verbose=False, **case.settings,
+        cuts=case.cuts if tree_method == "hist" else None, verbose=False, **case.settings,
     )  # fmt: skip
     margin = np.full(len(case.y), model.base_margin)
     counts: Counter = Counter()
@@ -185,10 +185,11 @@ def _train_one(case: Case, tree_method: str, margin: np.ndarray) -> xgboost.Boos
     settings |= _constraints(case)
     settings |= {"objective": case.objective, "tree_method": tree_method, "nthread": 1, "verbosity": 0}
     given = {"label": case.y.astype(np.float32), "weight": case.weight, "base_margin": margin.astype(np.float32)}
-    if tree_method == "exact":
+    if tree_method != "exact":
+        settings["max_bin"] = case.settings.get("max_bin", 256)
+    if tree_method != "hist":
         matrix = xgboost.DMatrix(case.x, nthread=1, **given)
     else:
-        settings["max_bin"] = case.settings.get("max_bin", 256)
         matrix = xgboost.QuantileDMatrix(case.x, max_bin=settings["max_bin"], nthread=1, **given)
     return xgboost.train(settings, matrix, num_boost_round=1)
 

@@ -11,9 +11,12 @@ from frameboost.engines.contract import Engine
 from frameboost.engines.exact import ExactEngine
 from frameboost.engines.held_out import HeldOutEngine
 from frameboost.engines.numba import NumbaEngine
+from frameboost.engines.numba_approx import NumbaGlobalEngine, NumbaLocalEngine
 from frameboost.engines.polars import PolarsEngine
+from frameboost.engines.polars_approx import PolarsApproxEngine
 from frameboost.engines.session import DuckDBSession
 from frameboost.engines.sql import SqlEngine
+from frameboost.engines.sql_approx import SqlApproxEngine
 from frameboost.engines.sql_binning import SqlColumn
 from frameboost.errors import ParameterError
 from frameboost.parameters import Parameters
@@ -42,7 +45,7 @@ def check_engine(name: str, source: Source, parameters: Parameters) -> str:
     if name not in ENGINES:
         raise ParameterError(f"engine must be one of {', '.join(map(repr, ENGINES))}, not {name!r}")
     if name == "auto":
-        name = "duckdb" if isinstance(source, RelationSource) and parameters.tree_method == "hist" else "numba"
+        name = "duckdb" if isinstance(source, RelationSource) and parameters.tree_method != "exact" else "numba"
     if parameters.tree_method == "exact" and name != "numba":
         raise ParameterError(f"tree_method='exact' needs engine='numba', not {name!r}")
     if parameters.n_jobs is not None and name != "numba":
@@ -65,13 +68,19 @@ def make_engine(
     ``roles`` say what other columns are for; ``follows``, that the rows are held out and only follow the trees.
     """
     if name == "duckdb":
-        return _sql_engine(source, features, roles, in_order=parameters.subsample < 1.0)
+        kind = SqlApproxEngine if parameters.tree_method == "approx" else SqlEngine
+        return _sql_engine(source, features, roles, kind, in_order=parameters.subsample < 1.0)
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), *roles.values()])))
+    if follows and parameters.tree_method != "hist":
+        return HeldOutEngine(frame, tuple(features), roles, parameters.n_jobs)
     if name == "polars":
-        return PolarsEngine(frame, tuple(features), roles)
-    in_memory: type[ExactEngine | HeldOutEngine | NumbaEngine] = NumbaEngine
+        lazy = PolarsApproxEngine if parameters.tree_method == "approx" else PolarsEngine
+        return lazy(frame, tuple(features), roles)
+    in_memory: type[ExactEngine | NumbaEngine] = NumbaEngine
     if parameters.tree_method == "exact":
-        in_memory = HeldOutEngine if follows else ExactEngine
+        in_memory = ExactEngine
+    elif parameters.tree_method == "approx":
+        in_memory = NumbaLocalEngine if parameters.proposal == "local" else NumbaGlobalEngine
     return in_memory(frame, tuple(features), roles, parameters.n_jobs)
 
 
@@ -85,14 +94,16 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _sql_engine(source: Source, features: Sequence[Feature], roles: Mapping[str, str], *, in_order: bool) -> SqlEngine:
+def _sql_engine(
+    source: Source, features: Sequence[Feature], roles: Mapping[str, str], kind: type[SqlEngine], *, in_order: bool
+) -> SqlEngine:
     numbers = {role: name for role, name in roles.items() if role != "qid"}
     query = _query_column(source, roles)
     if isinstance(source, RelationSource):
         columns = [SqlColumn(quote_identifier(f.name), f.type) for f in features]
         quoted = {role: quote_identifier(name) for role, name in numbers.items()}
         queries = None if query is None else SqlColumn(quote_identifier(query.name), query.type)
-        return SqlEngine(DuckDBSession(source.relation), features, columns, quoted, queries, in_order=in_order)
+        return kind(DuckDBSession(source.relation), features, columns, quoted, queries, in_order=in_order)
     # A frame goes to a database of its own, under names that can't clash there (DuckDB ignores case).
     assert isinstance(source, FrameSource)
     sent = [_sent(f).alias(f"f{i}") for i, f in enumerate(features)]
@@ -108,7 +119,7 @@ def _sql_engine(source: Source, features: Sequence[Feature], roles: Mapping[str,
     connection.register("frame", _ArrowStream(source.frame.select(sent).collect()))
     relation = connection.sql(f"SELECT {', '.join(received)} FROM frame")
     columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(features)]
-    return SqlEngine(
+    return kind(
         DuckDBSession(relation), features, columns, {role: role for role in numbers}, queries, in_order=in_order
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning import Bins
+from frameboost.engines.node_bins import NodeBins
 from frameboost.expressions import Expression
 from frameboost.gradients import Aggregate, Scalar
 from frameboost.query_terms import Pairs
@@ -26,8 +27,10 @@ __all__ = [
     "Engine",
     "FloatArray",
     "HistogramEngine",
+    "NodeBinningEngine",
     "Penalties",
     "QueryWindow",
+    "RebinningEngine",
     "Sample",
     "Scalar",
     "Split",
@@ -229,6 +232,26 @@ class HistogramEngine(Engine, Protocol):
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """Return the sums of g and h by bin: float64 array (nodes, slots of the `SlotLayout`, 2)."""
+
+
+class RebinningEngine(HistogramEngine, Protocol):
+    """An engine that can bin its columns anew for each tree (``tree_method="approx"``, global proposals)."""
+
+    def load_columns(self) -> list[Bins]:
+        """Keep every column's values, once; return the features' bins, as yet without cuts."""
+
+    def rebin(self, max_bin: int) -> list[Bins]:
+        """Propose cuts weighted by h of the tree in hand, and store every feature's codes by them; return the bins."""
+
+
+class NodeBinningEngine(Engine, Protocol):
+    """An engine that can bin the rows of each node by themselves (``tree_method="approx"``, local proposals)."""
+
+    def load_columns(self) -> list[Bins]:
+        """Keep every column's values, once; return the features' bins, as yet without cuts."""
+
+    def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
+        """Return for each feature its bins in each node, by cuts weighted by h, and the sums of g and h in them."""
 
 
 class ColumnBlockEngine(Engine, Protocol):

@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.binning import Bins
 from frameboost.categorical import categorical_split
-from frameboost.columns import code_expr, distinct_values, propose_bins
+from frameboost.columns import rank_column
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.contract import Penalties, Scalar, Split, SplitLimits, Stats
 from frameboost.engines.exact_kernels import category_histogram, move_rows, scan_column
@@ -38,20 +38,10 @@ class ExactEngine(ArrayEngine):
         return self.bins
 
     def _sort_column(self, number: int, feature: Feature, values: pl.Series) -> None:
-        if feature.type.is_categorical:
-            bins = propose_bins(feature, values, max_bin=2)
-            edges: Sequence[Physical] = bins.feature.categories
-            missing = bins.missing
-            distinct = pl.Series(dtype=pl.String)
-        else:
-            bins = Bins(feature)
-            distinct, _ = distinct_values(values)
-            edges = distinct[1:].to_list()
-            missing = len(distinct)
-        codes = values.to_frame("x").select(code_expr(pl.col("x"), feature.type, edges, missing)).to_series()
+        bins, distinct, self.ranks[number] = rank_column(feature, values)
         self.bins.append(bins)
         self.distinct.append(distinct)
-        self.ranks[number] = codes.to_numpy()
+        missing = bins.missing if feature.type.is_categorical else len(distinct)
         # Missing rows first: adding 1 modulo (missing + 1) takes their rank from the largest to 0.
         self.sorted_rows[number] = np.argsort((self.ranks[number] + 1) % (missing + 1), kind="stable")
 

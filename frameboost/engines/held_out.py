@@ -1,4 +1,4 @@
-"""The engine of held-out rows where there are no bins (``tree_method="exact"``): splits are taken by thresholds."""
+"""The engine of held-out rows where bins don't last a fit (``exact``, ``approx``): splits are taken by thresholds."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.contract import FloatArray, Scalar, Split
 from frameboost.engines.histogram_kernels import add_by_node, build_histograms, partition_rows
 
-__all__ = ["NumbaEngine"]
+__all__ = ["Codes", "NumbaEngine"]
+
+Codes = np.ndarray[tuple[int], np.dtype[np.unsignedinteger]]
 
 
 class NumbaEngine(ArrayEngine):
@@ -40,16 +42,22 @@ class NumbaEngine(ArrayEngine):
             for i, (b, dtype) in enumerate(zip(bins, dtypes, strict=True))
         )
         self._values = pl.DataFrame()
-        # Two copies: a histogram reads all features of a row, a partition one feature of all rows. The former keeps
-        # features by the size of their codes, so that one with many categories makes no other column wider.
-        self.columns = [column.to_numpy() for column in columns]
-        self.code_groups = []
-        for dtype in dict.fromkeys(dtypes):
-            members = [i for i, own in enumerate(dtypes) if own == dtype]
-            codes = columns.select(map(str, members)).to_numpy(order="c")
-            self.code_groups.append((codes, self.layout.offsets[members]))
+        self.keep_codes([column.to_numpy() for column in columns])
         self.row_order = np.arange(len(columns), dtype=np.uint32)
         self.buffer = np.empty_like(self.row_order)
+
+    def keep_codes(self, columns: list[Codes]) -> None:
+        """Keep the codes of each feature, in two copies.
+
+        A histogram reads all features of a row, a partition one feature of all rows. The former has features by the
+        size of their codes, so that one with many categories makes no other column wider.
+        """
+        self.columns = columns
+        self.code_groups = []
+        for dtype in dict.fromkeys(column.dtype for column in columns):
+            members = [i for i, column in enumerate(columns) if column.dtype == dtype]
+            codes = np.ascontiguousarray(np.column_stack([columns[i] for i in members]))
+            self.code_groups.append((codes, self.layout.offsets[members]))
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
@@ -73,7 +81,7 @@ class NumbaEngine(ArrayEngine):
         def partition(first: int, last: int) -> None:
             for node, (split, left, right) in moves[first:last]:
                 start, stop = self.ranges[node]
-                goes_left = split.goes_left(self.layout.bins[split.feature].count + 1)
+                goes_left = self.sides(split)
                 column = self.columns[split.feature]
                 n_left = partition_rows(column, self.row_order, start, stop, goes_left, self.buffer)
                 self.ranges[left] = (start, start + n_left)
@@ -82,6 +90,10 @@ class NumbaEngine(ArrayEngine):
         starts, stops = self._ranges([node for node, _ in moves])
         n_rows = int((stops - starts).sum())
         self.workers.over(len(moves), partition, smallest=len(moves) * SMALLEST_TASK // max(n_rows, 1))
+
+    def sides(self, split: Split) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return for each code of the split's feature whether its rows go left."""
+        return split.goes_left(self.layout.bins[split.feature].count + 1)
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""

@@ -87,15 +87,18 @@ class PolarsEngine(FrameEngine):
         self.node = rows.lazy().select(moved.cast(pl.Int32).alias("node")).collect().to_series()
 
     def _child(self, split: Split, left: int, right: int) -> pl.Expr:
+        sides = pl.lit(left, dtype=pl.Int32), pl.lit(right, dtype=pl.Int32)
+        return pl.when(self.goes_left(split)).then(sides[0]).otherwise(sides[1])
+
+    def goes_left(self, split: Split) -> pl.Expr:
+        """Return, over the columns of ``codes``, which rows go left."""
         code = pl.col(str(split.feature))
-        missing = self.layout.bins[split.feature].missing
         if split.categories is not None:
-            goes_left = code.is_in(list(split.categories))
-            goes_left = ~goes_left if split.missing_left else goes_left
-        else:
-            goes_left = code < split.bin
-            goes_left = goes_left | (code == missing) if split.missing_left else goes_left
-        return pl.when(goes_left).then(pl.lit(left, dtype=pl.Int32)).otherwise(pl.lit(right, dtype=pl.Int32))
+            is_named = code.is_in(list(split.categories))
+            return ~is_named if split.missing_left else is_named
+        goes_left = code < split.bin
+        missing = self.layout.bins[split.feature].missing
+        return goes_left | (code == missing) if split.missing_left else goes_left
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""

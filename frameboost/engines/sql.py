@@ -66,6 +66,7 @@ class SqlEngine:
             self._roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
         self._in_source_order = in_order or queries is not None
         self._bins: str | None = None
+        self._codes: str | None = None  # what histograms are made of, if not the bins stored once
         self._margins: dict[str, str] = {}  # a table each, with a column of the margin's name
         self._pairs: str | None = None
         self._gradients: str | None = None
@@ -247,7 +248,7 @@ class SqlEngine:
         one_by_one = (
             render(
                 "histograms",
-                bins=self._bins,
+                bins=self._codes or self._bins,
                 gradients=table,
                 g=g,
                 h=h,
@@ -270,7 +271,7 @@ class SqlEngine:
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         moves = " ".join(
-            f"WHEN {node} THEN CASE WHEN {self._goes_left(split)} THEN {left} ELSE {right} END"
+            f"WHEN {node} THEN CASE WHEN {self.goes_left(split)} THEN {left} ELSE {right} END"
             for node, (split, left, right) in splits.items()
         )
         self._nodes = self._replace(
@@ -278,7 +279,8 @@ class SqlEngine:
             bins=self._bins, nodes=self._nodes, moves=moves, in_order=self._in_bin_order,
         )  # fmt: skip
 
-    def _goes_left(self, split: Split) -> str:
+    def goes_left(self, split: Split) -> str:
+        """Return the condition, over the columns of the bins, that a row goes left."""
         column, missing = f"bin_{split.feature}", self.layout.bins[split.feature].missing
         if split.categories is not None and len(split.categories) <= _MOST_IN_A_LIST:
             return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"

@@ -14,7 +14,15 @@ from frameboost.sql_files import render
 from frameboost.sql_text import is_missing, is_present, literal, physical_sql, string_literal
 from frameboost.types import FeatureType, Physical
 
-__all__ = ["SqlColumn", "propose_bins", "store_bins"]
+__all__ = [
+    "SqlColumn",
+    "from_database",
+    "propose_bins",
+    "read_categories",
+    "store_bins",
+    "store_codes",
+    "store_columns",
+]
 
 # The private use area of Unicode, of which few texts have any character.
 _FIRST_SEPARATOR = 0xE000
@@ -40,9 +48,7 @@ def propose_bins(
 ) -> Bins:
     """Return the bins of one column: its categories, or the cuts that `frameboost.binning.cut_positions` defines."""
     if column.type.is_categorical:
-        rows = session.run(render("categories", source=session.source, column=column.sql))
-        categories = tuple(sorted(category for (category,) in rows))
-        return Bins(Feature(feature.name, feature.type, categories), has_missing=missing)
+        return read_categories(session, feature, column, missing=missing)
     source, condition = session.source, "TRUE"
     sample = sample_condition(n_rows)
     if sample is not None:
@@ -59,8 +65,15 @@ def propose_bins(
         max_bin=max_bin - missing,
         physical=physical_sql(column.type, "value"),
     )
-    cuts = tuple(_from_database(column.type, cut) for (cut,) in session.run(statement))
+    cuts = tuple(from_database(column.type, cut) for (cut,) in session.run(statement))
     return Bins(feature, cuts, has_missing=missing)
+
+
+def read_categories(session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool) -> Bins:
+    """Return the bins of a string column: its categories."""
+    rows = session.run(render("categories", source=session.source, column=column.sql))
+    categories = tuple(sorted(category for (category,) in rows))
+    return Bins(Feature(feature.name, feature.type, categories), has_missing=missing)
 
 
 def store_bins(
@@ -69,13 +82,9 @@ def store_bins(
 ) -> str:  # fmt: skip
     """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
 
-    Where rows are ranked (role ``qid``) they are stored in the order of the source.
+    ``in_order`` keeps the order of the source, which costs a sort, and matters only where rows are told by position.
     """
-    cuts = session.table("cuts")
-    lists = [
-        f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
-    ]
-    session.run(render("store_cuts", cuts=cuts, lists=", ".join(lists) or "NULL"))
+    cuts = _store_cuts(session, bins, columns)
     read, joins, codes = [], [], []
     for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
         if column.type.is_categorical:
@@ -87,13 +96,8 @@ def store_bins(
             read += [f"cuts.cuts_{i}"] if b.cuts else []
             missing = is_missing(column.type, f"value_{i}")
         codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
-    source, order = session.source, ""
-    if in_order:
-        # Several threads may change the order of rows on their way through the joins with cuts and categories.
-        position = session.column("position")
-        source = f"(SELECT *, row_number() OVER () AS {position} FROM {source})"
-        read.append(f"source.{position}")
-        order = f"ORDER BY {position} ASC"
+    source, position, order = _ordered(session, in_order=in_order)
+    read += position
     rows = render(
         "read_columns",
         source=source,
@@ -113,6 +117,76 @@ def store_bins(
             in_order=order,
         )
     )
+    return table
+
+
+def _ordered(session: DuckDBSession, *, in_order: bool) -> tuple[str, list[str], str]:
+    """Return the source, what else to read of it, and what a statement ends with to keep its order."""
+    if not in_order:
+        return session.source, [], ""
+    # Several threads may change the order of rows on their way through the joins with cuts and categories.
+    position = session.column("position")
+    source = f"(SELECT *, row_number() OVER () AS {position} FROM {session.source})"
+    return source, [f"source.{position}"], f"ORDER BY {position} ASC"
+
+
+def store_columns(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
+    in_order: bool,
+) -> str:  # fmt: skip
+    """Store every row's values (of a string feature the category's code), label, weight and other roles.
+
+    Return the name of the temporary table: ``value_0``, or ``bin_0`` for a string feature, and so on, then the roles.
+    ``in_order`` is as for `store_bins`.
+    """
+    read, joins = [], []
+    for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
+        if column.type.is_categorical:
+            joins.append(_category_join(session, f"category_{i}", b, column))
+            read.append(f"CAST(COALESCE(category_{i}.code, {b.missing}) AS INTEGER) AS bin_{i}")
+        else:
+            read.append(f"CASE WHEN {is_present(column.type, column.sql)} THEN {column.sql} END AS value_{i}")
+    source, _, order = _ordered(session, in_order=in_order)
+    table = session.table("columns")
+    roles_sql = ", ".join(f"{sql} AS {role}" for role, sql in roles.items())
+    session.run(
+        render(
+            "store_columns", bins=table, source=source, columns=", ".join(read), joins="\n".join(joins),
+            roles=roles_sql, in_order=order,
+        )
+    )  # fmt: skip
+    return table
+
+
+def store_codes(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str) -> str:
+    """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name."""
+    cuts = _store_cuts(session, bins, columns)
+    read, numbers = [], []
+    for i, b in enumerate(bins):
+        if b.feature.type.is_categorical:
+            read.append(f"source.bin_{i} AS bin_{i}")
+            code = f"bin_{i}"
+        else:
+            read.append(f"source.value_{i} AS value_{i}, CAST(0 AS BIGINT) AS bin_{i}")
+            read += [f"cuts.cuts_{i}"] if b.cuts else []
+            code = f"CASE WHEN value_{i} IS NULL THEN {b.missing} ELSE bin_{i} END"
+        numbers.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
+    rows = render(
+        "read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="", roles="source.rowid AS position"
+    )
+    table = session.table("codes")
+    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins)))
+    session.drop(cuts)
+    return table
+
+
+def _store_cuts(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn]) -> str:
+    """Store the cuts of all features as one row of lists; return the temporary table's name."""
+    table = session.table("cuts")
+    lists = [
+        f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
+    ]
+    session.run(render("store_cuts", cuts=table, lists=", ".join(lists) or "NULL"))
     return table
 
 
@@ -155,7 +229,7 @@ def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlCo
     return f"LEFT JOIN {table} AS {alias} ON {alias}.category = {column.sql}"
 
 
-def _from_database(kind: FeatureType, value: object) -> Physical:
+def from_database(kind: FeatureType, value: object) -> Physical:
     """Return a physical value that `physical_sql` has brought over."""
     if kind.is_float:
         return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 and 0.0 are one value; write it as 0.0

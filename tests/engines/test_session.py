@@ -129,6 +129,8 @@ def fit_with_every_statement(con):
     fb.fit(flights, "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
     ranked = flights.filter("string IS NOT NULL")
     fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
+    for proposal in ("global", "local"):
+        fb.fit(flights, "amount", tree_method="approx", proposal=proposal, **SHAPE)
 
 
 def test_data_refused_late_leaves_nothing(con):

@@ -1,0 +1,142 @@
+"""The engines in memory whose cuts are proposed anew: for each tree, or in each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning import Bins, SlotLayout, weighted_cut_positions
+from frameboost.columns import rank_column
+from frameboost.engines.contract import Split
+from frameboost.engines.exact import ExactEngine
+from frameboost.engines.exact_kernels import category_histogram
+from frameboost.engines.node_bins import NodeBins
+from frameboost.engines.numba import NumbaEngine
+from frameboost.engines.proposal_kernels import bin_nodes, sum_by_rank
+
+__all__ = ["NumbaGlobalEngine", "NumbaLocalEngine"]
+
+
+class NumbaGlobalEngine(NumbaEngine):
+    """`RebinningEngine` over ranks: sorted once, a column is weighed and binned by tables of its distinct values."""
+
+    def load_columns(self) -> list[Bins]:
+        """See `RebinningEngine.load_columns`."""
+        values = self.load()
+        self._ranked = [rank_column(feature, values[str(i)]) for i, feature in enumerate(self.features)]
+        self._values = pl.DataFrame()
+        self.row_order = np.arange(len(values), dtype=np.uint32)
+        self.buffer = np.empty_like(self.row_order)
+        return [bins for bins, _, _ in self._ranked]
+
+    def rebin(self, max_bin: int) -> list[Bins]:
+        """See `RebinningEngine.rebin`."""
+        cuts: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = [np.empty(0, np.int64) for _ in self._ranked]
+        weights = np.ascontiguousarray(self.gradient_pairs[:, 1])
+
+        def propose(first: int, last: int) -> None:
+            for i in range(first, last):
+                bins, distinct, ranks = self._ranked[i]
+                if not bins.feature.type.is_categorical:
+                    by_rank = np.zeros(len(distinct) + 1)
+                    sum_by_rank(ranks, weights, by_rank)
+                    running = np.cumsum(by_rank[:-1])
+                    cuts[i] = weighted_cut_positions(running - by_rank[:-1], running[-1], max_bin - bins.has_missing)
+
+        self.workers.over(len(self.features), propose)
+        bins = [
+            replace(bins, cuts=tuple(distinct.gather(at).to_list()))
+            for (bins, distinct, _), at in zip(self._ranked, cuts, strict=True)
+        ]
+        self._store_codes(bins, cuts)
+        return bins
+
+    def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
+        """Store the codes that each row's rank has, given the ranks at which bins start."""
+        self.layout = SlotLayout(bins)
+        columns = [np.empty(self.n_rows, dtype=np.min_scalar_type(b.largest_code)) for b in bins]
+
+        def encode(first: int, last: int) -> None:
+            for i in range(first, last):
+                _, distinct, ranks = self._ranked[i]
+                if bins[i].feature.type.is_categorical:
+                    columns[i][:] = ranks
+                    continue
+                table = np.searchsorted(cuts[i], np.arange(len(distinct) + 1), side="right")
+                table[-1] = bins[i].missing
+                np.take(table.astype(columns[i].dtype), ranks, out=columns[i], mode="clip")
+
+        self.workers.over(len(bins), encode)
+        self.keep_codes(columns)
+        # Rows are parted by rank, as a tree of other bins may be gone through once more (see `frameboost.dart`).
+        self.columns = [ranks for _, _, ranks in self._ranked]
+
+    def sides(self, split: Split) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return for each rank of the split's feature whether its rows go left."""
+        bins, distinct, _ = self._ranked[split.feature]
+        if bins.feature.type.is_categorical:
+            return split.goes_left(bins.count + 1)
+        below = len(distinct)
+        if split.threshold is not None:
+            edge = pl.Series([split.threshold], dtype=distinct.dtype)
+            below = int(distinct.search_sorted(edge, side="left").item())
+        is_left = np.arange(len(distinct) + 1) < below
+        is_left[-1] = split.missing_left
+        return is_left
+
+
+class NumbaLocalEngine(ExactEngine):
+    """`NodeBinningEngine` over presorted columns: one scan of a column bins it in all open nodes."""
+
+    def load_columns(self) -> list[Bins]:
+        """See `NodeBinningEngine.load_columns`."""
+        return self.presort()
+
+    def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
+        """See `NodeBinningEngine.node_bins`."""
+        place_of = np.full(self.n_nodes, -1, dtype=np.int64)
+        place_of[list(nodes)] = np.arange(len(nodes))
+        found: list[NodeBins | None] = [None] * len(self.features)
+
+        def scan(first: int, last: int) -> None:
+            for i in range(first, last):
+                is_categorical = self.features[i].type.is_categorical
+                found[i] = (self._categories if is_categorical else self._bins)(i, place_of, len(nodes), max_bin)
+
+        self.workers.over(len(self.features), scan)
+        return [of_nodes for of_nodes in found if of_nodes is not None]
+
+    def _bins(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
+        distinct = self.distinct[feature]
+        most = min(max_bin - self.bins[feature].has_missing, len(distinct))
+        histogram, starts = np.zeros((n_nodes, most + 1, 2)), np.empty((n_nodes, most), dtype=np.int64)
+        counts = np.zeros(n_nodes, dtype=np.int64)
+        bin_nodes(
+            self.sorted_rows[feature], self.ranks[feature], len(distinct), self.node_of, self.gradient_pairs, place_of,
+            most, histogram, starts, counts,
+        )  # fmt: skip
+        # Bins past the largest number that a node has are nobody's.
+        histogram = np.delete(histogram, slice(int(counts.max()), most), axis=1)
+        cuts = [distinct.gather(own[1:count]).to_list() for own, count in zip(starts, counts.tolist(), strict=True)]
+        return NodeBins(histogram, cuts)
+
+    def _categories(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
+        histogram = np.zeros((n_nodes, self.bins[feature].count + 1, 2))
+        category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histogram)
+        return NodeBins(histogram, [()] * n_nodes)
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        super().apply_splits({
+            node: (replace(split, bin=self._rank(split)), left, right) for node, (split, left, right) in splits.items()
+        })  # fmt: skip
+
+    def _rank(self, split: Split) -> int:
+        """Return the rank from which on values go right."""
+        distinct = self.distinct[split.feature]
+        if split.threshold is None:
+            return len(distinct)
+        return int(distinct.search_sorted(pl.Series([split.threshold], dtype=distinct.dtype), side="left").item())

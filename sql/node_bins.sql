@@ -1,0 +1,46 @@
+-- Local proposals: one feature cut anew in every open node by quantiles weighted by the hessians of the rows in it, and in
+-- the same breath how much gradient lies in each of the bins. As in propose_weighted_cuts.sql, but node by node; a part
+-- is a bin, its lowest value the cut that it starts at.
+--
+-- in:  {bins}        value_0, ...
+--      {gradients}   {g}, {h}
+--      {nodes}       node
+--      {open_nodes}  the wanted nodes:  3, 4, 7
+--      {value}       the feature's column, NULL where it is missing
+--      {max_bin}     most bins
+--      {physical}    the lowest value, start, as a plain number: days, microseconds, ...
+-- out: one row a node and bin, ascending; start is NULL for the bin of missing values
+
+WITH by_value AS (
+    SELECT node, {value} AS value, SUM({g}) AS g, SUM({h}) AS h
+    FROM {bins} POSITIONAL JOIN {gradients} POSITIONAL JOIN {nodes}
+    WHERE node IN ({open_nodes})
+    GROUP BY node, {value}
+),
+ranked AS (
+    SELECT
+        node, value, g, h,
+        row_number() OVER (PARTITION BY node, value IS NULL ORDER BY value ASC) - 1 AS place,
+        COUNT(*) OVER (PARTITION BY node, value IS NULL) AS n_values,
+        SUM(h) OVER (PARTITION BY node, value IS NULL ORDER BY value ASC) - h AS before,
+        SUM(h) OVER (PARTITION BY node, value IS NULL) AS total
+    FROM by_value
+),
+parted AS (
+    SELECT
+        node, value, g, h,
+        CASE
+            WHEN n_values <= {max_bin} THEN place
+            WHEN total > 0 THEN LEAST(FLOOR(before * CAST({max_bin} AS DOUBLE) / total), {max_bin} - 1)
+            ELSE 0
+        END AS part
+    FROM ranked
+),
+parts AS (
+    SELECT node, MIN(value) AS start, SUM(g) AS g, SUM(h) AS h
+    FROM parted
+    GROUP BY node, value IS NULL, part
+)
+SELECT node, CASE WHEN start IS NOT NULL THEN {physical} END AS start, g, h
+FROM parts
+ORDER BY node ASC, parts.start ASC
