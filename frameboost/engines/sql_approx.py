@@ -37,6 +37,7 @@ class SqlApproxEngine(SqlEngine):
     def keep_columns(self, bins: Sequence[Bins]) -> None:
         """Store the columns; ``bins`` are those of training, of which only the categories count."""
         self._unbinned = list(bins)
+        self.layout = SlotLayout(bins)
         self._keeps_order = self.session.setting("preserve_insertion_order")
         self._bins = store_columns(self.session, bins, self.columns, self._roles, in_order=self._in_source_order)
 
