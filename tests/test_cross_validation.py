@@ -1,0 +1,105 @@
+"""Cross-validation: folds by hash, by a column and by time, the same for a frame and for a relation."""
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+
+OPTIONS = {"features": ["x", "z"], "n_estimators": 4, "max_depth": 2}
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 400))
+    return pl.DataFrame({
+        "x": x, "z": z, "who": rng.choice(["ann", "bob", "it's", None], 400), "day": rng.permutation(400) // 3,
+        "y": x + z**2 + 0.3 * rng.normal(size=400),
+    }).with_columns(late=pl.col("y") > 1)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def relation(frame) -> duckdb.DuckDBPyRelation:
+    con = duckdb.connect()
+    con.register("frame", frame)
+    con.execute("CREATE TABLE rows AS FROM frame")
+    return con.table("rows")
+
+
+def summary(frame: pl.DataFrame, parts: list[tuple[pl.DataFrame, pl.DataFrame]], target: str = "y", **options):
+    fits = [fb.fit(a, target, valid=b, **OPTIONS | options).history for a, b in parts]
+    names = fits[0].columns[1:]
+    return {
+        f"{name}_{kind}": [f([fit[name][i] for fit in fits]) for i in range(len(fits[0]))]
+        for name in names
+        for kind, f in (("mean", np.mean), ("std", lambda v: np.std(v, ddof=1)))
+    }
+
+
+def assert_is(table: pl.DataFrame, expected: dict) -> None:
+    assert table.columns == ["round", *expected]
+    for name, values in expected.items():
+        np.testing.assert_allclose(table[name], values, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["frame", "relation"])
+def test_a_column_says_which_rows_belong_together(frame, relation, kind):
+    table = fb.cv(frame if kind == "frame" else relation, "y", folds="who", **OPTIONS)
+    groups = [pl.col("who").eq_missing(name) for name in ("ann", "bob", "it's", None)]
+    assert_is(table, summary(frame, [(frame.filter(~g), frame.filter(g)) for g in groups]))
+
+
+@pytest.mark.parametrize("kind", ["frame", "relation"])
+def test_time_is_predicted_from_the_past(frame, relation, kind):
+    table = fb.cv(frame if kind == "frame" else relation, "y", folds=3, time="day", **OPTIONS)
+    before = [sum(other < day for other in frame["day"]) for day in frame["day"]]  # rows of one day stay together
+    part = pl.Series([b * 4 // 400 for b in before])
+    assert_is(table, summary(frame, [(frame.filter(part < k), frame.filter(part == k)) for k in (1, 2, 3)]))
+
+
+def test_hashed_folds_are_even_and_the_same_everywhere(frame, relation):
+    seen: list[int] = []
+    fb_fit = fb.cross_validation.fit
+    try:
+        fb.cross_validation.fit = lambda data, target, **o: seen.append(o["valid"]) or fb_fit(data, target, **o)
+        table = fb.cv(frame.with_row_index(), "y", folds=4, **OPTIONS)
+    finally:
+        fb.cross_validation.fit = fb_fit
+    parts = [part.collect()["index"].to_list() for part in seen]
+    assert sorted(row for part in parts for row in part) == list(range(400))
+    assert all(70 < len(part) < 130 for part in parts)
+    assert table.equals(fb.cv(relation, "y", folds=4, **OPTIONS))
+    assert not table.equals(fb.cv(frame, "y", folds=4, seed=1, **OPTIONS))
+
+
+def test_early_stopping_ends_the_table_at_the_best_mean(frame):
+    options = {"folds": 3, "objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "learning_rate": 1.0}
+    whole = fb.cv(frame, "late", **OPTIONS | options | {"n_estimators": 30})
+    means = whole["valid_auc_mean"].to_list()
+    best = 0
+    for i, mean in enumerate(means):
+        if mean > means[best]:
+            best = i
+        elif i - best >= 3:
+            break
+    stopped = fb.cv(frame, "late", early_stopping_rounds=3, **OPTIONS | options | {"n_estimators": 30})
+    assert stopped.equals(whole.head(best + 1))
+    assert len(stopped) < 30
+
+
+def test_bad_folds_are_refused(frame):
+    def message(data: pl.DataFrame = frame, **options) -> str:
+        with pytest.raises((fb.ParameterError, fb.DataError)) as error:
+            fb.cv(data, "y", **OPTIONS | options)
+        return str(error.value)
+
+    assert message(folds=1) == "folds must be an integer of at least 2 or a column name, not 1"
+    assert message(folds="when") == "column 'when', of folds, is not in the data"
+    assert message(folds="day", time="day") == "time does not go with a column of folds; give the number of folds"
+    assert message(time="when") == "time column 'when' is not in the data"
+    assert message(frame.filter(who="ann"), folds="who") == (
+        "column 'who', of folds, has 1 distinct value; it must have at least 2"
+    )
+    assert message(valid="late") == "cv takes no valid; it trains and validates on parts of the data"
