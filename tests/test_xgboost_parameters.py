@@ -340,20 +340,57 @@ def test_own_metrics_are_xgboosts():
     np.testing.assert_allclose(history["valid_far_off"], results["valid"]["far_off"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("folds", [3])
-def test_cross_validation_is_xgboosts_on_the_same_folds(folds):
-    data = rows().with_columns(fold=pl.int_range(300) % folds)
-    options = {"n_estimators": ROUNDS, "max_depth": 3, "tree_method": "exact"}
-    table = fb.cv(data, "amount", folds="fold", features=FEATURES, weight="w", **options)
+def test_own_metrics_may_be_maximised():
+    def near(predicted: np.ndarray, data: xgboost.DMatrix) -> tuple[str, float]:
+        return "near", float((np.abs(predicted - data.get_label()) < 2).mean())
+
+    settings = {"n_estimators": 100, "max_depth": 4, "disable_default_eval_metric": 1}
+    evals = [(matrix(held_out(), "amount"), "valid")]
+    booster = theirs("amount", settings, evals=evals, custom_metric=near, maximize=True, early_stopping_rounds=5)
+    del settings["disable_default_eval_metric"]
+    metric = fb.Metric("near", "AVG(CASE WHEN ABS(label - prediction) < 2 THEN 1 ELSE 0 END)", maximize=True)
+    model = ours("amount", settings, valid=held_out(), eval_metric=metric, early_stopping_rounds=5)
+    assert 3 < model.best_iteration == booster.best_iteration + 1 < 95
+    assert model.best_score == pytest.approx(booster.best_score)
+
+
+def test_the_quantile_metric_of_another_objective_is_of_the_median():
+    results: dict[str, float] = {}
+    for alpha in (0.5, 0.9):
+        evals, found = [(matrix(rows(), "amount"), "train")], {}
+        theirs("amount", {"eval_metric": "quantile", "quantile_alpha": alpha}, evals=evals, evals_result=found)
+        results[alpha] = found["train"]["quantile"]
+        history = ours("amount", {"quantile_alpha": alpha}, eval_metric="quantile").history
+        np.testing.assert_allclose(history["train_quantile"], results[0.5], rtol=1e-5)
+    assert not np.allclose(results[0.5], results[0.9])
+
+
+def cross_validated(n_rounds: int, **more: Any) -> tuple[pl.DataFrame, dict[str, list[float]]]:
+    """Return both libraries' tables for the same three folds."""
+    data = rows().with_columns(fold=pl.int_range(300) % 3)
+    options = {"n_estimators": n_rounds, "max_depth": 3, "tree_method": "exact", "eval_metric": ["mae", "rmse"]}
+    table = fb.cv(data, "amount", folds="fold", features=FEATURES, weight="w", **options, **more)
     numbers = data["fold"].to_numpy()
-    parts = [(np.flatnonzero(numbers != k), np.flatnonzero(numbers == k)) for k in range(folds)]
+    parts = [(np.flatnonzero(numbers != k), np.flatnonzero(numbers == k)) for k in range(3)]
     settings = {"max_depth": 3, "tree_method": "exact", "nthread": 1}
-    expected = xgboost.cv(settings, matrix(rows(), "amount"), ROUNDS, folds=parts, as_pandas=False)
+    given = {"folds": parts, "as_pandas": False, "metrics": ["mae", "rmse"], **more}
+    return table, xgboost.cv(settings, matrix(rows(), "amount"), n_rounds, **given)
+
+
+def test_cross_validation_is_xgboosts_on_the_same_folds():
+    table, expected = cross_validated(ROUNDS)
     for part, name in (("train", "train"), ("valid", "test")):
-        np.testing.assert_allclose(table[f"{part}_rmse_mean"], expected[f"{name}-rmse-mean"], rtol=1e-5)
-        # XGBoost divides by the number of folds, where one less gives the sample's standard deviation.
-        spread = np.array(expected[f"{name}-rmse-std"]) * np.sqrt(folds / (folds - 1))
-        np.testing.assert_allclose(table[f"{part}_rmse_std"], spread, rtol=1e-3)
+        for metric in ("mae", "rmse"):
+            np.testing.assert_allclose(table[f"{part}_{metric}_mean"], expected[f"{name}-{metric}-mean"], rtol=1e-5)
+            # XGBoost divides by the number of folds, where one less gives the sample's standard deviation.
+            spread = np.array(expected[f"{name}-{metric}-std"]) * np.sqrt(3 / 2)
+            np.testing.assert_allclose(table[f"{part}_{metric}_std"], spread, rtol=1e-3)
+
+
+def test_cross_validation_stops_as_xgboosts():
+    table, expected = cross_validated(40, early_stopping_rounds=3)
+    assert 3 < table.height == len(expected["test-rmse-mean"]) < 37
+    np.testing.assert_allclose(table["valid_rmse_mean"], expected["test-rmse-mean"], rtol=1e-5)
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
