@@ -43,6 +43,7 @@ def _normal(z: str) -> dict[str, str]:
     return {
         "pdf": pdf,
         "cdf": f"CASE WHEN {z} > 0 THEN 1 - ({tail}) ELSE {tail} END",
+        "beyond": f"CASE WHEN {z} > 0 THEN {tail} ELSE 1 - ({tail}) END",
         "slope": f"-{z} * {pdf}",
         "bend": f"({z} * {z} - 1) * {pdf}",
     }
@@ -54,6 +55,7 @@ def _logistic(z: str) -> dict[str, str]:
     return {
         "pdf": pdf,
         "cdf": f"CASE WHEN {z} >= 0 THEN 1 / (1 + {e}) ELSE {e} / (1 + {e}) END",
+        "beyond": f"CASE WHEN {z} >= 0 THEN {e} / (1 + {e}) ELSE 1 / (1 + {e}) END",
         "slope": f"{pdf} * CASE WHEN {z} >= 0 THEN ({e} - 1) / ({e} + 1) ELSE (1 - {e}) / (1 + {e}) END",
         "bend": f"{pdf} * ({e} * {e} - 4 * {e} + 1) / ((1 + {e}) * (1 + {e}))",
     }
@@ -64,7 +66,9 @@ def _extreme(z: str) -> dict[str, str]:
     pdf = f"({w} * EXP(-{w}))"
     return {
         "pdf": pdf,
-        "cdf": f"1 - EXP(-{w})",
+        # Near 0 the difference would lose its digits.
+        "cdf": f"CASE WHEN {w} < 1e-4 THEN {w} * (1 - {w} / 2 * (1 - {w} / 3)) ELSE 1 - EXP(-{w}) END",
+        "beyond": f"EXP(-{w})",
         "slope": f"(1 - {w}) * {pdf}",
         "bend": f"({w} * {w} - 3 * {w} + 1) * {pdf}",
     }
@@ -98,20 +102,22 @@ def _limits(distribution: str, sigma: float) -> dict[str, tuple[float, float]]:
 
 
 def aft_terms(distribution: str, sigma: float, margin: str = "margin") -> dict[str, Expression]:
-    """Return the standardised residuals and the distribution at them, over ``label``, ``upper`` and the margin."""
+    """Return the standardised residuals and the distribution at them, over ``label``, ``upper`` and the margin.
+
+    ``mass`` is the probability between the two.
+    """
     row = ("label", "upper", margin)
     texts = {
         "z_l": f"CASE WHEN label > 0 THEN (LN(GREATEST(label, 1e-300)) - {margin}) / {sigma!r} ELSE 0 END",
         "z_u": f"CASE WHEN {_OPEN} THEN 0 ELSE (LN(GREATEST(upper, 1e-300)) - {margin}) / {sigma!r} END",
     }
     lower, upper = DISTRIBUTIONS[distribution]("z_l"), DISTRIBUTIONS[distribution]("z_u")
-    for name, at_infinity in (("pdf", "0"), ("cdf", "1"), ("slope", "0"), ("bend", "0")):
+    for name, at_infinity in (("pdf", "0"), ("cdf", "1"), ("beyond", "0"), ("slope", "0"), ("bend", "0")):
         texts[f"{name}_l"] = f"CASE WHEN label > 0 THEN {lower[name]} ELSE 0 END"
         texts[f"{name}_u"] = f"CASE WHEN {_OPEN} THEN {at_infinity} ELSE {upper[name]} END"
-    terms = {}
-    for name, text in texts.items():
-        terms[name] = Expression(text, row if name.startswith("z") else (*row, "z_l", "z_u"))
-    return terms
+    # The probability of what is known, from the tail in which it lies: the other one's would round to 1.
+    texts["mass"] = "CASE WHEN z_l > 0 THEN beyond_l - beyond_u ELSE cdf_u - cdf_l END"
+    return {name: Expression(text, (*row, *texts)) for name, text in texts.items()}
 
 
 def aft_loss(aft_loss_distribution: str, aft_loss_distribution_scale: float) -> Loss:
@@ -123,13 +129,13 @@ def aft_loss(aft_loss_distribution: str, aft_loss_distribution_scale: float) -> 
     quotients = {
         "gradient": (
             ("slope_l", f"({sigma!r} * pdf_l)"),
-            ("(pdf_u - pdf_l)", f"({sigma!r} * (cdf_u - cdf_l))"),
+            ("(pdf_u - pdf_l)", f"({sigma!r} * mass)"),
         ),
         "hessian": (
             ("(slope_l * slope_l - pdf_l * bend_l)", f"({sigma * sigma!r} * pdf_l * pdf_l)"),
             (
-                "((pdf_u - pdf_l) * (pdf_u - pdf_l) - (cdf_u - cdf_l) * (slope_u - slope_l))",
-                f"({sigma * sigma!r} * (cdf_u - cdf_l) * (cdf_u - cdf_l))",
+                "((pdf_u - pdf_l) * (pdf_u - pdf_l) - mass * (slope_u - slope_l))",
+                f"({sigma * sigma!r} * mass * mass)",
             ),
         ),
     }

@@ -28,7 +28,9 @@ from frameboost.model_file import read_model
 from frameboost.objective import Objective
 from frameboost.parameters import Parameters, parameter_table
 from frameboost.progress import progress
+from frameboost.ranking_checks import check_queries, with_group
 from frameboost.sources import Source, open_source
+from frameboost.terms import evaluate
 from frameboost.validation import HeldOut, held_out_sources
 
 __all__ = ["fit", "load"]
@@ -43,6 +45,7 @@ def fit(
     weight: str | None = None,
     base_margin: str | Sequence[str] | None = None,
     label_upper_bound: str | None = None,
+    group: str | None = None,
     valid: Any = None,
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     callbacks: Sequence[Callback] = (),
@@ -60,7 +63,7 @@ def fit(
         held_out = {key: HeldOut(with_margins(part.source, init_model)[0]) for key, part in held_out.items()}
         source, base_margin = with_margins(source, init_model)
     name = check_engine(engine, source, settings)
-    roles = find_roles(source, target, weight, base_margin, label_upper_bound)
+    roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # which raises before any work starts
     with ExitStack() as open_engines:
@@ -77,14 +80,19 @@ def fit(
             check_continues(init_model, loss, settings, chosen)
         metrics = get_metrics(eval_metric, loss, asdict(settings))
         check_rows(training, loss, roles)
+        looked_at = metrics if held_out or eval_metric is not None else []
+        check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(part.like(source, chosen, roles, key), follows=True) for key, part in held_out.items()}
         for key, other in others.items():
             check_held_out(other, loss, roles, key)
-        watched = {"train": training} | others if others or eval_metric is not None else {}
+            check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
+        watched = {"train": training} | others if looked_at else {}
         log = TrainingLog(watched, metrics, settings.early_stopping_rounds, callbacks)
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
         shown = metrics[0]
-        with progress(settings.n_estimators, shown.name, lambda: shown.evaluate(training), verbose=verbose) as on_round:
+        with progress(
+            settings.n_estimators, shown.name, lambda: evaluate(shown, training), verbose=verbose
+        ) as on_round:
             rows = Rows(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(rows, loss, settings, given, log, on_round)
     if init_model is not None:
@@ -228,6 +236,9 @@ base_margin : str or list of str, optional
 label_upper_bound : str, optional
     For survival:aft, the column of the latest that a time can be: the target where it is known, NULL (or infinity)
     where it has not ended yet.
+group : str, optional
+    For ranking, the column that tells which query a row belongs to: numbers, strings or dates, in any order. Weights
+    are then those of whole queries.
 valid : str, data, or dict of name to data, optional
     Rows to validate on: a Boolean column of the data or a SQL predicate over its columns, true for those rows, which
     are then not trained on; or other data. Given several, early stopping watches the last.

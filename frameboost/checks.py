@@ -89,7 +89,9 @@ def find_roles(
 def _words(role: str) -> str:
     if role.startswith("label"):
         return "target"
-    return "label_upper_bound" if role == "upper" else "base_margin" if role.startswith("base_") else role
+    if role.startswith("base_"):
+        return "base_margin"
+    return {"upper": "label_upper_bound", "qid": "group"}.get(role, role)
 
 
 def pick_features(

@@ -110,6 +110,11 @@ class Estimator(BaseEstimator):
         tweedie_variance_power: float = 1.5,
         aft_loss_distribution: str = "normal",
         aft_loss_distribution_scale: float = 1.0,
+        lambdarank_pair_method: str = "topk",
+        lambdarank_num_pair_per_sample: int | None = None,
+        lambdarank_normalization: bool = True,
+        lambdarank_score_normalization: bool = True,
+        ndcg_exp_gain: bool = True,
         n_jobs: int | None = None,
     ) -> None:
         self.objective = objective
@@ -148,6 +153,11 @@ class Estimator(BaseEstimator):
         self.tweedie_variance_power = tweedie_variance_power
         self.aft_loss_distribution = aft_loss_distribution
         self.aft_loss_distribution_scale = aft_loss_distribution_scale
+        self.lambdarank_pair_method = lambdarank_pair_method
+        self.lambdarank_num_pair_per_sample = lambdarank_num_pair_per_sample
+        self.lambdarank_normalization = lambdarank_normalization
+        self.lambdarank_score_normalization = lambdarank_score_normalization
+        self.ndcg_exp_gain = ndcg_exp_gain
         self.n_jobs = n_jobs
 
     model_: Model

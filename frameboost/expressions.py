@@ -64,7 +64,8 @@ def parsed(text: str) -> exp.Expression:
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
-        raise ParameterError(f"{text!r} is not a SQL expression: {error}") from error
+        reason = str(error).partition("\n")[0]  # what follows is the text with colours for a terminal
+        raise ParameterError(f"{text!r} is not a SQL expression: {reason}") from error
     if len(statements) != 1 or statements[0] is None:
         raise ParameterError(f"{text!r} is not one SQL expression")
     return cast("exp.Expression", statements[0])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from frameboost.engines.contract import Engine
+from frameboost.errors import ParameterError
 from frameboost.metrics import AnyMetric
-from frameboost.terms import define_terms
+from frameboost.terms import evaluate
 
 __all__ = ["Callback", "TrainingLog"]
 
@@ -38,6 +40,8 @@ class TrainingLog:
         patience: int | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
+        if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+            raise ParameterError(f"callbacks must be a list of functions, not {callbacks!r}")
         self._rows = dict(rows)
         self._metrics = list(metrics)
         self._patience = patience
@@ -51,8 +55,7 @@ class TrainingLog:
         values = {}
         for set_name, rows in self._rows.items():
             for metric in self._metrics:
-                define_terms(rows, metric.terms)
-                values[f"{set_name}_{metric.name}"] = metric.evaluate(rows)
+                values[f"{set_name}_{metric.name}"] = evaluate(metric, rows)
         self._history.append(values)
         number = len(self._history)
         stop = False
@@ -65,6 +68,8 @@ class TrainingLog:
         return stop or any(asked_to_stop)
 
     def _is_better(self, score: float, best: float) -> bool:
+        if math.isnan(best):  # any number is
+            return not math.isnan(score)
         return score > best if self._metrics[-1].maximize else score < best
 
     def frame(self) -> pl.DataFrame:

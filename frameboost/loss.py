@@ -13,8 +13,11 @@ from typing import Literal
 
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
+from frameboost.query_terms import OverQuery, Pairs, Ratio
 
-__all__ = ["Derivatives", "Loss", "RunningSum", "Start", "margin_names", "of_targets", "prediction_names", "winner"]
+__all__ = [
+    "Derivatives", "Loss", "RunningSum", "Start", "Term", "margin_names", "of_targets", "prediction_names", "winner",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,10 @@ class RunningSum:
     value: Expression
     order: Expression
     descending: bool = False
+
+
+# What a loss's or a metric's terms may be.
+Term = Expression | RunningSum | OverQuery | Ratio | Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class Loss:
     outputs: tuple[Derivatives, ...]
     links: tuple[Expression, ...]
     metric: str
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict)
+    terms: Mapping[str, Term] = field(default_factory=dict)
     link_terms: tuple[Mapping[str, Expression], ...] = ()
     evaluated: tuple[Expression, ...] | None = None
     margin_of: Callable[[float], float] = float
@@ -116,6 +123,11 @@ class Loss:
     def n_outputs(self) -> int:
         """Number of margins, and of trees a round."""
         return len(self.outputs)
+
+    @property
+    def has_margin_of_each_class(self) -> bool:
+        """Whether each class has a margin of its own (two classes may do with one between them)."""
+        return self.classes > 0 and self.classes == self.n_outputs
 
     @property
     def margins(self) -> tuple[str, ...]:

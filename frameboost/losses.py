@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from frameboost.aft import aft_loss
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
-from frameboost.loss import Derivatives, Loss, RunningSum, Start, margin_names, winner
+from frameboost.loss import Derivatives, Loss, RunningSum, Start, Term, margin_names, winner
+from frameboost.ranking import RANKING_PARAMETERS, ranking_loss
 
 __all__ = ["LOSSES", "LOSS_PARAMETERS", "get_loss"]
 
@@ -31,6 +32,9 @@ LOSS_PARAMETERS: dict[str, tuple[str, ...]] = {
     "multi:softmax": ("num_class",),
     "multi:softprob": ("num_class",),
     "survival:aft": ("aft_loss_distribution", "aft_loss_distribution_scale"),
+    "rank:pairwise": RANKING_PARAMETERS,
+    "rank:ndcg": RANKING_PARAMETERS,
+    "rank:map": RANKING_PARAMETERS,
 }
 
 
@@ -247,7 +251,7 @@ def _softmax(name: str, num_class: int) -> Loss:
 def _cox() -> Loss:
     """Return the partial likelihood with Breslow's ties; a label is a time, negative where it is censored."""
     time = _over_row("ABS(label)")
-    terms: dict[str, Expression | RunningSum] = {
+    terms: dict[str, Term] = {
         "hazard": _over_row("EXP(margin)"),
         # Who is still at risk when this row's time comes: all of the same time or a later one.
         "at_risk": RunningSum(_over_row("hazard", "hazard"), time, descending=True),
@@ -279,4 +283,7 @@ LOSSES: dict[str, Callable[..., Loss]] = {
     "multi:softprob": lambda num_class: _softmax("multi:softprob", num_class),
     "survival:cox": _cox,
     "survival:aft": aft_loss,
+    "rank:pairwise": partial(ranking_loss, "pairwise"),
+    "rank:ndcg": partial(ranking_loss, "ndcg"),
+    "rank:map": partial(ranking_loss, "map"),
 }

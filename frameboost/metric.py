@@ -14,7 +14,7 @@ from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression, parsed
 from frameboost.gradients import Aggregate, exact_sum
-from frameboost.loss import RunningSum
+from frameboost.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]
 
@@ -60,50 +60,70 @@ class Metric:
     sql: str
     maximize: bool = False
     columns: tuple[str, ...] = field(default=(), repr=False)
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict, repr=False)
+    terms: Mapping[str, Term] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ParameterError(f"a metric's name must be a string, not {self.name!r}")
+        self._split  # noqa: B018  # which checks it
         if self.columns:
-            self._parts  # noqa: B018  # which parses it
+            self._parts  # noqa: B018  # which checks the names in it
 
     def over(self, columns: tuple[str, ...]) -> Metric:
         """Return the metric with its names checked against the columns that there are."""
         return Metric(self.name, self.sql, self.maximize, columns, self.terms)
 
     @cached_property
-    def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
-        """The aggregates, by a name each, and what is made of them."""
+    def _split(self) -> tuple[dict[str, tuple[str, str]], Expression]:
+        """The aggregates, by a name each: function and argument; and what is made of them."""
         tree = parsed(self.sql).copy()
-        found: dict[str, tuple[str, Expression]] = {}
+        found: dict[str, tuple[str, str]] = {}
         outermost = [n for n in tree.find_all(*_AGGREGATES) if not n.find_ancestor(*_AGGREGATES)]
         if not outermost:
             raise ParameterError(f"the metric {self.sql!r} is not an aggregate; write SUM(...), AVG(...), MIN or MAX")
         for node in outermost:
             name = f"aggregate_{len(found)}"
-            inside = "1" if isinstance(node, exp.Count) else node.this.sql(dialect="duckdb")
             if isinstance(node, exp.Count) and not isinstance(node.this, exp.Star):
                 raise ParameterError(f"the metric {self.sql!r} counts values; only COUNT(*) can be used")
-            found[name] = (_AGGREGATES[type(node)], Expression(inside, self.columns))
+            more = [value for key, value in node.args.items() if key not in ("this", "big_int")]
+            if any(more) or isinstance(node.this, exp.Distinct):
+                raise ParameterError(f"the metric {self.sql!r} has an aggregate of something else than one expression")
+            found[name] = (_AGGREGATES[type(node)], "1" if isinstance(node, exp.Count) else node.this.sql("duckdb"))
             place = exp.column(name)
             if node is tree:
                 tree = place
             else:
                 node.replace(place)
-        return found, Expression(tree.sql(dialect="duckdb"), tuple(found))
+        try:
+            return found, Expression(tree.sql(dialect="duckdb"), tuple(found))
+        except ParameterError as error:
+            raise ParameterError(
+                f"the metric {self.sql!r} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"
+            ) from error
+
+    @cached_property
+    def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
+        """The same with the arguments as expressions, an average being two sums."""
+        aggregates, outer = self._split
+        found = {name: (function, Expression(text, self.columns)) for name, (function, text) in aggregates.items()}
+        for name, (function, text) in aggregates.items():
+            if function == "avg":  # of the values that there are, as in SQL
+                present = Expression(f"CASE WHEN ({text}) IS NULL THEN 0 ELSE 1 END", self.columns)
+                found[f"{name}_count"] = ("sum", present)
+        return found, outer
 
     def evaluate(self, rows: Engine) -> float:
         """Return the metric over the rows at their current margins; its sums do not depend on their order."""
         aggregates, outer = self._parts
         plain = {n: Aggregate(f, e) for n, (f, e) in aggregates.items() if f in ("min", "max")}
+        sums = {n: e for n, (f, e) in aggregates.items() if f in ("sum", "avg")}
         values = {n: v if v is not None else math.nan for n, v in rows.aggregate(plain).items()} if plain else {}
-        values |= exact_sum(rows, {n: e for n, (f, e) in aggregates.items() if f in ("sum", "avg")})
+        values |= exact_sum(rows, sums) if sums else {}
         for name, (function, _) in aggregates.items():
             if function == "count":
                 values[name] = float(rows.n_rows)
             elif function == "avg":
-                values[name] /= rows.n_rows
+                values[name] = values[name] / values[f"{name}_count"] if values[f"{name}_count"] else math.nan
         return float(pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item())
 
 
@@ -126,23 +146,27 @@ class _ByScore:
 
 @dataclass(frozen=True)
 class CurveMetric:
-    """The area under a curve over the rows in descending order of their scores, one curve a class."""
+    """The area under a curve over the rows in descending order of their scores, one curve a class.
+
+    ``by_share`` says whether classes count by how many rows they have, or all alike.
+    """
 
     name: str
     area: Expression
     total: Expression
     scores: tuple[tuple[Expression, Expression, Expression], ...]
     maximize: bool = True
-    terms: Mapping[str, Expression | RunningSum] = field(default_factory=dict)
+    terms: Mapping[str, Term] = field(default_factory=dict)
+    by_share: bool = True
 
     def evaluate(self, rows: Engine) -> float:
-        """Return the mean of the areas, weighted by the classes' shares."""
+        """Return the mean of the areas."""
         weighted_sum, weights = 0.0, 0.0
         for score, positive, negative in self.scores:
             by_score = _ByScore(rows, score, positive, negative)
             sums = exact_sum(by_score, {"area": self.area, "positive": Expression("positive", ("positive",))})
             total = by_score.aggregate({"total": Aggregate("max", self.total)})["total"] or math.nan
-            share = sums["positive"] if len(self.scores) > 1 else 1.0
+            share = sums["positive"] if self.by_share and len(self.scores) > 1 else 1.0
             weighted_sum += share * sums["area"] / total
             weights += share
         return weighted_sum / weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss, RunningSum, prediction_names
 from frameboost.metric import CurveMetric, Metric
+from frameboost.ranking_metrics import RANKING_METRICS, ranking_metric
 
 __all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better"]
 
@@ -99,6 +101,7 @@ def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, An
 _SIDES = tuple(f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total"))
 _ROC = Expression("negative * (positive_above + positive / 2)", _SIDES)
 _ROC_TOTAL = Expression("positive_total * negative_total", _SIDES)
+_BOTH_SIDES = Expression("CASE WHEN positive_total > 0 AND negative_total > 0 THEN 1 ELSE 0 END", _SIDES)
 # Between two points of the curve precision moves by (fp_prev + h (tp − tp_prev)) / tp (Davis & Goadrich 2006); with
 # a = 1 + h and b = (fp_prev − h tp_prev) / positives, the area under it is this, in recall.
 _A, _B = "(1 + negative / positive)", "((negative_above - negative / positive * positive_above) / positive_total)"
@@ -113,7 +116,7 @@ _PRECISION_RECALL = Expression(
 
 
 def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
-    names = prediction_names(loss.classes if loss.classes > 2 else 1)
+    names = prediction_names(loss.n_outputs)
     scores = []
     for k, score in enumerate(names):
         positive = "label" if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
@@ -122,8 +125,9 @@ def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any
             (Expression(score, row), Expression(f"weight * ({positive})", row),
              Expression(f"weight * (1 - ({positive}))", row))
         )  # fmt: skip
-    area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, Expression("1", _SIDES))
-    return CurveMetric(name, area, total, tuple(scores))
+    if name == "auc":
+        return CurveMetric(name, _ROC, _ROC_TOTAL, tuple(scores))
+    return CurveMetric(name, _PRECISION_RECALL, _BOTH_SIDES, tuple(scores), by_share=False)
 
 
 def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
@@ -139,7 +143,7 @@ def _aft(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any])
     if name == "interval-regression-accuracy":
         inside = "EXP(margin) >= label AND (upper IS NULL OR EXP(margin) <= upper)"
         return Metric(name, _mean(f"CASE WHEN {inside} THEN 1 ELSE 0 END"), maximize=True)
-    row = f"-LN(GREATEST(CASE WHEN label = upper THEN pdf_l / ({sigma!r} * label) ELSE cdf_u - cdf_l END, 1e-12))"
+    row = f"-LN(GREATEST(CASE WHEN label = upper THEN pdf_l / ({sigma!r} * label) ELSE mass END, 1e-12))"
     return Metric(name, _mean(row), terms=dict(aft_terms(parameters["aft_loss_distribution"], sigma)))
 
 
@@ -197,20 +201,21 @@ def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
     if isinstance(metric, CurveMetric):
         return metric
-    return metric.over(
-        (*loss.labels, "weight", *loss.roles, *loss.margins, *prediction_names(n_predictions), *metric.terms)
-    )
+    roles = [role for role in loss.roles if role != "qid"]  # which is no number
+    of_row = (*loss.labels, "weight", *roles, *loss.margins)
+    return metric.over((*of_row, *prediction_names(n_predictions), *metric.terms))
 
 
 def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
-    if name not in METRICS:
-        raise ParameterError(
-            f"eval_metric must be an fb.Metric or one of {', '.join(map(repr, METRICS))}, not {item!r}"
-        )
-    at = _at(item, name, at_text)
     n_predictions = len(loss.evaluated or loss.links)
-    if name in _MULTICLASS and loss.classes <= 2:
+    if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)):
+        return ranking
+    if name not in METRICS:
+        known = ", ".join(map(repr, (*METRICS, *RANKING_METRICS)))
+        raise ParameterError(f"eval_metric must be an fb.Metric or one of {known}, not {item!r}")
+    at = _at(item, name, at_text)
+    if name in _MULTICLASS and not loss.has_margin_of_each_class:
         raise ParameterError(f"eval_metric {name!r} is for the multi:* objectives, not for {loss.name!r}")
     if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
         raise ParameterError(f"eval_metric {name!r} is for objective {_SURVIVAL[name]!r}, not for {loss.name!r}")
@@ -219,7 +224,7 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
             raise ParameterError(f"eval_metric {name!r} is for one target, not for {len(loss.labels)}")
     elif name in _OF_ONE_PREDICTION and n_predictions > 1:
         raise ParameterError(f"eval_metric {name!r} is for one prediction a row; {loss.name!r} makes {n_predictions}")
-    if name in ("auc", "aucpr") and loss.name not in _BINARY and loss.classes <= 2:
+    if name in ("auc", "aucpr") and loss.name not in _BINARY and not loss.has_margin_of_each_class:
         raise ParameterError(f"eval_metric {name!r} is for classes, not for {loss.name!r}")
     return METRICS[name](name, at, loss, parameters)
 
@@ -232,11 +237,13 @@ def _at(item: str, name: str, text: str) -> float | None:
     try:
         at = float(text)
     except ValueError:
-        raise ParameterError(f"eval_metric {item!r}: after the @ comes a number, not {text!r}") from None
+        at = math.nan
+    if not math.isfinite(at):
+        raise ParameterError(f"eval_metric {item!r}: after the @ comes a number, not {text!r}")
     if name not in _TAKES_AT:
         raise ParameterError(f"eval_metric {name!r} takes no @, as in {item!r}")
-    if name == "tweedie-nloglik" and not 1 <= at < 2:
-        raise ParameterError(f"eval_metric {item!r}: the variance power must be at least 1 and less than 2")
+    if name == "tweedie-nloglik" and not 1 < at < 2:
+        raise ParameterError(f"eval_metric {item!r}: the variance power must be greater than 1 and less than 2")
     return at
 
 

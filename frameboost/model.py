@@ -293,6 +293,7 @@ class Model(Scorer, ExplainingModel):
         *,
         weight: str | None = None,
         label_upper_bound: str | None = None,
+        group: str | None = None,
         decay_rate: float = 0.0,
     ) -> Model:
         """Return the model with leaf values learnt from other rows; what its trees ask stays as it is.
@@ -302,7 +303,7 @@ class Model(Scorer, ExplainingModel):
 
         Parameters
         ----------
-        data, target, weight, label_upper_bound
+        data, target, weight, label_upper_bound, group
             As for `frameboost.fit`; the features must have the types of training.
         decay_rate
             Share of the old value in the new one, from 0 to 1 (LightGBM's ``refit``).
@@ -328,7 +329,7 @@ class Model(Scorer, ExplainingModel):
             why = "is calibrated" if self._calibration is not None else "has trees weighted by dropout"
             raise ParameterError(f"the model {why}, which does not go with refit")
         trees = refitted_trees(
-            data, target, weight, label_upper_bound, float(decay_rate), self._loss, self._parameters,
+            data, target, weight, label_upper_bound, group, float(decay_rate), self._loss, self._parameters,
             self._features, self._base_margins, self._trees,
         )  # fmt: skip
         base_margins, on_grid = on_leaf_grid(self._base_margins, trees)

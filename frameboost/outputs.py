@@ -47,11 +47,11 @@ def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> O
     links = loss.links if calibration is None else (calibration,)
     if name == "mean":
         return Output(margins, loss.link_terms if len(links) > 1 or loss.n_outputs == 1 else (), links)
-    if name == "class" and loss.classes == 2:
+    if name == "class" and loss.has_margin_of_each_class:
+        return Output(margins, (), (winner(loss.classes),), is_class=True)
+    if name == "class" and loss.classes:
         likely = Expression(f"CASE WHEN {_likely(loss, links[0])} THEN 1 ELSE 0 END", margins)
         return Output(margins, (), (likely,), is_class=True)
-    if name == "class" and loss.classes > 2:
-        return Output(margins, (), (winner(loss.classes),), is_class=True)
     named = ", ".join(map(repr, OUTPUTS if loss.classes else OUTPUTS[:2]))
     raise ParameterError(f"output must be one of {named}, not {name!r}")
 

@@ -171,6 +171,21 @@ class Parameters:
         "normal", "Distribution of Z in survival:aft, ln y = ŷ + σZ."
     )
     aft_loss_distribution_scale: float = _parameter(1.0, "σ of survival:aft.", above=0)
+    lambdarank_pair_method: Literal["topk"] = _parameter(
+        "topk", "Which rows of a query rank:* pairs: its first by score with all behind them."
+    )
+    lambdarank_num_pair_per_sample: int | None = _parameter(
+        None, "How many rows of a query count as its first; by default 32.", low=1
+    )
+    lambdarank_normalization: bool = _parameter(
+        True, "Whether the gradients of a query with many pairs are scaled down, to the logarithm of their sum."
+    )
+    lambdarank_score_normalization: bool = _parameter(
+        True, "Whether what a pair counts is divided by the difference of its scores."
+    )
+    ndcg_exp_gain: bool = _parameter(
+        True, "Whether NDCG takes a row of relevance r to be worth 2^r - 1, or r itself (rank:ndcg, the metric ndcg)."
+    )
     early_stopping_rounds: int | None = _parameter(
         None,
         "Stop when the last metric on the last validation set has not got better for as many rounds, and keep the "
@@ -253,11 +268,13 @@ _OTHER_NAMES = {
     "sample_weight": "weight",
     "weights": "weight",
     "label": "target",
+    "qid": "group",
+    "query_id": "group",
     "loss": "objective",
     "monotonic_cst": "monotone_constraints",
     "interaction_cst": "interaction_constraints",
 }
-_FIT_ARGUMENTS = ("target", "objective", "features", "weight", "engine", "cuts", "verbose")
+_FIT_ARGUMENTS = ("target", "objective", "features", "weight", "group", "engine", "cuts", "verbose")
 
 
 def _suggestion(name: str, known: set[str]) -> str:

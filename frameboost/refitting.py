@@ -19,6 +19,7 @@ from frameboost.expressions import Expression
 from frameboost.gain import leaf_weight
 from frameboost.gradients import Scalar, rounded, weighted
 from frameboost.loss import Loss
+from frameboost.ranking_checks import with_group
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
 from frameboost.sources import open_source
@@ -31,13 +32,15 @@ _WEIGHT = Expression("weight", ("weight",))
 
 
 def refitted_trees(
-    data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None, decay_rate: float,
-    loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
+    data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None, group: str | None,
+    decay_rate: float, loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
     trees: Sequence[Tree],
 ) -> tuple[Tree, ...]:  # fmt: skip
     """Return the trees with values and covers from other rows (see `Model.refit`)."""
     source = open_source(data)
-    roles = find_roles(source, target, weight, None, label_upper_bound)
+    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
+    if "qid" in loss.roles and group is None:
+        raise ParameterError(f"objective {loss.name!r} needs group, the column that tells queries apart")
     types = find_features(source, features)
     for feature in features:
         if types[feature.name] != feature.type:

@@ -12,7 +12,6 @@ from frameboost.draws import key_of, mix
 from frameboost.engines.contract import Aggregate, Engine, Sample
 from frameboost.expressions import Expression
 from frameboost.gradients import Rounded, rounded
-from frameboost.grid import grid_offset
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
 
@@ -20,9 +19,6 @@ __all__ = ["FeatureSampler", "sample_rows"]
 
 _ROWS, _BY_TREE, _BY_LEVEL, _BY_NODE = range(4)  # which draw a key is for
 _PAIR = ("g", "h", "draw")
-
-# Points at which a pass tries the bound of gradient-based sampling, and passes: to 1 part in 16^4 of its range.
-_POINTS, _PASSES = 15, 4
 
 
 def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) -> Sample | None:
@@ -64,29 +60,25 @@ def _scaled(name: str, bound: float, parameters: Parameters, output: int | None 
 
 
 def _gradient_bound(rows: Engine, output: int, parameters: Parameters) -> float:
-    """Return μ such that p = min(1, size / μ) takes the wanted share of the rows, by search in ever finer steps."""
-    names, n_rows = _names(output), rows.n_rows
-    size = _size(parameters, output)
-    wanted = parameters.subsample * n_rows
-    offsets = rounded(rows, {"size": Expression(size, names)})
-    total = rows.aggregate({"size": Aggregate("sum", offsets["size"])})["size"] or 0.0
-    low, high = 0.0, total / wanted  # Σ size / μ is never less than Σ p
-    if high == 0.0:
-        return 1.0
-    offset = grid_offset(1.0, n_rows)
-    for _ in range(_PASSES):
-        points = [low + (high - low) * i / (_POINTS + 1) for i in range(1, _POINTS + 1)]
-        shares = rows.aggregate({
-            str(i): Aggregate("sum", Rounded(Expression(f"LEAST(1, {size} / {point!r})", names), offset))
-            for i, point in enumerate(points)
+    """Return μ such that p = min(1, size / μ) takes the wanted share of the rows.
+
+    In 1 / μ the sum of p is concave, and a straight line between sizes. So Newton's steps from μ = ∞ never go too far,
+    and end where one changes no more which rows are sure to be taken.
+    """
+    names, size = _names(output), _size(parameters, output)
+    wanted = parameters.subsample * rows.n_rows
+    offset = rounded(rows, {"size": Expression(size, names)})["size"].offset
+    total = rows.aggregate({"size": Aggregate("sum", Rounded(Expression(size, names), offset))})["size"]
+    bound, sure, rest = math.inf, 0.0, total or 0.0
+    while rest > 0 and sure < wanted and rest / (wanted - sure) < bound:
+        bound = rest / (wanted - sure)
+        others = Expression(f"CASE WHEN {size} >= {bound!r} THEN 0 ELSE {size} END", names)
+        sums = rows.aggregate({
+            "sure": Aggregate("sum", Expression(f"CASE WHEN {size} >= {bound!r} THEN 1 ELSE 0 END", names)),
+            "rest": Aggregate("sum", Rounded(others, offset)),
         })  # fmt: skip
-        taken = [shares[str(i)] or 0.0 for i in range(_POINTS)]
-        edges = [low, *points, high]
-        first = next(
-            (i for i, count in enumerate(taken) if count <= wanted), _POINTS
-        )  # the lowest that takes few enough
-        low, high = edges[first], edges[first + 1]
-    return high
+        sure, rest = sums["sure"] or 0.0, sums["rest"] or 0.0
+    return bound if math.isfinite(bound) else 1.0
 
 
 class FeatureSampler:

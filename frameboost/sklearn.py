@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 try:
     import sklearn
@@ -21,8 +22,11 @@ except ImportError as error:
         "frameboost's estimators need scikit-learn 1.9 or newer: pip install 'frameboost[sklearn]'"
     ) from error
 
+from frameboost.engines.polars import PolarsEngine
 from frameboost.errors import ParameterError
 from frameboost.estimator import Array, Estimator, FloatArray, check_labels, check_numbers, documented, weighted
+from frameboost.ranking_metrics import ranking_metric
+from frameboost.terms import evaluate
 
 __all__ = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]
 
@@ -177,7 +181,7 @@ class FrameBoostRanker(Estimator):
     >>> import polars as pl, frameboost as fb
     >>> X = pl.DataFrame({"clicks": [5, 0, 2, 1, 7, 3]})
     >>> ranker = fb.FrameBoostRanker(n_estimators=3)
-    >>> ranker.fit(X, y=[2, 0, 1, 0, 2, 1], qid=[1, 1, 1, 2, 2, 2]).predict(X).shape  # doctest: +SKIP
+    >>> ranker.fit(X, y=[2, 0, 1, 0, 2, 1], qid=[1, 1, 1, 2, 2, 2]).predict(X).shape
     (6,)
     """
 
@@ -209,3 +213,24 @@ class FrameBoostRanker(Estimator):
     def predict(self, X: Any) -> FloatArray:
         """Return scores for X's rows: the higher, the earlier in its query."""
         return self._score(X)
+
+    def score(self, X: Any, y: Any, *, qid: Any) -> float:
+        """Return the mean NDCG of the queries, as the metric ``ndcg`` of `frameboost.fit` has it.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            How relevant each row is to its query.
+        qid : array-like of shape (n_samples,)
+            The query that each row belongs to.
+        """
+        target, queries, prediction = check_numbers(y, self), column_or_1d(qid), self.predict(X)
+        check_consistent_length(target, queries, prediction)
+        _, numbers = np.unique(queries, return_inverse=True)
+        rows = pl.LazyFrame({"label": target, "qid": numbers, "prediction": prediction})
+        engine = PolarsEngine(rows, (), {name: name for name in ("label", "qid", "prediction")})
+        metric = ranking_metric("ndcg", self.model_.parameters)
+        assert metric is not None
+        return evaluate(metric.over(("label", "weight", "prediction", *metric.terms)), engine)

@@ -74,7 +74,7 @@ def _quantiles(rows: Engine, loss: Loss, *, is_weighted: bool) -> tuple[float, .
 
 
 def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
-    """Return the margin of the prediction at −G/H, the derivatives being taken at margin 0."""
+    """Return the margin of the prediction at −G/H, as XGBoost does, the derivatives being taken at margin 0."""
     rows.start_margins(dict.fromkeys(loss.margins, Expression("0", ())))
     define_terms(rows, loss.terms)
     margins = []
@@ -83,6 +83,9 @@ def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
         step = -sums["G"] / sums["H"] if sums["H"] > 0 else 0.0
         if not math.isfinite(step):
             raise DataError(f"the derivatives of {loss.name!r} are not finite at margin 0; give a base_score")
+        if loss.definition is not None:  # of a user's own link the inverse is not known, nor needed
+            margins.append(step)
+            continue
         names = dict.fromkeys(loss.margins, pl.lit(step))
         prediction = float(pl.select(loss.links[output].to_polars(names)).item())
         margins.append(loss.margin_of(prediction))

@@ -33,6 +33,19 @@ class HeldOut:
         for column in [*(f.name for f in features), *roles.values()]:
             if column not in types:
                 raise DataError(f"column {column!r} is not in {name!r}, the data to validate on")
+        group = roles.get("qid")
+        for column in roles.values():
+            kind = types[column]
+            if column == group and kind is None:
+                raise DataError(
+                    f"group column {group!r} has type {self.source.type_names()[group]} in {name!r}, the data to "
+                    "validate on, which can't tell queries apart; convert it to an integer or a string"
+                )
+            if column != group and (kind is None or kind.family not in ("number", "boolean")):
+                raise DataError(
+                    f"column {column!r} has type {self.source.type_names()[column]} in {name!r}, the data to validate "
+                    "on; it must be numeric or Boolean"
+                )
         for feature in features:
             if types[feature.name] != feature.type:
                 raise DataError(

@@ -27,7 +27,7 @@ LAYERS = [
     ["calibration", "labelled", "refitting"],
     ["explaining_model", "scorer"],
     ["explain", "inspect", "model_file", "partial_dependence"],
-    ["tree_file", "validation"],
+    ["ranking_checks", "tree_file", "validation"],
     ["boosting", "checks", "engines.choose"],
     ["dart", "symmetric"],
     ["growing", "log", "sampling", "starting"],
@@ -37,7 +37,8 @@ LAYERS = [
     ["engines.exact", "engines.held_out", "engines.numba", "engines.polars", "engines.sql"],
     ["engines.arrays", "engines.sql_binning"],
     ["categorical", "engines.frame"],
-    ["engines.session", "metrics", "scoring", "terms"],
+    ["engines.frame_queries", "engines.session", "engines.sql_queries", "metrics", "scoring", "terms"],
+    ["ranking_metrics"],
     ["metric"],
     ["sources"],
     ["engines.contract"],
@@ -46,13 +47,14 @@ LAYERS = [
     ["compile.arrays", "compile.polars", "compile.sql"],
     ["columns", "given_cuts", "outputs", "sql_text"],
     ["losses", "objective"],
-    ["aft"],
+    ["aft", "ranking"],
     ["binning", "expectations", "leaf_grid", "loss", "parameters"],
+    ["query_terms"],
     ["constraint_values", "expressions", "json_checks", "schema", "tree"],
     ["engines", "compile"],
     ["draws", "errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
     ["compile.predict_kernels", "compile.shap_kernels", "engines.exact_kernels", "engines.histogram_kernels",
-     "calibration_kernels", "symmetric_kernels"],
+     "engines.ranking_kernels", "calibration_kernels", "symmetric_kernels"],
     ["split_kernels"],
     ["gain"],
 ]  # fmt: skip
@@ -122,11 +124,12 @@ before = set(sys.modules)
 import frameboost
 heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "IPython", "tqdm.auto"}
 print(sorted(heavy & set(sys.modules)))
-from frameboost import split_kernels, gain
-from frameboost.engines import exact_kernels, histogram_kernels
+from frameboost import calibration_kernels, gain, split_kernels, symmetric_kernels
+from frameboost.engines import exact_kernels, histogram_kernels, ranking_kernels
 from frameboost.compile import predict_kernels, shap_kernels
 import numba
-kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, predict_kernels, shap_kernels)
+kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, ranking_kernels, predict_kernels,
+                       shap_kernels, calibration_kernels, symmetric_kernels)
            for f in vars(m).values() if isinstance(f, numba.core.registry.CPUDispatcher)]
 print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
 """

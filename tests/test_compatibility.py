@@ -26,11 +26,8 @@ from tests.test_xgboost_parameters import CASES
 # Rows and test files that are on their way to main: their tests are skipped as long as these are not there.
 # Empty this list once they are.
 PENDING = [
-    "rank:pairwise", "rank:ndcg", "rank:map", "ndcg", "map", "pre", "group", "lambdarank_pair_method",
-    "lambdarank_num_pair_per_sample", "lambdarank_normalization", "lambdarank_score_normalization", "ndcg_exp_gain",
     "max_cat_to_onehot", "max_cat_threshold", "cat_smooth", "proposal",
-    "tests/test_ranking.py", "tests/test_categories.py", "tests/test_approx.py", "tests/test_losses.py",
-    "tests/test_metrics.py",
+    "tests/test_categories.py", "tests/test_approx.py",
 ]  # fmt: skip
 
 # What `save_config` names that is no parameter: state, or a switch that XGBoost does not document.

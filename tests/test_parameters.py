@@ -73,7 +73,7 @@ def test_a_name_like_no_other_lists_them_all():
         ("max_depth", 65, "max_depth must be an integer of at least 0 and at most 64, not 65"),
         ("max_leaves", -1, "max_leaves must be an integer of at least 0, not -1"),
         ("grow_policy", "losguide",
-         "grow_policy must be one of 'depthwise', 'lossguide', not 'losguide'; did you mean 'lossguide'?"),
+         "grow_policy must be one of 'depthwise', 'lossguide', 'symmetric', not 'losguide'; did you mean 'lossguide'?"),
         ("tree_method", "gpu_hist",
          "tree_method must be one of 'auto', 'hist', 'exact', not 'gpu_hist'; did you mean 'hist'?"),
         ("min_child_weight", -0.1, "min_child_weight must be a finite number of at least 0, not -0.1"),

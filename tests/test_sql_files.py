@@ -75,6 +75,7 @@ def rendered(monkeypatch) -> dict[str, str]:
     fb.fit(
         con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
     )
+    fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
     return statements
 
 

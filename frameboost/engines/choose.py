@@ -86,21 +86,38 @@ class _ArrowStream:
 
 
 def _sql_engine(source: Source, features: Sequence[Feature], roles: Mapping[str, str]) -> SqlEngine:
+    numbers = {role: name for role, name in roles.items() if role != "qid"}
+    query = _query_column(source, roles)
     if isinstance(source, RelationSource):
         columns = [SqlColumn(quote_identifier(f.name), f.type) for f in features]
-        quoted = {role: quote_identifier(name) for role, name in roles.items()}
-        return SqlEngine(DuckDBSession(source.relation), features, columns, quoted)
+        quoted = {role: quote_identifier(name) for role, name in numbers.items()}
+        queries = None if query is None else SqlColumn(quote_identifier(query.name), query.type)
+        return SqlEngine(DuckDBSession(source.relation), features, columns, quoted, queries)
     # A frame goes to a database of its own, under names that can't clash there (DuckDB ignores case).
     assert isinstance(source, FrameSource)
     sent = [_sent(f).alias(f"f{i}") for i, f in enumerate(features)]
     received = [_received(f.type, f"f{i}") for i, f in enumerate(features)]
-    sent += [column(name).cast(pl.Float64).alias(role) for role, name in roles.items()]
-    received += roles
+    sent += [column(name).cast(pl.Float64).alias(role) for role, name in numbers.items()]
+    received += numbers
+    queries = None
+    if query is not None:
+        sent.append(_sent(query).alias("qid"))
+        received.append("qid")
+        queries = SqlColumn("qid", FeatureType("string") if query.type.name in _WIDE else _carried(query.type))
     connection = duckdb.connect()
     connection.register("frame", _ArrowStream(source.frame.select(sent).collect()))
     relation = connection.sql(f"SELECT {', '.join(received)} FROM frame")
     columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(features)]
-    return SqlEngine(DuckDBSession(relation), features, columns, {role: role for role in roles})
+    return SqlEngine(DuckDBSession(relation), features, columns, {role: role for role in numbers}, queries)
+
+
+def _query_column(source: Source, roles: Mapping[str, str]) -> Feature | None:
+    """Return the column that tells the queries apart, as if it were a feature."""
+    if "qid" not in roles:
+        return None
+    kind = source.types()[roles["qid"]]
+    assert kind is not None
+    return Feature(roles["qid"], kind)
 
 
 def _carried(kind: FeatureType) -> FeatureType:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from frameboost.binning import Bins
 from frameboost.expressions import Expression
 from frameboost.gradients import Aggregate, Scalar
+from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "FloatArray",
     "HistogramEngine",
     "Penalties",
+    "QueryWindow",
     "Sample",
     "Scalar",
     "Split",
@@ -120,6 +122,15 @@ class Cumulative:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryWindow:
+    """A number from the rows of a row's query (see `OverQuery`); what is summed is on a grid."""
+
+    function: Literal["rank", "sum", "min", "max", "running"]
+    value: Scalar
+    order: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Which rows a tree sees: its gradients as expressions over ``g``, ``h`` and ``draw``.
 
@@ -136,7 +147,7 @@ class Engine(Protocol):
 
     Expressions are over a row's *roles* (``label``, ``weight`` and what else the fit names: ``base_margin``, ...), from
     `start_margins` on over the margins, and over whatever `define` adds. A NULL or NaN in a role is NULL; without a
-    weight column, weight is 1.
+    weight column, weight is 1. All roles are numbers but ``qid``, the query of a row, of which only equality counts.
 
     From `compute_gradients` on, the calls repeat with each round, and from `start_tree` on with each tree;
     `apply_splits` alternates with whatever finds the splits.
@@ -159,8 +170,14 @@ class Engine(Protocol):
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """Give every row its first margins, by name, from its roles."""
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative]) -> None:
+    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """Add columns to the rows, each of which may use those before it; a name may be defined anew."""
+
+    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+        """Give every row ``pair_g``, ``pair_h`` and ``pair_size``, as it is now; see `Pairs`.
+
+        Each pair's numbers are rounded by ``offset`` before they are summed.
+        """
 
     def compute_gradients(self, gradients: Mapping[str, Scalar]) -> None:
         """Store numbers of every row by name: ``g_0``, ``h_0`` for the first output, and so on."""

@@ -8,9 +8,11 @@ import polars as pl
 
 from frameboost.columns import physical_expr
 from frameboost.draws import draw_expr
-from frameboost.engines.contract import Aggregate, Cumulative, Sample, Scalar, Stats
+from frameboost.engines.contract import Aggregate, Cumulative, QueryWindow, Sample, Scalar, Stats
+from frameboost.engines.frame_queries import PAIR_SUMS, pair_sums, query_expr, window_expr
 from frameboost.expressions import Expression
 from frameboost.polars_names import column
+from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
 
 __all__ = ["FrameEngine"]
@@ -32,14 +34,17 @@ class FrameEngine:
     def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
         self.frame = frame
         self.features = features
-        self.row_exprs = [_present_float(name).alias(role) for role, name in roles.items()]
+        self.row_exprs = [
+            (query_expr(frame, name) if role == "qid" else _present_float(name)).alias(role)
+            for role, name in roles.items()
+        ]
         if "weight" not in roles:
             self.row_exprs.append(pl.lit(1.0).alias("weight"))
         self.row_names = [*roles, *([] if "weight" in roles else ["weight"])]
         self.rows: pl.DataFrame | None = None  # roles and margins
         self.gradients = pl.DataFrame()  # g_0, h_0, ...
         self.pairs = pl.DataFrame()  # g and h of the tree
-        self.terms: dict[str, Scalar | Cumulative] = {}
+        self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
 
     @property
     def n_rows(self) -> int:
@@ -60,22 +65,32 @@ class FrameEngine:
         assert self.rows is not None
         self.rows = self.rows.with_columns(e.to_polars().alias(name) for name, e in margins.items())
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative]) -> None:
+    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.define`."""
         self.terms.update(terms)
+
+    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+        """See `Engine.sum_pairs`."""
+        self.store_pairs(pair_sums(self.all_rows(), pairs, offset))
+
+    def store_pairs(self, sums: pl.DataFrame) -> None:
+        """Keep what `sum_pairs` has found: `PAIR_SUMS` of every row."""
+        assert self.rows is not None
+        self.rows = self.rows.with_columns(sums.select(PAIR_SUMS).iter_columns())
 
     def all_rows(self) -> pl.LazyFrame:
         """Return the rows with everything that expressions may use."""
         if self.rows is None:
-            return self.frame.select(self.row_exprs)
-        rows = pl.concat([self.rows, self.gradients], how="horizontal") if len(self.gradients) else self.rows
-        lazy = rows.lazy()
+            lazy = self.frame.select(self.row_exprs)
+        else:
+            rows = pl.concat([self.rows, self.gradients], how="horizontal") if len(self.gradients) else self.rows
+            lazy = rows.lazy()
         for name, term in self.terms.items():
-            lazy = (
-                _running_sum(lazy, name, term)
-                if isinstance(term, Cumulative)
-                else lazy.with_columns(term.to_polars().alias(name))
-            )
+            if isinstance(term, Cumulative):
+                lazy = _running_sum(lazy, name, term)
+            else:
+                value = window_expr(term) if isinstance(term, QueryWindow) else term.to_polars()
+                lazy = lazy.with_columns(value.alias(name))
         return lazy
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:

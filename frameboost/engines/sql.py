@@ -8,10 +8,12 @@ import numpy as np
 
 from frameboost.binning import Bins, SlotLayout
 from frameboost.draws import draw_sql
-from frameboost.engines.contract import Aggregate, Cumulative, FloatArray, Sample, Scalar, Split, Stats
+from frameboost.engines.contract import Aggregate, Cumulative, FloatArray, QueryWindow, Sample, Scalar, Split, Stats
 from frameboost.engines.session import DuckDBSession
 from frameboost.engines.sql_binning import SqlColumn, propose_bins, store_bins
+from frameboost.engines.sql_queries import pair_parts, window_sql
 from frameboost.expressions import Expression, float_literal
+from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
 from frameboost.sql_files import render
 from frameboost.sql_text import is_missing
@@ -36,6 +38,8 @@ class SqlEngine:
         The same, as the database has them. Physical values are the same in both.
     roles
         What else a column is: role -> quoted column name. There is a ``label``; without ``weight`` every weight is 1.
+    queries
+        The column that tells the queries apart (role ``qid``), if there is one.
     """
 
     def __init__(
@@ -44,19 +48,23 @@ class SqlEngine:
         features: Sequence[Feature],
         columns: Sequence[SqlColumn],
         roles: Mapping[str, str],
+        queries: SqlColumn | None = None,
     ) -> None:
         self.session = session
         self.features = tuple(features)
         self.columns = tuple(columns)
         self._roles = {role: _present_double(column) for role, column in roles.items()}
         self._roles.setdefault("weight", "1e0")
+        if queries is not None:
+            self._roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
         self._bins: str | None = None
         self._margins: dict[str, str] = {}  # a table each, with a column of the margin's name
+        self._pairs: str | None = None
         self._gradients: str | None = None
         self._gradient_names: list[str] = []
         self._sampled: str | None = None
         self._nodes: str | None = None
-        self._terms: dict[str, Scalar | Cumulative] = {}
+        self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._counts: list[int] | None = None
 
     @property
@@ -86,14 +94,19 @@ class SqlEngine:
         """
         if self._bins is None:
             roles = ", ".join(f"{sql} AS {role}" for role, sql in self._roles.items())
-            return f"SELECT {roles} FROM {self.session.source} AS source", {role: role for role in self._roles}
+            return self._with_terms(f"SELECT {roles} FROM {self.session.source} AS source", list(self._roles))
         columns = dict.fromkeys(self._roles, self._bins) | self._margins | more
         if self._gradients is not None:
             columns |= dict.fromkeys(self._gradient_names, self._gradients)
+        if self._pairs is not None:
+            columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
         tables = " POSITIONAL JOIN ".join(dict.fromkeys([self._bins, *columns.values()]))
         query = (
             f"SELECT {self._bins}.rowid AS position, {', '.join(f'{t}.{c}' for c, t in columns.items())} FROM {tables}"
         )
+        return self._with_terms(query, list(columns))
+
+    def _with_terms(self, query: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]:
         names = {name: name for name in columns}
         for name, term in self._terms.items():
             query = f"SELECT *, {_term_sql(term, names)} AS {name} FROM ({query})"
@@ -103,7 +116,7 @@ class SqlEngine:
     @property
     def _in_order(self) -> str:
         """What a statement over `_rows` ends with, so that its rows come in the order of the bins."""
-        windows = any(isinstance(term, Cumulative) for term in self._terms.values())
+        windows = any(isinstance(term, Cumulative | QueryWindow) for term in self._terms.values())
         return "ORDER BY position ASC" if windows or not self._keeps_order else ""
 
     @property
@@ -113,9 +126,16 @@ class SqlEngine:
         # statement sorts, so that rows still meet by position.
         return "" if self._keeps_order else f"ORDER BY {self._bins}.rowid ASC"
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative]) -> None:
+    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.define`."""
         self._terms.update(terms)
+
+    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+        """See `Engine.sum_pairs`."""
+        rows, names = self._rows()
+        self._pairs = self._replace(
+            self._pairs, "pairs", "rank_pairs", rows=rows, bins=self._bins, **pair_parts(pairs, offset, names)
+        )
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
@@ -303,7 +323,9 @@ def _key_type(n_keys: int) -> str:
     return "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"
 
 
-def _term_sql(term: Scalar | Cumulative, names: Mapping[str, str]) -> str:
+def _term_sql(term: Scalar | Cumulative | QueryWindow, names: Mapping[str, str]) -> str:
+    if isinstance(term, QueryWindow):
+        return window_sql(term, names)
     if not isinstance(term, Cumulative):
         return term.to_sql(names)
     direction = "DESC" if term.descending else "ASC"

@@ -127,6 +127,8 @@ def fit_with_every_statement(con):
     fb.fit(flights, "amount", objective="reg:absoluteerror", subsample=0.5, **SHAPE)
     fb.fit(flights, "amount", objective="reg:absoluteerror", weight="w", **SHAPE)
     fb.fit(flights, "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
+    ranked = flights.filter("string IS NOT NULL")
+    fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
 
 
 def test_data_refused_late_leaves_nothing(con):

@@ -1,0 +1,100 @@
+"""Checks of queries: the column that tells them apart, their weights, and labels that metrics of ranking need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from frameboost.checks import find_column
+from frameboost.engines.contract import Aggregate, Engine, QueryWindow
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions import Expression
+from frameboost.loss import Loss
+from frameboost.metric import Metric
+from frameboost.metrics import AnyMetric
+from frameboost.ranking import label_check
+from frameboost.ranking_metrics import is_ranking, kind_of
+from frameboost.sources import Source
+
+__all__ = ["check_queries", "with_group"]
+
+_WEIGHT = Expression("weight", ("weight",))
+
+
+def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> dict[str, str]:
+    """Return the roles, and with them the column that tells the queries apart, as ``qid``.
+
+    Raises
+    ------
+    DataError
+        If there is no such column, or it has a type that can't be compared.
+    ParameterError
+        If it has another role.
+    """
+    if group is None:
+        return dict(roles)
+    # Any type that can be a feature will do.
+    find_column(source, group, "feature" if group in source.names() else "group")
+    for role, column in roles.items():
+        if column == group:
+            words = {"label": "target", "upper": "label_upper_bound"}.get(role, role)
+            raise ParameterError(f"group {group!r} is also the {words}")
+    if source.types()[group] is None:
+        raise DataError(
+            f"group column {group!r} has type {source.type_names()[group]}, which can't tell queries apart; convert it "
+            "to an integer or a string"
+        )
+    return {**roles, "qid": group}
+
+
+def check_queries(
+    engine: Engine, loss: Loss, metrics: Sequence[AnyMetric], roles: Mapping[str, str], *, exponential: bool
+) -> None:
+    """Raise an error if rows have no queries and need them, or can't be ranked or evaluated in them.
+
+    ``exponential`` is ``ndcg_exp_gain``, on which depends what labels may be.
+    """
+    ranking = [metric for metric in metrics if isinstance(metric, Metric) and is_ranking(metric)]
+    if "qid" not in roles:
+        if "qid" in loss.roles or ranking:
+            needs = f"objective {loss.name!r}" if "qid" in loss.roles else f"eval_metric {ranking[0].name!r}"
+            raise ParameterError(f"{needs} needs group, the column that tells which query a row belongs to")
+        return
+    if "qid" not in loss.roles and not ranking:
+        raise ParameterError(
+            f"group is for the rank:* objectives and for the metrics ndcg, map and pre; objective {loss.name!r} has "
+            "no use for it"
+        )
+    _check_rows(engine, roles)
+    for metric in ranking:
+        words, condition = label_check("ndcg" if kind_of(metric) == "ndcg" else "map", exponential=exponential)
+        if condition != loss.label_condition:  # which has been checked
+            _check_labels(engine, metric, roles["label"], words, condition)
+
+
+def _check_rows(engine: Engine, roles: Mapping[str, str]) -> None:
+    is_missing = Expression("CASE WHEN qid IS NULL THEN 1 ELSE 0 END", ("qid",))
+    n_missing = engine.aggregate({"missing": Aggregate("sum", is_missing)})["missing"] or 0
+    if n_missing:
+        raise DataError(
+            f"group {roles['qid']!r} is NULL or NaN in {int(n_missing):,} of {engine.n_rows:,} rows; give every row "
+            "its query"
+        )
+    if "weight" not in roles:
+        return
+    engine.define({"lightest": QueryWindow("min", _WEIGHT), "heaviest": QueryWindow("max", _WEIGHT)})
+    spread = Expression("heaviest - lightest", ("heaviest", "lightest"))
+    if engine.aggregate({"spread": Aggregate("max", spread)})["spread"]:
+        raise DataError(
+            f"weight {roles['weight']!r} differs between rows of one query; in ranking a weight is that of a whole "
+            f"query, so all rows of a value of {roles['qid']!r} must have the same"
+        )
+
+
+def _check_labels(engine: Engine, metric: Metric, target: str, words: str, condition: Expression) -> None:
+    wrong = Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
+    n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
+    if n_wrong:
+        raise DataError(
+            f"target {target!r} holds other values than {words} in {int(n_wrong):,} of {engine.n_rows:,} rows; "
+            f"eval_metric {metric.name!r} needs those"
+        )

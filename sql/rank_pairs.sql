@@ -1,0 +1,36 @@
+-- LambdaMART: within each query the first rows by margin are paired with all behind them of another label. A pair pulls the
+-- more relevant row up and pushes the other down; each row gets the sums over its pairs.
+--
+-- in:  {rows}        position, qid, label, margin, place (by margin, from 0), and what else {columns} names
+--      {truncation}  how many rows of a query count as its first
+--      {size}        how hard a pair pulls, over the columns of i and j, rounded to a grid
+--      {curvature}   its second derivative, on the same grid
+-- out: {pairs}       pair_g, pair_h, pair_size (the sum of sizes), row by row in the order of {bins}
+
+CREATE TEMP TABLE {pairs} AS
+WITH ranked AS (
+    SELECT position, qid, {columns}
+    FROM ({rows})
+),
+paired AS (
+    SELECT
+        i.position AS position_i, j.position AS position_j,
+        CASE WHEN i.label > j.label THEN 1e0 ELSE -1e0 END AS up,
+        {size} AS size,
+        {curvature} AS curvature
+    FROM ranked AS i JOIN ranked AS j ON i.qid = j.qid AND i.place < j.place AND i.label <> j.label
+    WHERE i.place < {truncation}
+),
+sides AS (
+    SELECT position_i AS position, -up * size AS g, curvature AS h, size FROM paired
+    UNION ALL
+    SELECT position_j AS position, up * size AS g, curvature AS h, size FROM paired
+),
+sums AS (
+    SELECT position, SUM(g) AS g, SUM(h) AS h, SUM(size) AS size
+    FROM sides
+    GROUP BY position
+)
+SELECT COALESCE(g, 0e0) + 0e0 AS pair_g, COALESCE(h, 0e0) AS pair_h, COALESCE(size, 0e0) AS pair_size
+FROM {bins} LEFT JOIN sums ON sums.position = {bins}.rowid
+ORDER BY {bins}.rowid ASC

@@ -1,0 +1,401 @@
+"""Ranking: XGBoost's trees and metrics, the same in every engine, from queries in any order."""
+
+import math
+from contextlib import closing
+from dataclasses import asdict
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import xgboost
+
+import frameboost as fb
+from frameboost.engines.choose import make_engine
+from frameboost.expressions import Expression
+from frameboost.gradients import Aggregate
+from frameboost.losses import get_loss
+from frameboost.parameters import Parameters
+from frameboost.schema import Feature
+from frameboost.sources import FrameSource
+from frameboost.terms import define_terms
+from frameboost.types import FeatureType
+
+ENGINES = ["numba", "polars", "duckdb"]
+FEATURES = list("abcd")
+SHAPE = {"n_estimators": 5, "max_depth": 3, "min_child_weight": 0.1, "features": FEATURES, "group": "query"}
+LOSSES = ["rank:pairwise", "rank:ndcg", "rank:map"]
+
+
+def data(levels: int = 4, seed: int = 0, n: int = 300, n_queries: int = 20) -> pl.DataFrame:
+    """Return rows sorted by query, as XGBoost wants them, with labels below ``levels`` and a weight a query."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 60, size=(n, 4)).astype(np.float32)
+    query = np.sort(rng.integers(0, n_queries, n))
+    label = np.clip(np.digitize(x[:, 0] / 10 + rng.normal(size=n), [2, 3.5, 5]), 0, levels - 1)
+    weight = rng.uniform(0.5, 2.0, n_queries)[query]
+    return pl.DataFrame(x, schema=FEATURES).with_columns(y=label, query=query, w=weight)
+
+
+def of_loss(objective: str) -> pl.DataFrame:
+    return data(levels=2 if objective == "rank:map" else 4)
+
+
+def xgboosts(frame: pl.DataFrame, objective: str, metrics: list[str], weighted: bool, valid: pl.DataFrame | None = None,
+             **settings) -> tuple[np.ndarray, dict[str, list[float]]]:  # fmt: skip
+    """Return XGBoost's predictions and its metrics by round."""
+
+    def matrix(rows: pl.DataFrame) -> xgboost.DMatrix:
+        made = xgboost.DMatrix(rows.select(FEATURES).to_numpy(), rows["y"].to_numpy(), qid=rows["query"].to_numpy())
+        if weighted:
+            made.set_weight(rows.group_by("query", maintain_order=True).first()["w"].to_numpy())
+        return made
+
+    rows, results = matrix(frame), {}
+    parameters = {"objective": objective, "tree_method": "exact", "max_depth": 3, "min_child_weight": 0.1, "eta": 0.3,
+                  "base_score": 0.0, "eval_metric": metrics, "nthread": 2} | settings  # fmt: skip
+    sets = [(rows, "train")] + ([] if valid is None else [(matrix(valid), "valid")])
+    booster = xgboost.train(parameters, rows, 5, evals=sets, evals_result=results, verbose_eval=False)
+    return booster.predict(rows), {f"{s}_{m}": values for s, of_set in results.items() for m, values in of_set.items()}
+
+
+# --- XGBoost's trees --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"lambdarank_normalization": False},
+        {"lambdarank_score_normalization": False},
+        {"lambdarank_normalization": False, "lambdarank_score_normalization": False, "ndcg_exp_gain": False},
+        {"lambdarank_num_pair_per_sample": 12},
+    ],
+)
+@pytest.mark.parametrize("objective", LOSSES)
+def test_predictions_and_metrics_are_xgboosts(objective, settings, weighted):
+    frame = of_loss(objective)
+    metrics = ["ndcg", "ndcg@3", "ndcg@5-"] + (["map", "map@4", "map@6-", "pre@3"] if objective == "rank:map" else [])
+    expected, history = xgboosts(frame, objective, metrics, weighted, **settings)
+    for tree_method in ("exact", "hist"):
+        model = fb.fit(frame, "y", objective=objective, weight="w" if weighted else None, eval_metric=metrics,
+                       tree_method=tree_method, **SHAPE, **settings)  # fmt: skip
+        np.testing.assert_allclose(model.predict(frame).to_numpy(), expected, rtol=1e-5, atol=1e-6)
+        for name, values in history.items():
+            np.testing.assert_allclose(model.history[name].to_numpy(), values, rtol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("truncation", [1, 3])
+@pytest.mark.parametrize("objective", LOSSES)
+def test_the_first_tree_is_xgboosts_if_few_rows_are_paired(objective, truncation):
+    # Of many rows the gradient is 0, and so a split between them has a tie; but sums and leaves are the same.
+    frame = of_loss(objective)
+    settings = {"lambdarank_num_pair_per_sample": truncation}
+    booster = xgboost.train(
+        {"objective": objective, "tree_method": "exact", "max_depth": 3, "min_child_weight": 0.1, "base_score": 0.0}
+        | settings,
+        xgboost.DMatrix(frame.select(FEATURES).to_numpy(), frame["y"].to_numpy(), qid=frame["query"].to_numpy()), 1,
+    )  # fmt: skip
+    theirs = booster.trees_to_dataframe()
+    ours = fb.fit(frame, "y", objective=objective, **SHAPE | {"n_estimators": 1}, **settings).trees
+    leaves = theirs.loc[theirs["Feature"] == "Leaf", "Gain"]
+    np.testing.assert_allclose(
+        ours.filter(pl.col("feature").is_null())["value"].sort().to_numpy(), np.sort(leaves), rtol=1e-5, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("objective", LOSSES)
+def test_validation_stops_early_at_the_best_round(objective):
+    frame = of_loss(objective)
+    valid = data(levels=frame["y"].max() + 1, seed=5, n=150)
+    expected, history = xgboosts(frame, objective, ["ndcg@3"], weighted=True, valid=valid)
+    model = fb.fit(frame, "y", objective=objective, weight="w", valid=valid, eval_metric="ndcg@3", tree_method="exact",
+                   **SHAPE)  # fmt: skip
+    np.testing.assert_allclose(model.history["valid_ndcg@3"].to_numpy(), history["valid_ndcg@3"], rtol=1e-7)
+    np.testing.assert_allclose(model.predict(frame).to_numpy(), expected, rtol=1e-5, atol=1e-6)
+    for engine in ENGINES:
+        stopped = fb.fit(frame, "y", objective=objective, weight="w", valid=valid, eval_metric="ndcg@3", engine=engine,
+                         early_stopping_rounds=2, **SHAPE)  # fmt: skip
+        values = stopped.history["valid_ndcg@3"].to_list()
+        assert stopped.best_score == max(values)
+        assert stopped.best_iteration == values.index(max(values)) + 1 == stopped.n_trees
+
+
+def test_the_default_metric_is_that_of_the_pairs():
+    frame = data()
+    part = {"valid": data(seed=9), **SHAPE}
+    assert fb.fit(frame, "y", objective="rank:pairwise", **part).history.columns[-1] == "valid_ndcg@32"
+    model = fb.fit(frame, "y", objective="rank:ndcg", lambdarank_num_pair_per_sample=7, **part)
+    assert model.history.columns[-1] == "valid_ndcg@7"
+    binary = {**part, "valid": data(levels=2, seed=9)}
+    assert fb.fit(data(levels=2), "y", objective="rank:map", **binary).history.columns[-1] == "valid_map@32"
+
+
+# --- the same in every engine -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", LOSSES)
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_engines_grow_the_same_trees(objective, weight):
+    frame = of_loss(objective)
+    metrics = ["ndcg@4", "ndcg-", *(["map@5", "pre"] if objective == "rank:map" else [])]
+    settings = {"objective": objective, "weight": weight, "eval_metric": metrics, **SHAPE}
+    first, *others = [fb.fit(frame, "y", engine=engine, **settings) for engine in ENGINES]
+    others.append(fb.fit(frame, "y", n_jobs=1, **settings))
+    for other in others:
+        same = ["tree", "node", "feature", "threshold"]
+        assert other.trees.select(same).equals(first.trees.select(same))
+        for name in ("gain", "value"):
+            np.testing.assert_allclose(
+                other.trees[name].to_numpy(), first.trees[name].to_numpy(), rtol=1e-9, atol=1e-12
+            )
+        for name in first.history.columns:
+            np.testing.assert_allclose(other.history[name].to_numpy(), first.history[name].to_numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "kind",
+    [pl.Int8, pl.Float64, pl.String, pl.Categorical, pl.Int128, pl.Date, pl.Duration("us"), pl.Decimal(10, 2)],
+    ids=str,
+)
+def test_queries_of_any_type_whose_rows_lie_anywhere(engine, kind):
+    frame = data()
+    expected = fb.fit(frame, "y", objective="rank:ndcg", engine=engine, **SHAPE)
+    # Another order of the queries, but not of the rows of each, since ties go to the first of them.
+    shuffled = frame.with_columns(pl.int_range(pl.len()).over("query").alias("i")).sort(
+        "i", "query", descending=[False, True]
+    )
+    typed = shuffled.with_columns(pl.col("query").cast(pl.String if kind == pl.Categorical else pl.Int64).cast(kind))
+    assert fb.fit(typed, "y", objective="rank:ndcg", engine=engine, **SHAPE) == expected
+    relation = duckdb.connect().from_arrow(typed.to_arrow()) if kind != pl.Int128 else None
+    if relation is not None:
+        assert fb.fit(relation, "y", objective="rank:ndcg", engine=engine, **SHAPE) == expected
+
+
+def test_a_database_need_not_keep_the_order_of_its_rows():
+    frame = data(n=3000)
+    con = duckdb.connect()
+    con.execute("SET preserve_insertion_order = false; SET threads = 2")
+    con.register("arrived", frame.to_arrow())
+    model = fb.fit(con.table("arrived"), "y", objective="rank:ndcg", **SHAPE)
+    assert model.trees.select("feature", "threshold").equals(
+        fb.fit(frame, "y", objective="rank:ndcg", **SHAPE).trees.select("feature", "threshold")
+    )
+
+
+# --- pairs, naively ---------------------------------------------------------------------------------------------------
+
+
+def naive_pairs(rows: list[dict[str, float]], change: str, truncation: int, by_difference: bool):
+    """Return g, h and the sum of sizes of the rows of one query, by the book; ``rows`` hold a label and a margin."""
+    order = sorted(range(len(rows)), key=lambda i: (-rows[i]["margin"], i))
+    labels = [rows[i]["label"] for i in order]
+    margins = [rows[i]["margin"] for i in order]
+
+    def dcg(values):
+        return sum(value / math.log2(place + 2) for place, value in enumerate(values))
+
+    def average_precision(values):
+        hits = [sum(values[: k + 1]) / (k + 1) for k in range(len(values)) if values[k]]
+        return sum(hits) / len(hits)
+
+    ideal = dcg(sorted(labels, reverse=True)[:truncation])
+    out = [[0.0, 0.0, 0.0] for _ in rows]
+    for i in range(min(truncation, len(rows))):
+        for j in range(i + 1, len(rows)):
+            if labels[i] == labels[j]:
+                continue
+            swapped = {i: j, j: i}
+            if change == "ndcg":
+                delta = abs(dcg(labels) - dcg([labels[swapped.get(k, k)] for k in range(len(rows))])) / ideal
+            elif change == "map":
+                after = [labels[swapped.get(k, k)] for k in range(len(rows))]
+                delta = abs(average_precision(labels) - average_precision(after))
+            else:
+                delta = 1.0
+            high, low = (i, j) if labels[i] > labels[j] else (j, i)
+            apart = margins[high] - margins[low]
+            if by_difference and margins[0] != margins[-1]:
+                delta /= abs(apart) + 0.01
+            sigmoid = 1 / (1 + math.exp(-apart))
+            for k, sign in ((high, -1), (low, 1)):
+                out[order[k]][0] += sign * (1 - sigmoid) * delta
+                out[order[k]][1] += 2 * sigmoid * (1 - sigmoid) * delta
+                out[order[k]][2] += (1 - sigmoid) * delta
+    return out
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("by_difference", [False, True])
+@pytest.mark.parametrize("objective", LOSSES)
+def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference):
+    rng = np.random.default_rng(2)
+    n, levels = 60, 2 if objective == "rank:map" else 5
+    frame = pl.DataFrame({
+        "x": range(n), "i": range(n), "y": rng.integers(0, levels, n), "query": rng.integers(0, 7, n).astype(str),
+        "m": rng.integers(-8, 8, n) / 4,  # with ties
+    })  # fmt: skip
+    settings = {"lambdarank_num_pair_per_sample": 4, "lambdarank_score_normalization": by_difference}
+    parameters = Parameters(**settings, ndcg_exp_gain=False)
+    loss = get_loss(objective, asdict(parameters))
+    roles = {"label": "y", "base_margin": "m", "number": "i", "qid": "query"}
+    features = (Feature("x", FeatureType("int64")),)
+    with closing(make_engine(engine, FrameSource(frame.lazy()), features, roles, parameters)) as rows:
+        rows.bin_columns(rows.propose_bins(256, {}))
+        rows.start_margins({"margin": Expression("base_margin", ("base_margin",))})
+        define_terms(rows, loss.terms)
+        sums = rows.aggregate({
+            f"{name} {i}": Aggregate("max", Expression(f"CASE WHEN number = {i} THEN {name} END", ("number", name)))
+            for i in range(n) for name in ("pair_g", "pair_h", "pair_size", "scale")
+        })  # fmt: skip
+    for (_,), query in frame.group_by("query"):
+        of_rows = [{"label": y, "margin": m} for y, m in query.select("y", "m").rows()]
+        expected = naive_pairs(of_rows, objective.removeprefix("rank:"), 4, by_difference)
+        pull = sum(size for _, _, size in expected)
+        for i, of_row in zip(query["i"], expected, strict=True):
+            found = [sums[f"{name} {i}"] for name in ("pair_g", "pair_h", "pair_size")]
+            np.testing.assert_allclose(found, of_row, rtol=1e-9, atol=1e-9)
+            assert sums[f"scale {i}"] == pytest.approx(math.log2(1 + pull) / pull if pull else 1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 1000])
+def test_queries_of_one_row_or_of_one_label_pull_nothing(n_rows):
+    lonely = pl.DataFrame({"a": [float(i % 7) for i in range(n_rows)], "y": [0] * n_rows}).with_columns(
+        query=pl.int_range(pl.len()).cast(pl.Int64) if n_rows < 1000 else pl.lit(0, dtype=pl.Int64)
+    )
+    pair = pl.DataFrame({"a": [1.0, 5.0], "y": [1, 0], "query": [-1, -1]})
+    frame = pl.concat([lonely, pair])
+    for engine in ENGINES:
+        model = fb.fit(frame, "y", objective="rank:ndcg", group="query", n_estimators=2, min_child_weight=0,
+                       eval_metric=["ndcg", "ndcg-"], engine=engine)  # fmt: skip
+        low, high = model.predict(pl.DataFrame({"a": [5.0, 1.0]}))
+        assert low < 0 < high
+        n_queries = frame["query"].n_unique()
+        assert model.history["train_ndcg"].to_list() == [1.0, 1.0]
+        assert model.history["train_ndcg-"].to_list() == pytest.approx([1 / n_queries] * 2)
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_metrics_of_other_objectives_take_queries_too(engine):
+    frame = data(levels=2)
+    names = ["ndcg@2", "map@3", "pre@5", "auc"]
+    rows = xgboost.DMatrix(frame.select(FEATURES).to_numpy(), frame["y"].to_numpy(), qid=frame["query"].to_numpy())
+    results = {}
+    xgboost.train({"objective": "binary:logistic", "tree_method": "exact", "max_depth": 3, "base_score": 0.5,
+                   "min_child_weight": 0.1, "eval_metric": names[:3]}, rows, 5, evals=[(rows, "train")],
+                  evals_result=results, verbose_eval=False)  # fmt: skip
+    model = fb.fit(frame, "y", objective="binary:logistic", eval_metric=names, engine=engine, base_score=0.5, **SHAPE)
+    for name in names[:3]:
+        np.testing.assert_allclose(model.history[f"train_{name}"].to_numpy(), results["train"][name], rtol=1e-7)
+
+
+def test_a_query_without_relevant_rows_counts_with_its_weight():
+    # XGBoost counts it in ndcg (but not in map) as if its weight were 1, which may take the mean above 1.
+    frame = pl.DataFrame(
+        {"a": [1.0, 2.0, 1.0, 2.0], "y": [0, 1, 0, 0], "query": [1, 1, 2, 2], "w": [3.0, 3.0, 1.0, 1.0]}
+    )
+    names = ["ndcg", "ndcg-", "map", "map-"]
+    for engine in ENGINES:
+        model = fb.fit(frame, "y", objective="rank:map", group="query", weight="w", eval_metric=names, n_estimators=1,
+                       min_child_weight=0, engine=engine)  # fmt: skip
+        assert model.history.row(0)[1:] == (1.0, 0.75, 1.0, 0.75)
+
+
+def test_labels_of_very_different_worth_do_not_lose_the_small_ones():
+    # 2^31 - 1 and 1 on one grid of gains would leave little of the 1.
+    frame = pl.DataFrame({
+        "a": [1.0, 2.0, 3.0] * 2000, "y": [0, 31, 5] + [0, 1, 0] * 1999, "query": [i // 3 for i in range(6000)],
+    })  # fmt: skip
+    histories = [
+        fb.fit(
+            frame, "y", objective="rank:ndcg", group="query", n_estimators=2, eval_metric="ndcg", engine=engine
+        ).history
+        for engine in ENGINES
+    ]
+    rows = xgboost.DMatrix(frame.select("a").to_numpy(), frame["y"].to_numpy(), qid=frame["query"].to_numpy())
+    results = {}
+    xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, rows, 2, evals=[(rows, "train")], evals_result=results,
+                  verbose_eval=False)  # fmt: skip
+    for history in histories:
+        np.testing.assert_allclose(history["train_ndcg"].to_numpy(), results["train"]["ndcg@32"], rtol=1e-7)
+
+
+# --- the model, and what is refused -----------------------------------------------------------------------------------
+
+
+def test_a_model_of_ranking_is_saved_and_scored_as_any_other(tmp_path):
+    frame = data()
+    model = fb.fit(frame, "y", objective="rank:ndcg", ndcg_exp_gain=False, **SHAPE)
+    assert "query" not in model.features
+    model.save(tmp_path / "model.json")
+    assert fb.load(tmp_path / "model.json") == model
+    assert frame.select(model.expr()).to_series().equals(model.predict(frame))
+    assert model.base_margin == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"group": None}, fb.ParameterError, "objective 'rank:ndcg' needs group, the column that tells which query"),
+        ({"group": "nowhere"}, fb.DataError, "group column 'nowhere' is not in the data"),
+        ({"group": "y"}, fb.ParameterError, "group 'y' is also the target"),
+        ({"group": "a", "features": ["a"]}, fb.ParameterError, "feature 'a' is also the group"),
+        ({"group": "list"}, fb.DataError, r"group column 'list' has type List\(Int64\), which can't tell"),
+        ({"group": "holes"}, fb.DataError, "group 'holes' is NULL or NaN in 2 of 4 rows; give every row its query"),
+        ({"weight": "w"}, fb.DataError, "weight 'w' differs between rows of one query; in ranking a weight is that of"),
+        ({"target": "half"}, fb.DataError, r"target 'half' holds other values than the integers 0 to 31 \("),
+        ({"target": "huge"}, fb.DataError, "target 'huge' holds other values than the integers 0 to 31"),
+        ({"target": "below", "ndcg_exp_gain": False}, fb.DataError, "holds other values than numbers of 0 or more"),
+        ({"objective": "rank:map"}, fb.DataError, "target 'y' holds other values than 0 and 1"),
+        ({"eval_metric": "map@2"}, fb.DataError, "holds other values than 0 and 1.* eval_metric 'map@2' needs those"),
+        ({"eval_metric": "ndcg@0"}, fb.ParameterError, "'ndcg@0': after the @ comes a number of rows, 1 or more"),
+        ({"eval_metric": "ndcg@x"}, fb.ParameterError, "'ndcg@x': after the @ comes a number of rows, 1 or more"),
+        ({"objective": "reg:squarederror"}, fb.ParameterError, "group is for the rank:\\* objectives and for"),
+        ({"objective": "reg:squarederror", "group": None, "eval_metric": "ndcg"}, fb.ParameterError,
+         "eval_metric 'ndcg' needs group"),
+        ({"lambdarank_pair_method": "mean"}, fb.ParameterError, "must be one of 'topk', not 'mean'"),
+        ({"lambdarank_normalization": 1}, fb.ParameterError, "lambdarank_normalization must be True or False, not 1"),
+        ({"lambdarank_num_pair_per_sample": 0}, fb.ParameterError, "must be an integer of at least 1, not 0"),
+        ({"lambdarank_unbiased": True}, fb.ParameterError, "unknown parameter 'lambdarank_unbiased'"),
+        ({"qid": "query"}, fb.ParameterError, "unknown parameter 'qid'; here it is called 'group'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("engine", ENGINES)
+def test_bad_input_is_refused(engine, options, error, message):
+    frame = pl.DataFrame({
+        "a": [1, 2, 3, 4], "y": [0, 1, 2, 1], "query": [1, 1, 2, 2], "list": [[1]] * 4, "w": [1, 2, 3, 3],
+        "holes": [1.0, None, math.nan, 1.0], "half": [0, 0.5, 1, 2], "huge": [0, 1, 32, 2], "below": [0, 1, -1, 2],
+    }, strict=False)  # fmt: skip
+    given = {"target": "y", "objective": "rank:ndcg", "group": "query", "features": ["a"], "engine": engine} | options
+    with pytest.raises(error, match=message):
+        fb.fit(frame, **given)
+
+
+def test_held_out_rows_are_checked_too():
+    frame = data()
+    bad = frame.with_columns(query=pl.when(pl.col("a") > 10).then("query"))
+    with pytest.raises(fb.DataError, match="group 'query' is NULL or NaN"):
+        fb.fit(frame, "y", objective="rank:ndcg", valid=bad, **SHAPE)
+    with pytest.raises(fb.DataError, match="column 'query' is not in 'valid'"):
+        fb.fit(frame, "y", objective="rank:ndcg", valid=frame.drop("query"), **SHAPE)
+    with pytest.raises(fb.DataError, match=r"group column 'query' has type .* in 'valid'"):
+        fb.fit(frame, "y", objective="rank:ndcg", valid=frame.with_columns(query=pl.concat_list("query")), **SHAPE)
+
+
+def test_pairs_need_an_order_of_labels_and_no_more():
+    frame = data()
+    other = frame.with_columns(y=pl.col("y") / 2 - 3)
+    model = fb.fit(other, "y", objective="rank:pairwise", **SHAPE)
+    assert model == fb.fit(frame, "y", objective="rank:pairwise", **SHAPE)
+    with pytest.raises(fb.DataError, match="eval_metric 'ndcg@32' needs those"):
+        fb.fit(other, "y", objective="rank:pairwise", valid=other, **SHAPE)
+
+
+def test_the_progress_bar_evaluates_metrics_with_terms():
+    frame = data()
+    assert fb.fit(frame, "y", objective="rank:ndcg", verbose=True, **SHAPE).n_trees == 5
