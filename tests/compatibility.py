@@ -38,7 +38,7 @@ All that XGBoost 3.2 has, and what became of it here: every parameter of
 [its documentation](https://xgboost.readthedocs.io/en/release_3.2.0/parameter.html), every objective, every metric, and
 every argument and method of its Python package.
 
-- **same**: of the same meaning and default, perhaps by another name. Trees or numbers are compared with XGBoost's.
+- **same**: of the same meaning and default, perhaps by another name (under "here"); compared with XGBoost's by a test.
 - **different**: there, but not to the letter; the remark says how it differs.
 - **not there**: an error if it is given, never ignored; the remark says why, or what to use instead.
 
@@ -47,7 +47,8 @@ every argument and method of its Python package.
 Trees are XGBoost's node for node where both libraries have the same splits to choose from (`tree_method="exact"`, or
 `hist` on the same cuts) and nothing is drawn by chance; XGBoost adds up in float32, so that it may break a tie
 otherwise. A value out of range is an error here, where XGBoost takes some (`eta=2`); [`parameters.md`](parameters.md)
-has the ranges.
+has the ranges. That page, [`objectives.md`](objectives.md), [`metrics.md`](metrics.md) and [`ranking.md`](ranking.md)
+say more of what differs.
 
 This page is made of [`xgboost.toml`](xgboost.toml), by `python -m tests.compatibility`.
 [A test](../tests/test_compatibility.py) holds it to the XGBoost that is installed: nothing of it is left out, what is
@@ -102,7 +103,7 @@ def _counts(rows: list[Row]) -> str:
 def _table(rows: list[Row]) -> str:
     lines = ["| XGBoost | | here | remarks | tests |", "|---|---|---|---|---|"]
     for row in rows:
-        here = "" if row.status == "not there" else f"`{row.here}`"
+        here = f"`{row.ours}`" if row.ours else ""
         files = dict.fromkeys(test.partition("::")[0] for test in row.tests)
         tests = ", ".join(f"[{Path(file).stem.removeprefix('test_')}](../{file})" for file in files)
         lines.append(f"| `{row.name}` | {row.status} | {here} | {row.why} | {tests} |")
