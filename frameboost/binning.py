@@ -63,6 +63,14 @@ class SlotLayout:
         self.offsets: npt.NDArray[np.int64] = np.cumsum([0, *(b.count + 1 for b in bins)], dtype=np.int64)
         self.is_categorical: npt.NDArray[np.bool_] = np.array([b.feature.type.is_categorical for b in bins])
 
+    def strides(self) -> list[int]:
+        """Return by how much the keys of neighbouring nodes differ, where engines make one key of node and code.
+
+        Features whose codes fit a byte share the largest of their counts, all others have their own.
+        """
+        small = max((b.count + 1 for b in self.bins if b.largest_code <= 255), default=0)
+        return [small if b.largest_code <= 255 else b.count + 1 for b in self.bins]
+
     @property
     def n_slots(self) -> int:
         """Slots in one histogram row."""

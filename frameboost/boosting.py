@@ -197,8 +197,9 @@ def _prepare(
 ) -> tuple[Splitter, list[Bins]]:
     """Let the engines bin or sort their columns; return how splits are found in them."""
     penalties = Penalties(
-        parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step or 0.0, parameters.min_child_weight
-    )
+        parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step or 0.0, parameters.min_child_weight,
+        parameters.max_cat_to_onehot, parameters.max_cat_threshold, parameters.cat_smooth,
+    )  # fmt: skip
     if parameters.tree_method == "exact":
         blocks = cast("ColumnBlockEngine", rows.training)
         bins = blocks.presort()

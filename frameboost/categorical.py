@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from frameboost.engines.contract import FloatArray, Split, Stats
-from frameboost.split_kernels import sorted_categories
+import numpy as np
+
+from frameboost.category_kernels import ends_by_weight, present_categories
+from frameboost.engines.contract import FloatArray, Penalties, Split, Stats
 
 __all__ = ["categorical_split"]
 
@@ -11,16 +13,29 @@ __all__ = ["categorical_split"]
 def categorical_split(
     histogram: FloatArray,
     feature: int,
-    prefix: int,
+    position: int,
     missing_left: bool,
     gain: float,
     left: Stats,
     node: Stats,
+    penalties: Penalties,
 ) -> Split:
-    """Return the split that sends the first ``prefix`` of the sorted categories left.
+    """Return the split that `frameboost.category_kernels.scan_categories` found.
 
-    It names the categories on the side that missing does not go to, so that all others go with missing.
+    It names the categories on the side that missing does not go to, so that all others go with missing. Of a sorted
+    partition they are the ``position`` lowest by weight, where missing goes left, or the highest, where it goes right.
+    Of a feature of few categories: the one at ``position`` (counted from 1 among those present), where missing goes
+    left, or all but that one, where it goes right.
     """
-    order = sorted_categories(histogram)
-    named = order[prefix:] if missing_left else order[:prefix]
+    p = penalties
+    if len(histogram) - 1 < p.max_cat_to_onehot:
+        present = present_categories(histogram, 0.0)
+        chosen = present[position - 1 : position]
+        named = chosen if missing_left else np.setdiff1d(present, chosen)
+    else:
+        lowest, highest = ends_by_weight(
+            histogram, present_categories(histogram, p.cat_smooth), position,
+            p.cat_smooth, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
+        )  # fmt: skip
+        named = lowest if missing_left else highest
     return Split(feature, gain, left, node - left, missing_left, categories=tuple(sorted(named.tolist())))

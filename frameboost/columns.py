@@ -53,12 +53,11 @@ def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
     return values.cast(physical_dtype(kind))
 
 
-def code_dtype(bins: Sequence[Bins]) -> pl.DataType:
-    """Return the smallest unsigned type that holds the codes of all the bins."""
-    largest = max(b.largest_code for b in bins)
-    if largest <= 255:
+def code_dtype(bins: Bins) -> pl.DataType:
+    """Return the smallest unsigned type that holds the codes of a feature."""
+    if bins.largest_code <= 255:
         return pl.UInt8()
-    return pl.UInt16() if largest <= 65_535 else pl.UInt32()
+    return pl.UInt16() if bins.largest_code <= 65_535 else pl.UInt32()
 
 
 def code_expr(values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int) -> pl.Expr:

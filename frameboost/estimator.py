@@ -91,6 +91,9 @@ class Estimator(BaseEstimator):
         base_score: float | None = None,
         monotone_constraints: Any = None,
         interaction_constraints: Any = None,
+        max_cat_to_onehot: int = 4,
+        max_cat_threshold: int = 64,
+        cat_smooth: float = 0.0,
         subsample: float = 1.0,
         sampling_method: str = "uniform",
         colsample_bytree: float = 1.0,
@@ -134,6 +137,9 @@ class Estimator(BaseEstimator):
         self.base_score = base_score
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
+        self.max_cat_to_onehot = max_cat_to_onehot
+        self.max_cat_threshold = max_cat_threshold
+        self.cat_smooth = cat_smooth
         self.subsample = subsample
         self.sampling_method = sampling_method
         self.colsample_bytree = colsample_bytree

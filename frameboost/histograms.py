@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from frameboost.engines.contract import FloatArray, HistogramEngine
 from frameboost.nodes import OpenNode
 
@@ -23,8 +21,8 @@ class HistogramPool:
         self._engine = engine
         self._kept: dict[int, FloatArray] = {}
 
-    def of(self, nodes: Sequence[OpenNode]) -> FloatArray:
-        """Return float64 (nodes, slots, 2), in the order of ``nodes``; siblings must be asked for together."""
+    def of(self, nodes: Sequence[OpenNode]) -> list[FloatArray]:
+        """Return float64 (slots, 2) for each of ``nodes``, in their order; siblings must be asked for together."""
         asked = [node for node in nodes if not self._by_subtraction(node)]
         for node, histogram in zip(asked, self._engine.histograms([n.id for n in asked]), strict=True):
             self._kept[node.id] = histogram
@@ -34,7 +32,7 @@ class HistogramPool:
                 self._kept[node.id] = self._kept[node.parent] - self._kept[node.sibling.id]
         for node in nodes:
             self._kept.pop(node.parent, None)
-        return np.stack([self._kept[node.id] for node in nodes])
+        return [self._kept[node.id] for node in nodes]
 
     def _by_subtraction(self, node: OpenNode) -> bool:
         return node.sibling is not None and not node.is_smaller and node.parent in self._kept

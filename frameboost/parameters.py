@@ -118,6 +118,21 @@ class Parameters:
         kind="list of lists of column names, or None",
         read=interaction_sets,
     )
+    max_cat_to_onehot: int = _parameter(
+        4, "With fewer categories than that a string column is split by one category against the rest.", low=1
+    )
+    max_cat_threshold: int = _parameter(
+        64,
+        "With more, the categories of a node are sorted by weight, and the lowest or the highest, fewer than this, are "
+        "parted from the rest.",
+        low=1,
+    )
+    cat_smooth: float = _parameter(
+        0.0,
+        "Least sum of hessians H of a category that a sorted partition may single out, rarer ones go with missing; and "
+        "what is added to each H for that sort.",
+        low=0,
+    )
     subsample: float = _parameter(
         1.0, "Share of the rows that a tree is grown on, drawn anew for each tree.", above=0, high=1
     )

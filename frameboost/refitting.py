@@ -33,8 +33,8 @@ _WEIGHT = Expression("weight", ("weight",))
 
 def refitted_trees(
     data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None, group: str | None,
-    decay_rate: float, loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
-    trees: Sequence[Tree],
+    decay_rate: float, loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature],
+    base_margins: Sequence[float], trees: Sequence[Tree],
 ) -> tuple[Tree, ...]:  # fmt: skip
     """Return the trees with values and covers from other rows (see `Model.refit`)."""
     source = open_source(data)

@@ -1,6 +1,6 @@
 """Kernels that scan histograms for the best split.
 
-Ties in gain go to the lowest feature, then the lowest threshold (for categories: the shortest prefix), then to missing
+Ties in gain go to the lowest feature, then the lowest threshold (for categories see `scan_categories`), then to missing
 going right; scanning in that order and keeping the first of equals does it.
 """
 
@@ -9,26 +9,15 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from frameboost.category_kernels import scan_categories
 from frameboost.gain import bounded_score, leaf_score, split_score
 
-__all__ = ["scan_histograms", "sorted_categories"]
-
-
-@numba.njit(nogil=True, cache=True)
-def sorted_categories(histogram):  # type: ignore[no-untyped-def]
-    """Return the codes of the categories present in a node, in ascending order of G/H, ties by code.
-
-    ``histogram`` is float64 (categories + 1, 2), the missing bin last. In this order the best of all subsets for
-    a convex loss is a prefix (Fisher 1958; Hastie, Tibshirani & Friedman, section 9.2.4).
-    """
-    present = np.flatnonzero((histogram[:-1, 1] != 0.0) | (histogram[:-1, 0] != 0.0))
-    ratio = histogram[present, 0] / histogram[present, 1]
-    return present[np.argsort(ratio, kind="mergesort")]
+__all__ = ["scan_histograms"]
 
 
 @numba.njit(nogil=True, cache=True)
 def scan_histograms(  # type: ignore[no-untyped-def]
-    histograms, offsets, is_categorical, allowed, monotone, bounds,
+    histograms, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
 ):  # fmt: skip
     """Find each node's best split.
@@ -47,11 +36,11 @@ def scan_histograms(  # type: ignore[no-untyped-def]
         int8 (features,): 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
     bounds
         float64 (nodes, 2): the least and the largest weight in each node, infinite without constraints.
-    reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     best
-        int64 (nodes, 3), written: feature (-1: no split gains anything), position (a row goes left where its code,
-        or its category's place in `sorted_categories`, is less than it) and whether missing goes left.
+        int64 (nodes, 3), written: feature (-1: no split gains anything), position (a row goes left where its code is
+        less than it; for categories see `frameboost.categorical.categorical_split`) and whether missing goes left.
     stats
         float64 (nodes, 3), written: gain, G and H of the left child.
     """
@@ -67,23 +56,28 @@ def scan_histograms(  # type: ignore[no-untyped-def]
             if not allowed[node, feature]:
                 continue
             histogram = histograms[node, offsets[feature] : offsets[feature + 1]]
+            if is_categorical[feature]:
+                found, position, missing_left, gain, GL, HL = scan_categories(
+                    histogram, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+                    reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
+                )  # fmt: skip
+                if found:
+                    best[node, 0], best[node, 1], best[node, 2] = feature, position, missing_left
+                    stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
+                continue
             count = len(histogram) - 1
             missing_G, missing_H = histogram[count, 0], histogram[count, 1]
-            if is_categorical[feature]:
-                order = sorted_categories(histogram)
-            else:
-                order = np.arange(count)
             direction = monotone[feature]
             left_G, left_H = 0.0, 0.0
             # Under a constraint once more, past the last bin: whether a value is present goes by no order.
-            for i in range(len(order) + (direction != 0)):
-                if i == len(order):
+            for i in range(count + (direction != 0)):
+                if i == count:
                     direction = 0
-                elif histogram[order[i], 1] == 0.0 and histogram[order[i], 0] == 0.0:
+                elif histogram[i, 1] == 0.0 and histogram[i, 0] == 0.0:
                     continue  # the same rows on each side as one position earlier
                 else:
-                    left_G += histogram[order[i], 0]
-                    left_H += histogram[order[i], 1]
+                    left_G += histogram[i, 0]
+                    left_H += histogram[i, 1]
                 for missing_left in range(2):
                     if missing_left == 1 and missing_H == 0.0 and missing_G == 0.0:
                         break
@@ -102,5 +96,5 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                         )
                     gain = score - parent
                     if gain > stats[node, 0]:
-                        best[node, 0], best[node, 1], best[node, 2] = feature, min(i + 1, len(order)), missing_left
+                        best[node, 0], best[node, 1], best[node, 2] = feature, min(i + 1, count), missing_left
                         stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL

@@ -52,10 +52,13 @@ class HistogramSplitter:
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
         p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
-        scan_histograms(
-            histograms, layout.offsets, layout.is_categorical, limits.allowed, limits.monotone, limits.bounds,
-            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
-        )  # fmt: skip
+        # One at a time: with a column of 100,000 categories a level's histograms are large, and need not be copied.
+        for k, histogram in enumerate(histograms):
+            scan_histograms(
+                histogram[None], layout.offsets, layout.is_categorical, limits.allowed[k : k + 1], limits.monotone,
+                limits.bounds[k : k + 1], p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda,
+                p.reg_alpha, p.max_delta_step, p.min_child_weight, best[k : k + 1], stats[k : k + 1],
+            )  # fmt: skip
         return [
             self._split(node, histogram, choice, sums)
             for node, histogram, choice, sums in zip(nodes, histograms, best.tolist(), stats.tolist(), strict=True)
@@ -69,7 +72,9 @@ class HistogramSplitter:
         gain, left = sums[0], Stats(sums[1], sums[2])
         if self._layout.is_categorical[feature]:
             own = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
-            return categorical_split(own, feature, position, bool(missing_left), gain, left, node.stats)
+            return categorical_split(
+                own, feature, position, bool(missing_left), gain, left, node.stats, self._penalties
+            )
         cuts = self._layout.bins[feature].cuts
         threshold = cuts[position - 1] if position <= len(cuts) else None
         return Split(feature, gain, left, node.stats - left, bool(missing_left), bin=position, threshold=threshold)

@@ -41,12 +41,13 @@ class SymmetricSplitter:
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """Return the same split for each node, with the node's own sums and gain; None for all if it gains nothing."""
-        histograms = self._pool.of(nodes)
+        histograms = np.stack(self._pool.of(nodes))
         p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
         summed = histograms.sum(axis=0)  # exact: all of it is on the gradient grid
         gain, feature, position, missing_left = scan_level(
             histograms, summed, layout.offsets, layout.is_categorical, limits.allowed.all(axis=0), limits.monotone,
-            limits.bounds, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
+            limits.bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha,
+            p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
         if feature < 0 or gain <= MIN_GAIN or gain < self._gamma:
             for node in nodes:
@@ -59,7 +60,7 @@ class SymmetricSplitter:
         nothing = Stats(0.0, 0.0)
         if self._layout.is_categorical[feature]:
             own = summed[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
-            return categorical_split(own, feature, position, missing_left, gain, nothing, nothing)
+            return categorical_split(own, feature, position, missing_left, gain, nothing, nothing, self._penalties)
         cuts = self._layout.bins[feature].cuts
         threshold = cuts[position - 1] if position <= len(cuts) else None
         return Split(feature, gain, nothing, nothing, missing_left, bin=position, threshold=threshold)

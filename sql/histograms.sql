@@ -4,11 +4,11 @@
 --
 -- in:  {bins}        bin_0, bin_1, ...
 --      {gradients}   {g}, {h}
---      {open_nodes}  first_key, NULL where the row's node is not wanted
+--      {open_nodes}  {first_key}, NULL where the row's node is not wanted
 --      {feature}     the feature's number, {bin} its column of bins
 -- out: one row a node and bin that has rows
 
-SELECT {feature} AS feature, first_key + {bin} AS key, SUM({g}) AS g, SUM({h}) AS h
+SELECT {feature} AS feature, {first_key} + {bin} AS key, SUM({g}) AS g, SUM({h}) AS h
 FROM {bins} POSITIONAL JOIN {gradients} POSITIONAL JOIN {open_nodes}
-WHERE first_key IS NOT NULL
-GROUP BY first_key + {bin}
+WHERE {first_key} IS NOT NULL
+GROUP BY {first_key} + {bin}

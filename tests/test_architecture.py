@@ -54,8 +54,8 @@ LAYERS = [
     ["engines", "compile"],
     ["draws", "errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
     ["compile.predict_kernels", "compile.shap_kernels", "engines.exact_kernels", "engines.histogram_kernels",
-     "engines.ranking_kernels", "calibration_kernels", "symmetric_kernels"],
-    ["split_kernels"],
+     "engines.ranking_kernels", "calibration_kernels", "split_kernels", "symmetric_kernels"],
+    ["category_kernels"],
     ["gain"],
 ]  # fmt: skip
 DEPTH = {
@@ -124,12 +124,12 @@ before = set(sys.modules)
 import frameboost
 heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "IPython", "tqdm.auto"}
 print(sorted(heavy & set(sys.modules)))
-from frameboost import calibration_kernels, gain, split_kernels, symmetric_kernels
+from frameboost import calibration_kernels, category_kernels, gain, split_kernels, symmetric_kernels
 from frameboost.engines import exact_kernels, histogram_kernels, ranking_kernels
 from frameboost.compile import predict_kernels, shap_kernels
 import numba
 kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, ranking_kernels, predict_kernels,
-                       shap_kernels, calibration_kernels, symmetric_kernels)
+                       shap_kernels, calibration_kernels, category_kernels, symmetric_kernels)
            for f in vars(m).values() if isinstance(f, numba.core.registry.CPUDispatcher)]
 print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -13,15 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning import Bins, SlotLayout
-from frameboost.constraints import Constraints
-from frameboost.engines.contract import Penalties, Stats
+from frameboost.engines.contract import Stats
 from frameboost.histograms import HistogramPool
 from frameboost.nodes import OpenNode
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.splitting import HistogramSplitter
-from frameboost.types import FeatureType
 
 SEEDS = st.integers(0, 2**32 - 1)
 BY_HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
@@ -218,44 +212,6 @@ class Histograms:
 
     def stats(self, node: int) -> Stats:
         return Stats(*self.pairs[self.rows[node]].sum(axis=0).tolist())
-
-
-@given(
-    seed=SEEDS,
-    n_categories=st.integers(1, 8),
-    missing=st.booleans(),
-    reg_lambda=st.sampled_from([0.0, 1.0, 20.0]),
-    reg_alpha=st.sampled_from([0.0, 2.0]),
-    max_delta_step=st.sampled_from([0.0, 0.5]),
-)
-@settings(max_examples=60, deadline=None)
-def test_no_set_of_categories_gains_more_than_the_one_taken(seed, n_categories, missing, **regularisation):
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, n_categories + missing, 30)
-    pairs = np.stack([rng.integers(-20, 21, 30) / 4, rng.integers(1, 9, 30) / 8], axis=1)
-    engine = Histograms(codes, pairs, n_categories + 1)
-    feature = Feature("s", FeatureType("string"), tuple("abcdefgh"[:n_categories]))
-    layout = SlotLayout([Bins(feature)])
-    constraints = Constraints.of(Parameters(), [feature])
-    splitter = HistogramSplitter(engine, layout, Penalties(**regularisation, min_child_weight=0.0), constraints.limits)
-    (split,) = splitter.best_splits([OpenNode(0, 0, engine.stats(0))])
-    twin = Twin(np.empty((0, 0)), np.empty(0), np.empty(0), [], regularisation)
-    whole = pairs.sum(axis=0)
-    best = 0.0
-    present = sorted(set(codes.tolist()))  # the missing code, too, may go either way
-    for size in range(1, len(present)):
-        for chosen in combinations(present, size):
-            left = pairs[np.isin(codes, chosen)].sum(axis=0)
-            best = max(best, twin.score(*left) + twin.score(*(whole - left)) - twin.score(*whole))
-    if split is None:
-        assert best <= 1e-9
-        return
-    assert split.gain == pytest.approx(best, rel=1e-9, abs=1e-9)
-    left = split.goes_left(n_categories + 1)[codes]
-    assert Stats(*pairs[left].sum(axis=0).tolist()) == split.left
-    assert Stats(*pairs[~left].sum(axis=0).tolist()) == split.right
-    # The categories named are on the side that missing, and whatever else comes, does not go to.
-    assert split.categories is not None and set(split.categories) <= set(codes.tolist()) - {n_categories}
 
 
 @METHODS

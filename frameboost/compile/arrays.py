@@ -41,16 +41,16 @@ class TreeArrays:
     features
         The features that some tree asks about; their places here number the columns of the codes.
     edges
-        Per feature: its thresholds in ascending order, or its categories.
+        Per feature: its thresholds in ascending order, or the categories that some split names.
     missing
-        int64 (features,): the code of a missing value or an unseen category.
+        int64 (features,): the code of a missing value or any other category.
     roots
         int64 (trees,): where each tree's nodes start in the arrays below, which have an entry a node.
     outputs
         int64 (trees,): which output each tree adds to.
     feature, bound, missing_left, table_at, left, right, value
         What is asked (-1 in a leaf): a code below ``bound`` goes left, a missing one by ``missing_left``; a
-        categorical split asks ``tables[table_at + code]`` instead (-1 for others).
+        categorical split asks the bit of the code in the bytes from ``tables[table_at]`` on instead (-1 for others).
     """
 
     features: tuple[Feature, ...]
@@ -62,7 +62,7 @@ class TreeArrays:
     bound: npt.NDArray[np.int64]
     missing_left: npt.NDArray[np.bool_]
     table_at: npt.NDArray[np.int64]
-    tables: npt.NDArray[np.bool_]
+    tables: npt.NDArray[np.uint8]
     left: npt.NDArray[np.int64]
     right: npt.NDArray[np.int64]
     value: npt.NDArray[np.float64]
@@ -76,7 +76,7 @@ class TreeArrays:
         ranks = [{edge: rank for rank, edge in enumerate(e)} for e in edges]
         missing = [len(e) if features[f].type.is_categorical else len(e) + 1 for f, e in zip(asked, edges, strict=True)]
         roots = np.cumsum([0, *(len(tree) for tree in trees[:-1])], dtype=np.int64)
-        bound, table_at, tables = [], [], [np.empty(0, dtype=np.bool_)]
+        bound, table_at, tables = [], [], [np.empty(0, dtype=np.uint8)]
         table_end = 0
         for tree in trees:
             for f, threshold, categories, goes_left in zip(
@@ -85,9 +85,10 @@ class TreeArrays:
                 at = -1
                 if categories is not None:
                     table = np.full(missing[place[f]] + 1, goes_left)
-                    table[list(categories)] = not goes_left
-                    tables.append(table)
-                    at, table_end = table_end, table_end + len(table)
+                    names = features[f].categories
+                    table[[ranks[place[f]][names[code]] for code in categories]] = not goes_left
+                    tables.append(np.packbits(table, bitorder="little"))
+                    at, table_end = table_end, table_end + len(tables[-1])
                 table_at.append(at)
                 # A value is below the edge of rank r where at most r edges are not above it. Without a threshold
                 # the question is whether it is present: every code but the missing one is below.
@@ -168,7 +169,15 @@ class TreeArrays:
 def _edges(trees: Sequence[Tree], number: int, feature: Feature) -> tuple[Physical, ...]:
     """Return what a feature is compared with anywhere in the ensemble."""
     if feature.type.is_categorical:
-        return feature.categories
+        # What no split names goes wherever missing goes, and so needs no code of its own.
+        named = {
+            code
+            for tree in trees
+            for f, codes in zip(tree.feature, tree.categories, strict=True)
+            if f == number
+            for code in codes or ()
+        }
+        return tuple(feature.categories[code] for code in sorted(named))
     used = {
         t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f == number and t is not None
     }

@@ -15,7 +15,7 @@ def _leaf_of(codes, row, node, feature, bound, missing, missing_left, table_at, 
     while feature[node] >= 0:
         code = codes[row, feature[node]]
         if table_at[node] >= 0:
-            is_left = tables[table_at[node] + code]
+            is_left = bool(tables[table_at[node] + (code >> 3)] >> (code & 7) & 1)
         elif code == missing[feature[node]]:
             is_left = missing_left[node]
         else:

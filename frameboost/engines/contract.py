@@ -51,12 +51,15 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
-    """The regularisation that scoring a split needs (the parameters of the same names)."""
+    """What scoring a split depends on: regularisation, and how categories are parted (parameters by name)."""
 
     reg_lambda: float
     reg_alpha: float
     max_delta_step: float
     min_child_weight: float
+    max_cat_to_onehot: int = 4
+    max_cat_threshold: int = 64
+    cat_smooth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,12 +123,13 @@ class ExactEngine(ArrayEngine):
         scan_histograms(
             histograms, np.array([0, n_codes]), np.array([True]),
             limits.allowed[:, feature : feature + 1], limits.monotone[feature : feature + 1], limits.bounds,
+            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
         return [
             None
             if choice[0] < 0
-            else categorical_split(histogram, feature, choice[1], bool(choice[2]), gain, Stats(GL, HL), total)
+            else categorical_split(histogram, feature, choice[1], bool(choice[2]), gain, Stats(GL, HL), total, p)
             for total, histogram, choice, (gain, GL, HL) in zip(
                 totals, histograms, best.tolist(), stats.tolist(), strict=True
             )

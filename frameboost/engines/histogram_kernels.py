@@ -8,7 +8,7 @@ __all__ = ["add_by_node", "build_histograms", "partition_rows"]
 
 
 @numba.njit(nogil=True, cache=True)
-def build_histograms(codes, rows, starts, stops, gradients, offsets, first, last, out):  # type: ignore[no-untyped-def]
+def build_histograms(codes, rows, starts, stops, gradients, slots, out, first, last):  # type: ignore[no-untyped-def]
     """Add each row's gradient pair to its bins, for the features ``first`` to ``last - 1``.
 
     Parameters
@@ -21,8 +21,8 @@ def build_histograms(codes, rows, starts, stops, gradients, offsets, first, last
         int64 (nodes,): each node's part of ``rows``.
     gradients
         float64 (rows, 2): g and h.
-    offsets
-        int64 (features + 1,): the slots of each feature.
+    slots
+        int64 (features,): the first slot of each feature.
     out
         float64 (nodes, slots, 2), zero at first, written.
     """
@@ -33,7 +33,7 @@ def build_histograms(codes, rows, starts, stops, gradients, offsets, first, last
             g = gradients[row, 0]
             h = gradients[row, 1]
             for feature in range(first, last):
-                slot = offsets[feature] + codes[row, feature]
+                slot = slots[feature] + codes[row, feature]
                 histogram[slot, 0] += g
                 histogram[slot, 1] += h
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -31,17 +32,22 @@ class NumbaEngine(ArrayEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `Engine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        dtype = code_dtype(bins)
+        dtypes = [code_dtype(b) for b in bins]
         columns = self.load().select(
             code_expr(pl.col(str(i)), b.feature.type, b.feature.categories or b.cuts, b.missing)
             .cast(dtype)
             .alias(str(i))
-            for i, b in enumerate(bins)
+            for i, (b, dtype) in enumerate(zip(bins, dtypes, strict=True))
         )
         self._values = pl.DataFrame()
-        # Two copies: a histogram reads all features of a row, a partition one feature of all rows.
-        self.columns = columns.to_numpy(order="fortran").T
-        self.codes = np.ascontiguousarray(self.columns.T)
+        # Two copies: a histogram reads all features of a row, a partition one feature of all rows. The former keeps
+        # features by the size of their codes, so that one with many categories makes no other column wider.
+        self.columns = [column.to_numpy() for column in columns]
+        self.code_groups = []
+        for dtype in dict.fromkeys(dtypes):
+            members = [i for i, own in enumerate(dtypes) if own == dtype]
+            codes = columns.select(map(str, members)).to_numpy(order="c")
+            self.code_groups.append((codes, self.layout.offsets[members]))
         self.row_order = np.arange(len(columns), dtype=np.uint32)
         self.buffer = np.empty_like(self.row_order)
 
@@ -54,22 +60,10 @@ class NumbaEngine(ArrayEngine):
         """See `Engine.histograms`."""
         starts, stops = self._ranges(nodes)
         out = np.zeros((len(nodes), self.layout.n_slots, 2))
-
-        def build(first: int, last: int) -> None:
-            build_histograms(
-                self.codes,
-                self.row_order,
-                starts,
-                stops,
-                self.gradient_pairs,
-                self.layout.offsets,
-                first,
-                last,
-                out,
-            )
-
         n_rows = max(int((stops - starts).sum()), 1)
-        self.workers.over(len(self.features), build, smallest=SMALLEST_TASK // n_rows)
+        for codes, slots in self.code_groups:
+            build = partial(build_histograms, codes, self.row_order, starts, stops, self.gradient_pairs, slots, out)
+            self.workers.over(len(slots), build, smallest=SMALLEST_TASK // n_rows)
         return out
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:

@@ -34,7 +34,6 @@ class PolarsEngine(FrameEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `Engine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        dtype = code_dtype(bins)
         codes = [
             code_expr(
                 physical_expr(b.feature.name, b.feature.type),
@@ -42,7 +41,7 @@ class PolarsEngine(FrameEngine):
                 b.feature.categories or b.cuts,
                 b.missing,
             )
-            .cast(dtype)
+            .cast(code_dtype(b))
             .alias(str(i))
             for i, b in enumerate(bins)
         ]
@@ -57,23 +56,23 @@ class PolarsEngine(FrameEngine):
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`: a group-by a feature, all in one `collect_all`."""
-        n_codes = max(b.count for b in self.layout.bins) + 1
-        key_dtype = pl.UInt16 if len(nodes) * n_codes <= 2**16 else pl.UInt64
-        place = pl.lit(pl.Series(_places(nodes), dtype=key_dtype)).gather(pl.col("node").cast(pl.UInt32))
-        # One small integer as key, place · codes + code: grouping by it is much faster than by two columns.
+        # One small integer as key, place · stride + code: grouping by it is much faster than by two columns. Features
+        # of few bins share a stride, so that one of many categories makes no other's keys larger.
+        strides = self.layout.strides()
         rows = pl.concat([self.codes, self.pairs, self.node.to_frame()], how="horizontal").lazy()
-        rows = rows.filter(pl.col("node").is_in(list(nodes))).with_columns((place * n_codes).alias("place"))
+        rows = rows.filter(pl.col("node").is_in(list(nodes)))
+        rows = rows.with_columns(_first_key(nodes, stride).alias(f"place_{stride}") for stride in set(strides))
         sums = pl.collect_all(
             [
-                rows.group_by((pl.col("place") + pl.col(str(i))).alias("key")).agg(pl.col("g", "h").sum())
-                for i in range(len(self.layout.bins))
+                rows.group_by((pl.col(f"place_{s}") + pl.col(str(i))).alias("key")).agg(pl.col("g", "h").sum())
+                for i, s in enumerate(strides)
             ],
             engine="streaming",
         )
         out = np.zeros((len(nodes), self.layout.n_slots, 2))
-        for offset, sum_ in zip(self.layout.offsets[:-1], sums, strict=True):
+        for offset, stride, sum_ in zip(self.layout.offsets[:-1], strides, sums, strict=True):
             key = sum_["key"].to_numpy().astype(np.int64)
-            out[key // n_codes, offset + key % n_codes] = sum_.select("g", "h").to_numpy()
+            out[key // stride, offset + key % stride] = sum_.select("g", "h").to_numpy()
         return out
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
@@ -111,9 +110,10 @@ class PolarsEngine(FrameEngine):
         return self.quantiles_by_node(self.node, value, weight, alpha)
 
 
-def _places(nodes: Sequence[int]) -> list[int]:
-    """Return for each node number up to the largest its place in ``nodes`` (0 for the others, which are left out)."""
-    places = [0] * (max(nodes) + 1)
+def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:
+    """Return the first key of each row's node: its place in ``nodes`` times ``stride``; rows of others are left out."""
+    keys = [0] * (max(nodes) + 1)
     for place, node in enumerate(nodes):
-        places[node] = place
-    return places
+        keys[node] = place * stride
+    dtype = pl.UInt16 if len(nodes) * stride <= 2**16 else pl.UInt32 if len(nodes) * stride <= 2**32 else pl.UInt64
+    return pl.lit(pl.Series(keys, dtype=dtype)).gather(pl.col("node").cast(pl.UInt32))

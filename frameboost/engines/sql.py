@@ -20,6 +20,9 @@ from frameboost.sql_text import is_missing
 
 __all__ = ["SqlEngine"]
 
+# DuckDB makes a join of every longer IN. A bit for each code takes the same time however many are set.
+_MOST_IN_A_LIST = 4
+
 
 class SqlEngine:
     """`Engine` over a DuckDB relation.
@@ -226,20 +229,15 @@ class SqlEngine:
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
-        stride = max(b.count for b in self.layout.bins) + 1
+        strides = self.layout.strides()
         open_nodes = self.session.table("open_nodes")
-        first_keys = " ".join(f"WHEN {node} THEN {place * stride}" for place, node in enumerate(nodes))
+        first_keys = ", ".join(_first_key(nodes, stride) for stride in sorted(set(strides)))
         self.session.run(
             render(
-                "open_nodes",
-                bins=self._bins,
-                nodes=self._nodes,
-                first_keys=first_keys,
-                key_type=_key_type(len(nodes) * stride),
-                open_nodes=open_nodes,
+                "open_nodes", bins=self._bins, nodes=self._nodes, first_keys=first_keys, open_nodes=open_nodes,
                 in_order=self._in_bin_order,
             )
-        )
+        )  # fmt: skip
         table, g, h = self._pair
         one_by_one = (
             render(
@@ -251,12 +249,13 @@ class SqlEngine:
                 open_nodes=open_nodes,
                 feature=i,
                 bin=f"bin_{i}",
+                first_key=f"first_key_{stride}",
             )
-            for i in range(len(self.features))
+            for i, stride in enumerate(strides)
         )
         sums = self.session.columns("\nUNION ALL\n".join(one_by_one))
         self.session.drop(open_nodes)
-        place, code = np.divmod(sums["key"].astype(np.int64), stride)
+        place, code = np.divmod(sums["key"].astype(np.int64), np.array(strides)[sums["feature"]])
         out = np.zeros((len(nodes), self.layout.n_slots, 2))
         slots = self.layout.offsets[sums["feature"]] + code
         out[place, slots, 0] = sums["g"]
@@ -276,8 +275,11 @@ class SqlEngine:
 
     def _goes_left(self, split: Split) -> str:
         column, missing = f"bin_{split.feature}", self.layout.bins[split.feature].missing
-        if split.categories is not None:
+        if split.categories is not None and len(split.categories) <= _MOST_IN_A_LIST:
             return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
+        if split.categories is not None:
+            bits = "".join("1" if is_left else "0" for is_left in split.goes_left(missing + 1))
+            return f"get_bit(CAST('{bits}' AS BIT), {column}) = 1"
         return f"{column} < {split.bin}" + (f" OR {column} = {missing}" if split.missing_left else "")
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
@@ -318,9 +320,12 @@ def _present_double(column: str) -> str:
     return f"CASE WHEN isnan(CAST(source.{column} AS DOUBLE)) THEN NULL ELSE CAST(source.{column} AS DOUBLE) END"
 
 
-def _key_type(n_keys: int) -> str:
-    """Return the smallest type for that many keys; narrow ones are grouped faster."""
-    return "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"
+def _first_key(nodes: Sequence[int], stride: int) -> str:
+    """Return the column of each wanted node's first key, in the smallest type; narrow ones are grouped faster."""
+    n_keys = len(nodes) * stride
+    key_type = "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"
+    keys = " ".join(f"WHEN {node} THEN {place * stride}" for place, node in enumerate(nodes))
+    return f"CAST(CASE node {keys} END AS {key_type}) AS first_key_{stride}"
 
 
 def _term_sql(term: Scalar | Cumulative | QueryWindow, names: Mapping[str, str]) -> str:

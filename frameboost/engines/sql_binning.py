@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from frameboost.sql_text import is_missing, is_present, literal, physical_sql, s
 from frameboost.types import FeatureType, Physical
 
 __all__ = ["SqlColumn", "propose_bins", "store_bins"]
+
+# The private use area of Unicode, of which few texts have any character.
+_FIRST_SEPARATOR = 0xE000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def store_bins(
             read.append(f"{column.sql} AS value_{i}, CAST(0 AS BIGINT) AS bin_{i}")
             read += [f"cuts.cuts_{i}"] if b.cuts else []
             missing = is_missing(column.type, f"value_{i}")
-        codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(bins)}) AS bin_{i}")
+        codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
     rows = render(
         "read_columns",
         source=session.source,
@@ -94,8 +98,8 @@ def store_bins(
     return table
 
 
-def _code_type(bins: Sequence[Bins]) -> str:
-    return "UTINYINT" if max(b.largest_code for b in bins) <= 255 else "INTEGER"
+def _code_type(bins: Bins) -> str:
+    return "UTINYINT" if bins.largest_code <= 255 else "INTEGER"
 
 
 def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
@@ -122,8 +126,14 @@ def _search(rows: str, bins: Sequence[Bins]) -> str:
 def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlColumn) -> str:
     """Return a join that numbers a string feature's categories, by a table made for it."""
     table = session.table(alias)
-    values = ", ".join(string_literal(category) for category in bins.feature.categories)
-    session.run(render("number_categories", categories=table, values=values, count=bins.count))
+    characters = set().union(*bins.feature.categories)
+    separator = next(c for c in map(chr, itertools.count(_FIRST_SEPARATOR)) if c not in characters)
+    values = string_literal(separator.join(bins.feature.categories))
+    session.run(
+        render(
+            "number_categories", categories=table, values=values, separator=string_literal(separator), count=bins.count
+        )
+    )
     return f"LEFT JOIN {table} AS {alias} ON {alias}.category = {column.sql}"
 
 
