@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from frameboost.binning import SlotLayout
 from frameboost.categorical import categorical_split
 from frameboost.engines.contract import FloatArray, HistogramEngine, Penalties, Split, Stats

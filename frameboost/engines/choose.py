@@ -65,7 +65,7 @@ def make_engine(
     ``roles`` say what other columns are for; ``follows``, that the rows are held out and only follow the trees.
     """
     if name == "duckdb":
-        return _sql_engine(source, features, roles)
+        return _sql_engine(source, features, roles, in_order=parameters.subsample < 1.0)
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), *roles.values()])))
     if name == "polars":
         return PolarsEngine(frame, tuple(features), roles)
@@ -85,14 +85,14 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _sql_engine(source: Source, features: Sequence[Feature], roles: Mapping[str, str]) -> SqlEngine:
+def _sql_engine(source: Source, features: Sequence[Feature], roles: Mapping[str, str], *, in_order: bool) -> SqlEngine:
     numbers = {role: name for role, name in roles.items() if role != "qid"}
     query = _query_column(source, roles)
     if isinstance(source, RelationSource):
         columns = [SqlColumn(quote_identifier(f.name), f.type) for f in features]
         quoted = {role: quote_identifier(name) for role, name in numbers.items()}
         queries = None if query is None else SqlColumn(quote_identifier(query.name), query.type)
-        return SqlEngine(DuckDBSession(source.relation), features, columns, quoted, queries)
+        return SqlEngine(DuckDBSession(source.relation), features, columns, quoted, queries, in_order=in_order)
     # A frame goes to a database of its own, under names that can't clash there (DuckDB ignores case).
     assert isinstance(source, FrameSource)
     sent = [_sent(f).alias(f"f{i}") for i, f in enumerate(features)]
@@ -108,7 +108,9 @@ def _sql_engine(source: Source, features: Sequence[Feature], roles: Mapping[str,
     connection.register("frame", _ArrowStream(source.frame.select(sent).collect()))
     relation = connection.sql(f"SELECT {', '.join(received)} FROM frame")
     columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(features)]
-    return SqlEngine(DuckDBSession(relation), features, columns, {role: role for role in numbers}, queries)
+    return SqlEngine(
+        DuckDBSession(relation), features, columns, {role: role for role in numbers}, queries, in_order=in_order
+    )
 
 
 def _query_column(source: Source, roles: Mapping[str, str]) -> Feature | None:

@@ -43,6 +43,8 @@ class SqlEngine:
         What else a column is: role -> quoted column name. There is a ``label``; without ``weight`` every weight is 1.
     queries
         The column that tells the queries apart (role ``qid``), if there is one.
+    in_order
+        Whether rows must keep the order of the relation, as where they are drawn by their position.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class SqlEngine:
         columns: Sequence[SqlColumn],
         roles: Mapping[str, str],
         queries: SqlColumn | None = None,
+        *,
+        in_order: bool = False,
     ) -> None:
         self.session = session
         self.features = tuple(features)
@@ -60,6 +64,7 @@ class SqlEngine:
         self._roles.setdefault("weight", "1e0")
         if queries is not None:
             self._roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
+        self._in_source_order = in_order or queries is not None
         self._bins: str | None = None
         self._margins: dict[str, str] = {}  # a table each, with a column of the margin's name
         self._pairs: str | None = None
@@ -181,7 +186,7 @@ class SqlEngine:
         """See `Engine.bin_columns`."""
         self.layout = SlotLayout(bins)
         self._keeps_order = self.session.setting("preserve_insertion_order")
-        self._bins = store_bins(self.session, bins, self.columns, self._roles)
+        self._bins = store_bins(self.session, bins, self.columns, self._roles, in_order=self._in_source_order)
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""

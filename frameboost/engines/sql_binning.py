@@ -64,9 +64,13 @@ def propose_bins(
 
 
 def store_bins(
-    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str]
-) -> str:
-    """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name."""
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
+    in_order: bool,
+) -> str:  # fmt: skip
+    """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
+
+    Where rows are ranked (role ``qid``) they are stored in the order of the source.
+    """
     cuts = session.table("cuts")
     lists = [
         f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
@@ -83,9 +87,16 @@ def store_bins(
             read += [f"cuts.cuts_{i}"] if b.cuts else []
             missing = is_missing(column.type, f"value_{i}")
         codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
+    source, order = session.source, ""
+    if in_order:
+        # Several threads may change the order of rows on their way through the joins with cuts and categories.
+        position = session.column("position")
+        source = f"(SELECT *, row_number() OVER () AS {position} FROM {source})"
+        read.append(f"source.{position}")
+        order = f"ORDER BY {position} ASC"
     rows = render(
         "read_columns",
-        source=session.source,
+        source=source,
         columns=", ".join(read),
         cuts=cuts,
         joins="\n".join(joins),
@@ -93,7 +104,14 @@ def store_bins(
     )
     table = session.table("bins")
     session.run(
-        render("bin_columns", bins=table, codes=", ".join(codes), roles=", ".join(roles), rows=_search(rows, bins))
+        render(
+            "bin_columns",
+            bins=table,
+            codes=", ".join(codes),
+            roles=", ".join(roles),
+            rows=_search(rows, bins),
+            in_order=order,
+        )
     )
     return table
 
