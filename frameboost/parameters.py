@@ -6,222 +6,183 @@ Names, defaults and meanings are XGBoost's, in scikit-learn's spelling.
 from __future__ import annotations
 
 import difflib
-import math
-import numbers
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields
-from decimal import Decimal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
-
-import numpy as np
 
 from frameboost.constraint_values import interaction_sets, monotone_directions
 from frameboost.errors import ParameterError
+from frameboost.parameter_fields import checked, declared, read_quantiles, values_text
 
 __all__ = ["Parameters", "markdown_table", "parameter_table"]
-
-
-def _parameter(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
-               high: float | None = None, below: float | None = None, symbol: str = "", engines: str = "all",
-               shapes_model: bool = True, kind: str = "",
-               read: Callable[[object], Any] | None = None) -> Any:  # fmt: skip
-    """Declare a parameter: its default, its documentation, its range (above and below don't belong to it).
-
-    One that is no scalar says in ``kind`` what it takes, and has a function ``read`` that checks it and returns it in
-    the one form, of dicts and lists, in which the model file holds it.
-    """
-    metadata = {
-        "doc": doc,
-        "low": low,
-        "above": above,
-        "high": high,
-        "below": below,
-        "symbol": symbol,
-        "engines": engines,
-        "shapes_model": shapes_model,
-        "kind": kind,
-        "read": read,
-    }
-    return field(default=default, metadata=metadata)
-
-
-def _read_quantiles(value: object) -> tuple[float, ...]:
-    given = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
-    alphas = [_as_number(alpha, float) for alpha in given]
-    inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
-    if not given or len(inside) < len(given) or inside != sorted(set(inside)):
-        raise ParameterError(
-            f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {_shown(value)}"
-        )
-    return tuple(inside)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameters:
     """The parameters of one fit, validated when they are given (see ``parameter_table`` for their documentation)."""
 
-    n_estimators: int = _parameter(100, "Number of boosting rounds, one tree each.", low=1)
-    learning_rate: float = _parameter(0.3, "Shrinkage: every leaf is multiplied by it.", above=0, high=1, symbol="η")
-    max_depth: int = _parameter(
+    n_estimators: int = declared(100, "Number of boosting rounds, one tree each.", low=1)
+    learning_rate: float = declared(0.3, "Shrinkage: every leaf is multiplied by it.", above=0, high=1, symbol="η")
+    max_depth: int = declared(
         6, "Deepest level of a leaf, the root being 0; 0 is no limit (not for exact).", low=0, high=64
     )
-    max_leaves: int = _parameter(0, "Most leaves a tree may have; 0 is no limit (not for exact).", low=0, symbol="T")
-    grow_policy: Literal["depthwise", "lossguide", "symmetric"] = _parameter(
+    max_leaves: int = declared(0, "Most leaves a tree may have; 0 is no limit (not for exact).", low=0, symbol="T")
+    grow_policy: Literal["depthwise", "lossguide", "symmetric"] = declared(
         "depthwise",
         "Split level by level, or always the open node with the largest gain, or each level by one split that all of "
         "its nodes share, which scores fastest in SQL (the latter two not for exact).",
     )
-    min_child_weight: float = _parameter(
+    min_child_weight: float = declared(
         1.0, "Least sum of hessians H in a child; a split that leaves less is not made.", low=0
     )
-    gamma: float = _parameter(
+    gamma: float = declared(
         0.0,
         "Least gain of a split, in XGBoost's measure of gain, which has no ½ (twice the paper's γ). "
         "`hist` refuses such a split while growing, `exact` grows first and prunes from the bottom up.",
         low=0,
         symbol="2γ",
     )
-    reg_lambda: float = _parameter(1.0, "L2 penalty on leaf values.", low=0, symbol="λ")
-    reg_alpha: float = _parameter(0.0, "L1 penalty on leaf values.", low=0, symbol="α")
-    max_delta_step: float | None = _parameter(
+    reg_lambda: float = declared(1.0, "L2 penalty on leaf values.", low=0, symbol="λ")
+    reg_alpha: float = declared(0.0, "L1 penalty on leaf values.", low=0, symbol="α")
+    max_delta_step: float | None = declared(
         None,
         "Largest magnitude of a leaf before shrinkage; 0 is no limit. By default 0, for count:poisson 0.7.",
         low=0,
     )
-    max_bin: int = _parameter(
+    max_bin: int = declared(
         256,
         "Most bins of a numeric feature, the one for missing values included (hist and approx).",
         low=2,
         high=65_535,
     )
-    tree_method: Literal["auto", "hist", "approx", "exact"] = _parameter(
+    tree_method: Literal["auto", "hist", "approx", "exact"] = declared(
         "auto",
         "How splits are proposed: `hist`, at quantiles found once (what `auto` takes), `approx`, at quantiles weighted "
         "by the hessians, found anew as `proposal` says, or `exact`, at every value.",
         engines="all; `exact`: numba",
     )
-    proposal: Literal["global", "local"] = _parameter(
+    proposal: Literal["global", "local"] = declared(
         "global",
         "When `approx` proposes: `global`, before each tree, or `local`, in each node from the rows in it, which needs "
         "fewer bins but takes longer (approx only).",
     )
-    base_score: float | None = _parameter(
+    base_score: float | None = declared(
         None,
         "The prediction before the first tree, on the scale of the target; by default the weighted mean target.",
     )
-    monotone_constraints: Mapping[str, int] | None = _parameter(
+    monotone_constraints: Mapping[str, int] | None = declared(
         None,
         "Columns along which the prediction never falls (1) or never rises (-1), all else being equal: "
         "`{'distance': 1}`.",
         kind="dict of column name to -1, 0 or 1, or None",
         read=monotone_directions,
     )
-    interaction_constraints: Sequence[Sequence[str]] | None = _parameter(
+    interaction_constraints: Sequence[Sequence[str]] | None = declared(
         None,
         "Sets of columns that may interact: those on one path of a tree are all of one set, `[['a', 'b'], ['c']]`; "
         "a column in no set stays alone.",
         kind="list of lists of column names, or None",
         read=interaction_sets,
     )
-    max_cat_to_onehot: int = _parameter(
+    max_cat_to_onehot: int = declared(
         4, "With fewer categories than that a string column is split by one category against the rest.", low=1
     )
-    max_cat_threshold: int = _parameter(
+    max_cat_threshold: int = declared(
         64,
         "With more, the categories of a node are sorted by weight, and the lowest or the highest, fewer than this, are "
         "parted from the rest.",
         low=1,
     )
-    cat_smooth: float = _parameter(
+    cat_smooth: float = declared(
         0.0,
         "Least sum of hessians H of a category that a sorted partition may single out, rarer ones go with missing; and "
         "what is added to each H for that sort.",
         low=0,
     )
-    subsample: float = _parameter(
+    subsample: float = declared(
         1.0, "Share of the rows that a tree is grown on, drawn anew for each tree.", above=0, high=1
     )
-    sampling_method: Literal["uniform", "gradient_based"] = _parameter(
+    sampling_method: Literal["uniform", "gradient_based"] = declared(
         "uniform",
         "How `subsample` draws: every row alike, or in proportion to √(g² + λh²), with gradients scaled up to make up "
         "for it.",
     )
-    colsample_bytree: float = _parameter(1.0, "Share of the features that a tree may split on.", above=0, high=1)
-    colsample_bylevel: float = _parameter(1.0, "Share of those that a level of it may split on.", above=0, high=1)
-    colsample_bynode: float = _parameter(1.0, "Share of those that a node of it may split on.", above=0, high=1)
-    booster: Literal["gbtree", "dart"] = _parameter(
+    colsample_bytree: float = declared(1.0, "Share of the features that a tree may split on.", above=0, high=1)
+    colsample_bylevel: float = declared(1.0, "Share of those that a level of it may split on.", above=0, high=1)
+    colsample_bynode: float = declared(1.0, "Share of those that a node of it may split on.", above=0, high=1)
+    booster: Literal["gbtree", "dart"] = declared(
         "gbtree",
         "`dart` drops some of the earlier trees in each round, so that no tree leans on them (Rashmi & "
         "Gilad-Bachrach 2015).",
     )
-    rate_drop: float = _parameter(0.0, "Share of the earlier trees that dart drops.", low=0, high=1)
-    one_drop: bool = _parameter(False, "Whether dart drops at least one tree.")
-    skip_drop: float = _parameter(0.0, "Probability that dart drops nothing in a round.", low=0, high=1)
-    sample_type: Literal["uniform", "weighted"] = _parameter(
+    rate_drop: float = declared(0.0, "Share of the earlier trees that dart drops.", low=0, high=1)
+    one_drop: bool = declared(False, "Whether dart drops at least one tree.")
+    skip_drop: float = declared(0.0, "Probability that dart drops nothing in a round.", low=0, high=1)
+    sample_type: Literal["uniform", "weighted"] = declared(
         "uniform", "Whether dart drops all trees alike, or in proportion to their weight."
     )
-    normalize_type: Literal["tree", "forest"] = _parameter(
+    normalize_type: Literal["tree", "forest"] = declared(
         "tree", "Whether a new tree of dart weighs as much as each of the dropped ones, or as all of them together."
     )
-    num_parallel_tree: int = _parameter(
+    num_parallel_tree: int = declared(
         1, "Trees grown side by side in each round, of which the mean counts: with one round, a random forest.", low=1
     )
-    seed: int = _parameter(
+    seed: int = declared(
         0, "What all draws depend on; the same seed draws the same in every engine.", low=0, high=2**63 - 1
     )
-    scale_pos_weight: float = _parameter(
+    scale_pos_weight: float = declared(
         1.0, "What the weight of rows of label 1 is multiplied by (objectives with two classes).", above=0
     )
-    num_class: int | None = _parameter(
+    num_class: int | None = declared(
         None, "Classes of the multi:* objectives, labelled from 0; by default one more than the largest label.", low=2
     )
-    quantile_alpha: tuple[float, ...] = _parameter(
+    quantile_alpha: tuple[float, ...] = declared(
         (0.5,),
         "The quantiles that reg:quantileerror predicts, each by trees of its own.",
         kind="float between 0 and 1, or a list of them",
-        read=_read_quantiles,
+        read=read_quantiles,
     )
-    huber_slope: float = _parameter(
+    huber_slope: float = declared(
         1.0, "δ of reg:pseudohubererror: errors well below it count as squares, well above as sizes.", above=0
     )
-    tweedie_variance_power: float = _parameter(
+    tweedie_variance_power: float = declared(
         1.5, "ρ of reg:tweedie, whose variance grows as the mean to the ρ (1 Poisson, 2 gamma).", above=1, below=2
     )
-    aft_loss_distribution: Literal["normal", "logistic", "extreme"] = _parameter(
+    aft_loss_distribution: Literal["normal", "logistic", "extreme"] = declared(
         "normal", "Distribution of Z in survival:aft, ln y = ŷ + σZ."
     )
-    aft_loss_distribution_scale: float = _parameter(1.0, "σ of survival:aft.", above=0)
-    lambdarank_pair_method: Literal["topk"] = _parameter(
+    aft_loss_distribution_scale: float = declared(1.0, "σ of survival:aft.", above=0)
+    lambdarank_pair_method: Literal["topk"] = declared(
         "topk", "Which rows of a query rank:* pairs: its first by score with all behind them."
     )
-    lambdarank_num_pair_per_sample: int | None = _parameter(
+    lambdarank_num_pair_per_sample: int | None = declared(
         None, "How many rows of a query count as its first; by default 32.", low=1
     )
-    lambdarank_normalization: bool = _parameter(
+    lambdarank_normalization: bool = declared(
         True, "Whether the gradients of a query with many pairs are scaled down, to the logarithm of their sum."
     )
-    lambdarank_score_normalization: bool = _parameter(
+    lambdarank_score_normalization: bool = declared(
         True, "Whether what a pair counts is divided by the difference of its scores."
     )
-    ndcg_exp_gain: bool = _parameter(
+    ndcg_exp_gain: bool = declared(
         True, "Whether NDCG takes a row of relevance r to be worth 2^r - 1, or r itself (rank:ndcg, the metric ndcg)."
     )
-    early_stopping_rounds: int | None = _parameter(
+    early_stopping_rounds: int | None = declared(
         None,
         "Stop when the last metric on the last validation set has not got better for as many rounds, and keep the "
         "trees up to the best round.",
         low=1,
         shapes_model=False,
     )
-    n_jobs: int | None = _parameter(
+    n_jobs: int | None = declared(
         None, "Threads of the numba engine; by default all cores.", low=1, engines="numba", shapes_model=False
     )
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
         for item in fields(self):
-            object.__setattr__(self, item.name, _checked(item, hints[item.name], getattr(self, item.name)))
+            object.__setattr__(self, item.name, checked(item, hints[item.name], getattr(self, item.name)))
         if self.tree_method == "auto":
             object.__setattr__(self, "tree_method", "hist")
         if self.tree_method == "exact":
@@ -302,7 +263,10 @@ _OTHER_NAMES = {
     "monotonic_cst": "monotone_constraints",
     "interaction_cst": "interaction_constraints",
 }
-_FIT_ARGUMENTS = ("target", "objective", "features", "weight", "group", "engine", "cuts", "verbose")
+_FIT_ARGUMENTS = (
+    "target", "objective", "features", "weight", "group", "base_margin", "label_upper_bound", "valid", "eval_metric",
+    "callbacks", "init_model", "engine", "cuts", "verbose",
+)  # fmt: skip
 
 
 def _suggestion(name: str, known: set[str]) -> str:
@@ -314,103 +278,26 @@ def _suggestion(name: str, known: set[str]) -> str:
     return f"; the parameters are {', '.join(sorted(known))}"
 
 
-def _checked(item: Field[Any], hint: Any, value: Any) -> Any:
-    """Return ``value`` as the parameter's own type, or raise `ParameterError`."""
-    if item.metadata["read"] is not None:
-        return item.metadata["read"](value)
-    if typing.get_origin(hint) is Literal:
-        choices = typing.get_args(hint)
-        if not isinstance(value, str) or value not in choices:
-            near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
-            listed = ", ".join(map(repr, choices))
-            raise ParameterError(
-                f"{item.name} must be one of {listed}, not {_shown(value)}"
-                f"{f'; did you mean {near[0]!r}?' if near else ''}"
-            )
-        return str(value)
-    if hint is bool:
-        if not isinstance(value, bool | np.bool_):
-            raise ParameterError(f"{item.name} must be True or False, not {_shown(value)}")
-        return bool(value)
-    options = typing.get_args(hint) or (hint,)
-    if value is None and type(None) in options:
-        return None
-    wanted = int if int in options else float
-    number = _as_number(value, wanted)
-    low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
-    outside = number is None or (
-        (low is not None and number < low)
-        or (above is not None and number <= above)
-        or (high is not None and number > high)
-        or (below is not None and number >= below)
-    )
-    if outside:
-        kind = "an integer" if wanted is int else "a finite number"
-        raise ParameterError(f"{item.name} must be {kind}{range_text(item)}, not {_shown(value)}")
-    return number
-
-
-def _as_number(value: Any, wanted: type) -> int | float | None:
-    """Return ``value`` (numpy's scalars too) as an int or a finite float, or None if it isn't one."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
-        return None
-    try:
-        if wanted is int:
-            whole = int(typing.cast("float", value))
-            return whole if whole == value else None
-        number = float(value) + 0.0  # which makes -0.0, another text in a file for the same model, a plain 0.0
-    except (ValueError, OverflowError):  # NaN and infinities, and integers beyond any float
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _shown(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def range_text(item: Field[Any]) -> str:
-    """Return a parameter's range in words, such as `` of at least 0``."""
-    low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
-    parts = []
-    if low is not None:
-        parts.append(f" of at least {low:g}")
-    if above is not None:
-        parts.append(f" greater than {above:g}")
-    if high is not None:
-        parts.append(f"{' and' if parts else ' of'} at most {high:g}")
-    if below is not None:
-        parts.append(f"{' and' if parts else ''} less than {below:g}")
-    return "".join(parts)
-
-
 def parameter_table(without: Collection[str] = ()) -> str:
     """Return the documentation of all parameters but those, in numpydoc's form."""
-    lines = []
+    lines, hints = [], typing.get_type_hints(Parameters)
     for item in (item for item in fields(Parameters) if item.name not in without):
         symbol = f" (in the paper: {item.metadata['symbol']})" if item.metadata["symbol"] else ""
-        lines += [f"{item.name} : {_values(item)}, default {item.default!r}"]
+        lines += [f"{item.name} : {values_text(item, hints[item.name])}, default {item.default!r}"]
         lines += [f"    {item.metadata['doc']}{symbol}"]
     return "\n".join(lines)
 
 
 def markdown_table() -> str:
     """Return the documentation of all parameters as a table in Markdown."""
+    hints = typing.get_type_hints(Parameters)
     lines = ["| name | default | values | in the paper | engines | meaning |", "|---|---|---|---|---|---|"]
     for item in fields(Parameters):
-        cells = [f"`{item.name}`", f"`{item.default!r}`", _values(item)]
+        cells = [
+            f"`{item.name}`",
+            f"`{item.default!r}`",
+            values_text(item, hints[item.name]),
+        ]
         cells += [item.metadata[key] for key in ("symbol", "engines", "doc")]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _values(item: Field[Any]) -> str:
-    """Return the values that a parameter takes, in words."""
-    if item.metadata["kind"]:
-        return str(item.metadata["kind"])
-    hint = typing.get_type_hints(Parameters)[item.name]
-    options = typing.get_args(hint) or (hint,)
-    if typing.get_origin(hint) is Literal:
-        return "{" + ", ".join(map(repr, options)) + "}"
-    number = f"{options[0].__name__}{range_text(item)}"
-    return f"{number}{',' if range_text(item) else ''} or None" if type(None) in options else number

@@ -52,7 +52,7 @@ LAYERS = [
     ["aft", "ranking"],
     ["binning", "expectations", "leaf_grid", "loss", "parameters"],
     ["query_terms"],
-    ["constraint_values", "expressions", "json_checks", "schema", "tree"],
+    ["constraint_values", "expressions", "json_checks", "parameter_fields", "schema", "tree"],
     ["engines", "compile"],
     ["draws", "errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
     ["compile.predict_kernels", "compile.shap_kernels", "engines.exact_kernels", "engines.histogram_kernels",
