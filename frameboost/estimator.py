@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from frameboost.api import fit
+from frameboost.errors import ParameterError
 from frameboost.model import Model
 from frameboost.parameters import parameter_table
 from frameboost.sources import FrameSource, open_source
@@ -31,13 +33,14 @@ __all__ = [
 ]
 
 # Parameters of `frameboost.fit` that are not the user's to give here, as the data gives them.
-FROM_THE_DATA = frozenset({"num_class", "early_stopping_rounds"})
+FROM_THE_DATA = frozenset({"num_class"})
 
 # What the columns of the target, the weights and the queries are called, beside those of X.
 _NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
+HeldOut = tuple[pl.DataFrame, Array]
 _Class = TypeVar("_Class", bound=type)
 
 _PARAMETERS = """\
@@ -119,6 +122,7 @@ class Estimator(BaseEstimator):
         lambdarank_normalization: bool = True,
         lambdarank_score_normalization: bool = True,
         ndcg_exp_gain: bool = True,
+        early_stopping_rounds: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.objective = objective
@@ -166,6 +170,7 @@ class Estimator(BaseEstimator):
         self.lambdarank_normalization = lambdarank_normalization
         self.lambdarank_score_normalization = lambdarank_score_normalization
         self.ndcg_exp_gain = ndcg_exp_gain
+        self.early_stopping_rounds = early_stopping_rounds
         self.n_jobs = n_jobs
 
     model_: Model
@@ -206,17 +211,46 @@ class Estimator(BaseEstimator):
             frame = pl.from_numpy(_plain(X))
         return frame.rename(dict(zip(frame.columns, self._names(), strict=True)))
 
+    def _held_out(self, eval_set: Any, encode: Callable[[Any], Array]) -> list[HeldOut]:
+        """Return the frames and targets of ``eval_set``, a list of (X, y); ``encode`` checks a target."""
+        if eval_set is None:
+            return []
+        if not isinstance(eval_set, list | tuple) or not all(isinstance(pair, list | tuple) for pair in eval_set):
+            raise ParameterError("eval_set must be a list of pairs (X, y)")
+        found = []
+        for X, y in eval_set:
+            frame, target = self._read(X, reset=False), encode(y)
+            check_consistent_length(frame, target)
+            found.append((frame, target))
+        return found
+
     def _score(self, X: Any, output: Literal["mean", "margin"] = "mean") -> FloatArray:
         """Return what the model says of X's rows, in an array that the caller may write to."""
         check_is_fitted(self)
         return self.model_.predict(self._read(X, reset=False), output).to_numpy(writable=True)
 
-    def _train(self, frame: pl.DataFrame, objective: str, roles: dict[str, Array], **more: Any) -> None:
-        """Set ``model_``; ``roles`` are the columns that are no features, by the keyword of `frameboost.fit`."""
+    def _train(
+        self,
+        frame: pl.DataFrame,
+        objective: str,
+        roles: dict[str, Array],
+        held_out: Sequence[HeldOut] = (),
+        **more: Any,
+    ) -> None:
+        """Set ``model_``; ``roles`` are the columns that are no features, by the keyword of `frameboost.fit`.
+
+        ``held_out`` are frames to validate on and their targets; their rows all count alike.
+        """
         features = _with_values(frame) or frame.columns
+        valid = {f"validation_{i}": rows for i, (rows, _) in enumerate(held_out)}
+        targets = dict(zip(valid, (target for _, target in held_out), strict=True))
         for role, values in roles.items():
             more[role] = _free_name(_NAMES[role], frame.columns)
             frame = frame.with_columns(pl.Series(more[role], values))
+            for name, rows in valid.items():
+                own = targets[name] if role == "target" else np.ones(len(rows))
+                valid[name] = rows.with_columns(pl.Series(more[role], own))
+        more["valid"] = valid or None
         parameters = {**self.get_params(deep=False), **more, "objective": objective}
         if parameters["n_jobs"] == -1:  # scikit-learn's word for all cores
             parameters["n_jobs"] = None

@@ -61,7 +61,7 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
     1.0
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FrameBoostRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None) -> FrameBoostRegressor:
         """Train on X and y.
 
         Parameters
@@ -72,11 +72,14 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
             The target: finite numbers.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, 0 or more.
+        eval_set : list of (X, y), optional
+            Rows to validate on, as ``validation_0`` and so on in ``model_.history``; early stopping watches the last.
         """
         target = check_numbers(y, self)
         frame = self._read(X, reset=True)
         frame, roles = weighted(frame, target, sample_weight)
-        self._train(frame, self.objective or "reg:squarederror", roles)
+        held_out = self._held_out(eval_set, lambda given: check_numbers(given, self))
+        self._train(frame, self.objective or "reg:squarederror", roles, held_out)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -114,7 +117,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     [[0.88, 0.12], [0.12, 0.88]]
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FrameBoostClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None) -> FrameBoostClassifier:
         """Train on X and y.
 
         Parameters
@@ -125,6 +128,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             The labels, of at least two classes.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, 0 or more.
+        eval_set : list of (X, y), optional
+            Rows to validate on, as ``validation_0`` and so on in ``model_.history``; early stopping watches the last.
         """
         labels = check_labels(y, self)
         frame = self._read(X, reset=True)
@@ -141,8 +146,19 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             raise ParameterError(f"objective {objective!r} is not one of a classifier, 'binary:...' or 'multi:...'")
         if family == "binary" and n_classes > 2:
             raise ParameterError(f"objective {objective!r} is for two classes; y has {n_classes:,} classes")
-        self._train(frame, objective, roles, **({"num_class": n_classes} if family == "multi" else {}))
+        held_out = self._held_out(eval_set, self._encoded)
+        self._train(frame, objective, roles, held_out, **({"num_class": n_classes} if family == "multi" else {}))
         return self
+
+    def _encoded(self, y: Any) -> Array:
+        """Return the numbers of the labels of rows to validate on."""
+        labels = check_labels(y, self)
+        unknown = ~np.isin(labels, self.classes_)
+        if unknown.any():
+            raise ValueError(
+                f"eval_set has the label {labels[unknown].tolist()[0]!r}, which is not among the classes of y"
+            )
+        return np.searchsorted(self.classes_, labels)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, in the order of ``classes_``, for X's rows."""

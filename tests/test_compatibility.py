@@ -23,10 +23,6 @@ from frameboost.parameters import Parameters
 from tests.compatibility import PAGE, ROOT, SECTIONS, STATUSES, Row, markdown, read_rows
 from tests.test_xgboost_parameters import CASES
 
-# Rows and test files that are on their way to main: their tests are skipped as long as these are not there.
-# Empty this list once they are.
-PENDING = ["proposal", "tests/test_approx.py"]
-
 # What `save_config` names that is no parameter: state, or a switch that XGBoost does not document.
 INTERNAL = {
     "n_jobs": "alias of nthread",
@@ -73,11 +69,6 @@ def names(*sections: str) -> set[str]:
 
 def label(row: Any) -> str:
     return f"{row.section}-{row.name}" if isinstance(row, Row) else str(row)
-
-
-def skip_if_pending(name: str, there: bool) -> None:
-    if not there and name in PENDING:
-        pytest.skip(f"{name} is pending")
 
 
 def test_the_page_is_what_the_source_says():
@@ -261,7 +252,6 @@ def test_what_is_same_or_different_is_there(row):
         there = is_there(f"FrameBoostRegressor.{row.name}")
     else:
         there = is_there(row.here)
-    skip_if_pending(next(iter(re.findall(r"\((\w+)\)", row.here)), row.here), there)
     assert there
 
 
@@ -274,8 +264,6 @@ def known_metrics() -> set[str]:
 
 @pytest.mark.parametrize("row", of(*PARAMETER_SECTIONS, status="same"), ids=label)
 def test_what_is_the_same_has_xgboosts_default(row):
-    there = row.here in OWN | ARGUMENTS
-    skip_if_pending(row.here, there)
     needed = {"lambdarank": "rank:ndcg", "ndcg": "rank:ndcg", "aft": "survival:aft", "tweedie": "reg:tweedie",
               "huber": "reg:pseudohubererror"}  # fmt: skip
     settings = next(({"objective": loss} for start, loss in needed.items() if row.name.startswith(start)), {})
@@ -295,11 +283,7 @@ def test_what_is_the_same_has_xgboosts_default(row):
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.tests], ids=label)
 def test_the_tests_exist(row):
-    files = {test: test.partition("::")[0] for test in row.tests}
-    pending = sorted({file for file in files.values() if file in PENDING and not (ROOT / file).exists()})
-    assert [test for test, file in files.items() if file not in pending and not exists(test)] == []
-    if pending:
-        pytest.skip(f"{', '.join(pending)} is pending")
+    assert [test for test in row.tests if not exists(test)] == []
 
 
 @cache
@@ -331,8 +315,6 @@ def test_what_is_not_there_is_refused(row):
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.refused], ids=label)
 def test_values_that_are_not_there_are_refused(row):
-    if row.section in PARAMETER_SECTIONS:
-        skip_if_pending(row.here, row.here in OWN | ARGUMENTS)
     with pytest.raises(fb.ParameterError, match=next(iter(row.refused))):
         fb.fit(DATA, "y", valid=DATA, **row.refused)
 

@@ -374,7 +374,8 @@ def test_a_base_score_is_xgboosts(case):
 
 
 def test_every_objective_is_tested_and_documented():
-    assert {case.objective for case in CASES} == set(LOSSES)
+    # Ranking has tests and a page of its own.
+    assert {case.objective for case in CASES} == {name for name in LOSSES if not name.startswith("rank:")}
     page = (Path(__file__).parents[1] / "docs" / "objectives.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\w+:\w+)` \|.*\| `([\w-]+)[\w@ρ-]*` \|$", page, re.M)
     metrics = {case.objective: loss_of(case).metric.partition("@")[0] for case in CASES}

@@ -276,3 +276,41 @@ def test_weights_are_routed(frame, X):
     search.fit(X, frame["amount"], sample_weight=frame["w"].to_numpy())
     whole = fb.FrameBoostRegressor(n_estimators=2, max_depth=2).fit(X, frame["amount"], sample_weight=frame["w"])
     assert search.best_estimator_.model_ == whole.model_
+
+
+# --- rows to validate on ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_to_validate_on_stop_a_fit(frame, X, weighted):
+    train, held_out = slice(0, 200), slice(200, None)
+    weight = frame["w"][train] if weighted else None
+    options = {"n_estimators": 60, "early_stopping_rounds": 2, "max_depth": 3}
+    regressor = fb.FrameBoostRegressor(**options)
+    regressor.fit(X[train], frame["amount"][train], weight, eval_set=[(X[held_out], frame["amount"][held_out])])
+    valid = frame[held_out].with_columns(w=pl.lit(1.0))
+    expected = fb.fit(
+        frame[train].with_columns(pl.col("w").cast(pl.Float64)), "amount", features=COLUMNS,
+        weight="w" if weighted else None, valid={"validation_0": valid}, **options,
+    )  # fmt: skip
+    assert regressor.model_ == expected
+    assert regressor.model_.best_iteration == expected.best_iteration < 60
+    assert regressor.model_.history.equals(expected.history)
+
+
+def test_classes_to_validate_on_are_those_of_training(frame, X):
+    labels = frame["late"].replace_strict({True: "late", False: "on time"})
+    classifier = fb.FrameBoostClassifier(n_estimators=5)
+    classifier.fit(X, labels, eval_set=[(X, labels), (X[:100], labels[:100])])
+    assert classifier.model_.history.columns == [
+        "round", "train_logloss", "validation_0_logloss", "validation_1_logloss"
+    ]  # fmt: skip
+    assert classifier.model_.history["train_logloss"].equals(
+        classifier.model_.history["validation_0_logloss"], check_names=False
+    )
+    with pytest.raises(ValueError, match="eval_set has the label 'early', which is not among the classes of y"):
+        classifier.fit(X, labels, eval_set=[(X, ["early"] * len(X))])
+    with pytest.raises(fb.ParameterError, match=r"eval_set must be a list of pairs \(X, y\)"):
+        classifier.fit(X, labels, eval_set=X)
+    with pytest.raises(fb.ParameterError, match="early_stopping_rounds needs rows to validate on"):
+        fb.FrameBoostClassifier(early_stopping_rounds=3).fit(X, labels)

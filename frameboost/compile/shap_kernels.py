@@ -35,7 +35,8 @@ def _goes_left(codes, row, node, missing, questions):  # type: ignore[no-untyped
     feature, bound, missing_left, table_at, tables, _left, _right = questions
     code = codes[row, feature[node]]
     if table_at[node] >= 0:
-        return tables[table_at[node] + code]
+        code_bits = tables[table_at[node] + (code >> 3)]
+        return bool(code_bits >> (code & 7) & 1)
     if code == missing[feature[node]]:
         return missing_left[node]
     return code < bound[node]

@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frameboost.category_kernels import ends_by_weight, present_categories
 from frameboost.engines.exact_kernels import category_histogram, move_rows, scan_column
 from frameboost.engines.histogram_kernels import add_by_node, build_histograms, partition_rows
-from frameboost.split_kernels import scan_histograms, sorted_categories
+from frameboost.split_kernels import scan_histograms
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -30,7 +31,7 @@ def test_build_histograms(seed):
     rows = rng.permutation(n).astype(np.uint32)
     starts, stops = np.array([0, 20, 35]), np.array([13, 35, 60])
     out = np.zeros((3, sizes.sum(), 2))
-    build_histograms(codes, rows, starts, stops, pairs, offsets, 1, 4, out)
+    build_histograms(codes, rows, starts, stops, pairs, offsets, out, 1, 4)
     expected = np.zeros_like(out)
     for k in range(3):
         for row in rows[starts[k] : stops[k]]:
@@ -94,7 +95,8 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
             histograms[0, offsets[feature] + codes[row, feature]] += pairs[row]
     best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
     scan_histograms(histograms, offsets, np.zeros(3, dtype=bool), np.ones((1, 3), dtype=bool), np.zeros(3, np.int8),
-                    np.array([[-np.inf, np.inf]]), reg_lambda, 0.0, 0.0, min_child_weight, best, stats)  # fmt: skip
+                    np.array([[-np.inf, np.inf]]), 4, 64, 0.0, reg_lambda, 0.0, 0.0, min_child_weight, best,
+                    stats)  # fmt: skip
     G, H = pairs.sum(axis=0)
     found = [
         (*naive_split(histograms[0, offsets[f] : offsets[f + 1]], G, H, reg_lambda, min_child_weight), f)
@@ -107,15 +109,21 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
         assert (best[0].tolist(), stats[0, 0]) == ([feature, position, int(missing_left)], gain)
 
 
-@given(SEEDS)
-@settings(max_examples=30, deadline=None)
-def test_sorted_categories(seed):
+@given(SEEDS, st.integers(1, 8), st.sampled_from([0.0, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_ends_by_weight(seed, most, cat_smooth):
     rng = np.random.default_rng(seed)
-    histogram = np.stack([rng.integers(-9, 9, 8), rng.integers(1, 5, 8)], axis=1).astype(float)
-    histogram[rng.random(8) < 0.3] = 0.0
-    present = [c for c in range(7) if histogram[c].any()]
-    expected = sorted(present, key=lambda c: (histogram[c, 0] / histogram[c, 1], c))
-    assert sorted_categories(histogram).tolist() == expected
+    histogram = np.stack([rng.integers(-9, 9, 21), rng.integers(1, 5, 21)], axis=1).astype(float)
+    histogram[rng.random(21) < 0.3] = 0.0
+    present = [c for c in range(20) if histogram[c].any()]
+    codes = present_categories(histogram, 0.0)
+    assert codes.tolist() == present
+    order = sorted(present, key=lambda c: (-histogram[c, 0] / (histogram[c, 1] + cat_smooth + 1.0), c))
+    low, high = ends_by_weight(histogram, codes, most, cat_smooth, 1.0, 0.0, 0.0, 0.0)
+    assert low.tolist() == order[:most]
+    assert high.tolist() == order[::-1][:most]
+    heavy = [c for c in present if histogram[c, 1] >= 3.0]
+    assert present_categories(histogram, 3.0).tolist() == heavy
 
 
 @given(SEEDS, st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0]))
