@@ -374,3 +374,48 @@ def test_wrong_parameters_of_partial_dependence():
         pd(frame.with_columns(x=pl.lit(None, dtype=pl.Int64)), "x")
     with pytest.raises(fb.DataError, match="the data lacks 1 feature"):
         pd(frame.drop("d"), "x")
+
+
+# --- several outputs --------------------------------------------------------------------------------------------------
+
+
+def test_each_class_is_explained_by_its_own_trees():
+    frame = every_type(300, seed=2).with_columns(level=(pl.col("amount").rank() * 3 // 301).cast(pl.Int8))
+    features = ["float64", "string", "int16", "boolean"]
+    model = fb.fit(frame, "level", objective="multi:softprob", features=features, n_estimators=4, max_depth=4)
+    margins = np.array(model.predict(frame, "margin").to_list())
+    con = duckdb.connect()
+    con.register("rows", frame.select(features))
+    for k in range(3):
+        for approx in (False, True):
+            explained = model.explain(frame, approx=approx, output=k)
+            np.testing.assert_allclose(explained.sum_horizontal(), margins[:, k], atol=1e-9)
+        in_sql = con.sql(model.explain_query("rows", output=k)).pl()
+        np.testing.assert_array_equal(in_sql.to_numpy(), model.explain(frame, approx=True, output=k).to_numpy())
+    totals = model.explain_interactions(frame[:5], output=1).group_by("row", maintain_order=True).agg(pl.sum("value"))
+    np.testing.assert_allclose(totals["value"], margins[:5, 1], atol=1e-9)
+    for wrong in (None, 3, True):
+        with pytest.raises(fb.ParameterError, match="output must be the number of a margin, from 0 to 2"):
+            model.explain(frame, output=wrong)
+
+
+def test_shapley_values_of_classes_are_xgboosts():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200, 4)).astype(np.float32)
+    y = (x[:, 0] + np.abs(x[:, 1]) > 0.5).astype(int) + (x[:, 2] > 1)
+    options = {"objective": "multi:softprob", "num_class": 3, "max_depth": 3, "tree_method": "exact"}
+    theirs = xgboost.train(options, xgboost.DMatrix(x, y), 4)
+    frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(4)}).with_columns(y=pl.Series(y))
+    model = fb.fit(frame, "y", n_estimators=4, **options)
+    expected = theirs.predict(xgboost.DMatrix(x), pred_contribs=True)
+    for k in range(3):
+        np.testing.assert_allclose(model.explain(frame, output=k).to_numpy(), expected[:, k], rtol=1e-4, atol=2e-6)
+
+
+def test_partial_dependence_of_classes_is_an_array():
+    frame = every_type(200, seed=2).with_columns(level=(pl.col("amount").rank() * 3 // 201).cast(pl.Int8))
+    model = fb.fit(frame, "level", objective="multi:softprob", features=["float64", "boolean"], n_estimators=2)
+    table = model.partial_dependence(frame, "boolean")
+    for value, means in table.rows():
+        rows = np.array(model.predict(frame.with_columns(boolean=pl.lit(value))).to_list())
+        np.testing.assert_allclose(means, rows.mean(axis=0))
