@@ -87,7 +87,8 @@ def fit(
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         watched = {"train": training} | others if looked_at else {}
-        log = TrainingLog(watched, metrics, settings.early_stopping_rounds, callbacks)
+        before = 0 if init_model is None else init_model.n_rounds
+        log = TrainingLog(watched, metrics, settings.early_stopping_rounds, callbacks, before)
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
         shown = metrics[0]
         with progress(

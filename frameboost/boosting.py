@@ -113,13 +113,14 @@ def boost(
     dropout = Dropout((engine, *rows.held_out), parameters)
     per_round = loss.n_outputs * parameters.num_parallel_tree
     best: tuple[Tree, ...] | None = None
-    for round_ in range(parameters.n_estimators):
+    for round_ in range(log.rounds_before, log.rounds_before + parameters.n_estimators):
         dropout.start_round(round_)
         _compute_gradients(engine, loss, round_)
         for output, margin in enumerate(loss.margins):
             for _ in range(parameters.num_parallel_tree):
-                features.start_tree(len(dropout))
-                totals = engine.start_tree(output, sample_rows(engine, output, parameters, len(dropout)))
+                number = log.rounds_before * per_round + len(dropout)  # which all draws depend on
+                features.start_tree(number)
+                totals = engine.start_tree(output, sample_rows(engine, output, parameters, number))
                 _check_finite(totals, loss, round_)
                 renewal = _renewal(engine, loss, output, is_weighted=rows.is_weighted)
                 dropout.add(grower.grow(totals, output, margin, renewal))
@@ -127,7 +128,7 @@ def boost(
         stop = log.end_round()
         if log.best_round == round_ + 1:
             best = dropout.trees()
-        on_round(round_ + 1)
+        on_round(round_ + 1 - log.rounds_before)
         if stop:
             break
     return Ensemble(base, dropout.trees() if best is None else best, tuple(b.feature for b in bins))

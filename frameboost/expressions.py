@@ -100,7 +100,10 @@ class Expression:
     columns: tuple[str, ...] = ("label", "margin", "weight")
 
     def __post_init__(self) -> None:
-        self.to_sql({name: name for name in self.columns})  # walks, and so checks, every part of it
+        try:
+            self.to_sql({name: name for name in self.columns})  # walks, and so checks, every part of it
+        except RecursionError:
+            raise ParameterError(f"the expression {self.text[:40]!r}... is nested too deeply") from None
 
     @cached_property
     def _tree(self) -> exp.Expression:

@@ -31,6 +31,8 @@ class TrainingLog:
         Rounds without a better value before stopping; None for never.
     callbacks
         Called after each round with its number, from 1, and its metrics by name; one that returns True stops.
+    rounds_before
+        Rounds of the model that is trained on from; those here are counted from there.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class TrainingLog:
         metrics: Sequence[AnyMetric],
         patience: int | None = None,
         callbacks: Sequence[Callback] = (),
+        rounds_before: int = 0,
     ) -> None:
         if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
             raise ParameterError(f"callbacks must be a list of functions, not {callbacks!r}")
@@ -46,6 +49,7 @@ class TrainingLog:
         self._metrics = list(metrics)
         self._patience = patience
         self._callbacks = list(callbacks)
+        self.rounds_before = rounds_before
         self._history: list[dict[str, float]] = []
         self.best_round: int | None = None
         self.best_score: float | None = None
@@ -57,7 +61,7 @@ class TrainingLog:
             for metric in self._metrics:
                 values[f"{set_name}_{metric.name}"] = evaluate(metric, rows)
         self._history.append(values)
-        number = len(self._history)
+        number = self.rounds_before + len(self._history)
         stop = False
         if self._patience is not None:
             score = list(values.values())[-1]
@@ -74,7 +78,8 @@ class TrainingLog:
 
     def frame(self) -> pl.DataFrame:
         """Return the history, a row a round."""
-        rounds = pl.DataFrame({"round": range(1, len(self._history) + 1)}, schema={"round": pl.Int64})
+        numbers = range(self.rounds_before + 1, self.rounds_before + len(self._history) + 1)
+        rounds = pl.DataFrame({"round": numbers}, schema={"round": pl.Int64})
         if not self._history or not self._history[0]:
             return rounds
         schema = dict.fromkeys(self._history[0], pl.Float64)

@@ -34,6 +34,30 @@ def test_two_fits_are_one(frame, objective, engine):
     assert structure(on[:3]).equals(structure(first))
 
 
+@pytest.mark.parametrize(
+    "drawing", [{"subsample": 0.5}, {"colsample_bynode": 0.3}, {"num_parallel_tree": 3, "subsample": 0.5}]
+)
+def test_draws_and_rounds_are_counted_on(frame, drawing):
+    options = {"features": ["float64", "int16", "string"], "seed": 3, **drawing}
+    whole = fb.fit(frame, "amount", n_estimators=5, valid=frame, **options)
+    first = fb.fit(frame, "amount", n_estimators=3, **options)
+    numbers: list[int] = []
+    on = fb.fit(frame, "amount", n_estimators=2, init_model=first, valid=frame,
+                callbacks=[lambda number, _: numbers.append(number)], **options)  # fmt: skip
+    assert structure(on).equals(structure(whole))
+    assert on.history["round"].to_list() == numbers == [4, 5]
+    np.testing.assert_allclose(on.history["valid_rmse"], whole.history["valid_rmse"][3:])
+
+
+def test_early_stopping_counts_from_the_first_model(frame):
+    options = {"features": ["float64"], "max_depth": 2, "learning_rate": 0.9}
+    first = fb.fit(frame[:300], "amount", n_estimators=3, **options)
+    on = fb.fit(frame[:300], "amount", n_estimators=50, init_model=first, valid=frame[300:], early_stopping_rounds=2,
+                **options)  # fmt: skip
+    assert on.n_rounds == on.best_iteration > 3
+    assert on.history.filter(round=on.best_iteration)["valid_rmse"].item() == on.best_score
+
+
 def test_a_relation_is_trained_on_where_it_is(frame):
     names = ["float64", "int16", "string", "amount"]
     con = duckdb.connect()

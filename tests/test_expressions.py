@@ -120,3 +120,9 @@ def test_certain_rows_do_not_divide_by_zero():
     model = fb.fit(frame, "y", objective="binary:logistic", **options)
     assert model.trees["value"].is_finite().all()
     assert model.predict(frame).is_between(0, 1).all()
+
+
+@pytest.mark.parametrize("text", ["(" * 5000 + "margin" + ")" * 5000, " + ".join(["margin"] * 5000), "-" * 5000 + "1"])
+def test_an_expression_without_end_is_refused(text):
+    with pytest.raises(fb.ParameterError):
+        Expression(text, ("margin",))
