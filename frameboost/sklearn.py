@@ -206,7 +206,7 @@ class FrameBoostRanker(Estimator):
         tags.estimator_type = "ranker"
         return tags
 
-    def fit(self, X: Any, y: Any, *, qid: Any) -> FrameBoostRanker:
+    def fit(self, X: Any, y: Any, *, qid: Any = None) -> FrameBoostRanker:
         """Train on X and y.
 
         Parameters
@@ -215,12 +215,12 @@ class FrameBoostRanker(Estimator):
             The features.
         y : array-like of shape (n_samples,)
             How relevant each row is to its query: 0, 1, 2, ...
-        qid : array-like of shape (n_samples,)
-            The query that each row belongs to: numbers or strings, in any order.
+        qid : array-like of shape (n_samples,), optional
+            The query that each row belongs to: numbers or strings, in any order. Without it all are of one query.
         """
         target = check_numbers(y, self)
-        queries = column_or_1d(qid)
         frame = self._read(X, reset=True)
+        queries = np.zeros(len(frame)) if qid is None else column_or_1d(qid)
         check_consistent_length(frame, target, queries)
         _, numbers = np.unique(queries, return_inverse=True)
         self._train(frame, self.objective or "rank:ndcg", {"target": target, "group": numbers})
@@ -230,7 +230,7 @@ class FrameBoostRanker(Estimator):
         """Return scores for X's rows: the higher, the earlier in its query."""
         return self._score(X)
 
-    def score(self, X: Any, y: Any, *, qid: Any) -> float:
+    def score(self, X: Any, y: Any, *, qid: Any = None) -> float:
         """Return the mean NDCG of the queries, as the metric ``ndcg`` of `frameboost.fit` has it.
 
         Parameters
@@ -239,10 +239,11 @@ class FrameBoostRanker(Estimator):
             The features.
         y : array-like of shape (n_samples,)
             How relevant each row is to its query.
-        qid : array-like of shape (n_samples,)
-            The query that each row belongs to.
+        qid : array-like of shape (n_samples,), optional
+            The query that each row belongs to. Without it all are of one query.
         """
-        target, queries, prediction = check_numbers(y, self), column_or_1d(qid), self.predict(X)
+        target, prediction = check_numbers(y, self), self.predict(X)
+        queries = np.zeros(len(prediction)) if qid is None else column_or_1d(qid)
         check_consistent_length(target, queries, prediction)
         _, numbers = np.unique(queries, return_inverse=True)
         rows = pl.LazyFrame({"label": target, "qid": numbers, "prediction": prediction})

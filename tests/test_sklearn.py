@@ -44,7 +44,12 @@ def features(frame) -> pl.DataFrame:
 
 
 @parametrize_with_checks(
-    [fb.FrameBoostRegressor(), fb.FrameBoostClassifier(), fb.FrameBoostRegressor(tree_method="exact")],
+    [
+        fb.FrameBoostRegressor(),
+        fb.FrameBoostClassifier(),
+        fb.FrameBoostRanker(),
+        fb.FrameBoostRegressor(tree_method="exact"),
+    ],
 )
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
@@ -185,6 +190,10 @@ def test_the_ranker_orders_each_query(ids):
     watched = fb.fit(data, "y", objective="rank:ndcg", group="qid", eval_metric="ndcg", **SHAPE)
     assert ranker.score(X, y, qid=qid) == pytest.approx(watched.history["train_ndcg"][-1])
     assert 0.8 < ranker.score(X, y, qid=qid) < 1
+    # Without queries all rows are of one.
+    together = fb.FrameBoostRanker(**SHAPE).fit(X, y)
+    assert together.model_ == fb.FrameBoostRanker(**SHAPE).fit(X, y, qid=["all"] * len(y)).model_ != ranker.model_
+    assert together.score(X, y) == together.score(X, y, qid=np.ones(len(y)))
 
 
 # --- in the company of others -----------------------------------------------------------------------------------------
