@@ -104,7 +104,8 @@ class TreeGrower:
         self._splitter.end_tree()
         leaf_of = self._prune(nodes) if self._prunes else {n.id: n for n in nodes if n.left is None}
         self._set_values(nodes, leaf_of, renewal)
-        values = {id_: leaf.value for id_, leaf in leaf_of.items()}
+        # Rows of a pruned leaf are where they were grown to, or, once leaves were renewed, in the leaf that is left.
+        values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
         for engine in (self._engine, *self._followers):
             engine.add_leaf_values(values, margin)
         return Growth(self._freeze(root, output), margin, tuple(steps), values)

@@ -82,6 +82,17 @@ def test_exact_prunes_after_growing_and_hist_refuses_while_growing():
     np.testing.assert_allclose(exact.predict(frame), frame["y"], atol=1e-12)
 
 
+def test_rows_of_pruned_leaves_get_the_renewed_value_of_what_is_left():
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    df = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=3 * pl.col("a") + pl.col("b").abs())
+    options = {"objective": "reg:absoluteerror", "tree_method": "exact", "n_estimators": 4, "valid": df}
+    pruned = fb.fit(df, "y", gamma=8.0, **options)
+    assert pruned.trees.height < fb.fit(df, "y", **options).trees.height
+    for rounds in range(1, 5):
+        error = (df["y"] - pruned[:rounds].predict(df)).abs().mean()
+        assert pruned.history.row(rounds - 1) == pytest.approx((rounds, error, error), rel=1e-12)
+
+
 @METHODS
 def test_min_child_weight_bounds_the_hessian_of_each_child(tree_method):
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [0.0, 0.0, 0.0, 8.0], "w": [1.0, 1.0, 1.0, 0.5]})
