@@ -25,8 +25,7 @@ from frameboost.engines.contract import (
 from frameboost.engines.held_out import HeldOutEngine
 from frameboost.errors import DataError
 from frameboost.expressions import Expression
-from frameboost.gradients import Scalar, rounded, weighted
-from frameboost.growing import Renewal, TreeGrower
+from frameboost.growing import TreeGrower
 from frameboost.log import TrainingLog
 from frameboost.loss import Loss
 from frameboost.nodes import OpenNode
@@ -37,12 +36,10 @@ from frameboost.schema import Feature
 from frameboost.splitting import ExactSplitter, HistogramSplitter, LimitsOf, Splitter
 from frameboost.starting import base_margins
 from frameboost.symmetric import SymmetricSplitter
-from frameboost.terms import define_predictions, define_terms
+from frameboost.terms import compute_gradients, define_predictions, renewals_of
 from frameboost.tree import Tree
 
 __all__ = ["Ensemble", "Rows", "boost"]
-
-_WEIGHT = Expression("weight", ("weight",))
 
 
 @dataclass(frozen=True)
@@ -110,20 +107,22 @@ def boost(
         each.start_margins(_first_margins(loss, base, given=rows.has_base_margins))
         define_predictions(each, loss)
     grower = TreeGrower(engine, splitter, parameters, constraints, rows.held_out)
+    renewals = renewals_of(engine, loss, is_weighted=rows.is_weighted)
     dropout = Dropout((engine, *rows.held_out), parameters)
     per_round = loss.n_outputs * parameters.num_parallel_tree
     best: tuple[Tree, ...] | None = None
     for round_ in range(log.rounds_before, log.rounds_before + parameters.n_estimators):
         dropout.start_round(round_)
-        _compute_gradients(engine, loss, round_)
+        if loss.definition is not None:
+            _check_hessians(engine, loss, round_)
+        compute_gradients(engine, loss)
         for output, margin in enumerate(loss.margins):
             for _ in range(parameters.num_parallel_tree):
                 number = log.rounds_before * per_round + len(dropout)  # which all draws depend on
                 features.start_tree(number)
                 totals = engine.start_tree(output, sample_rows(engine, output, parameters, number))
                 _check_finite(totals, loss, round_)
-                renewal = _renewal(engine, loss, output, is_weighted=rows.is_weighted)
-                dropout.add(grower.grow(totals, output, margin, renewal))
+                dropout.add(grower.grow(totals, output, margin, renewals.get(output)))
         dropout.end_round(per_round)
         stop = log.end_round()
         if log.best_round == round_ + 1:
@@ -138,22 +137,6 @@ def _first_margins(loss: Loss, base: Sequence[float], *, given: bool) -> dict[st
     if not given:
         return {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
     return {name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins}
-
-
-def _compute_gradients(engine: Engine, loss: Loss, round_: int) -> None:
-    """Let the engine compute g and h of every output, weighted and on their grids."""
-    define_terms(engine, loss.terms)
-    terms = {}
-    for output, derivatives in enumerate(loss.outputs):
-        terms[f"g_{output}"] = weighted(derivatives.gradient)
-        terms[f"h_{output}"] = weighted(derivatives.hessian)
-    if loss.definition is not None:
-        _check_hessians(engine, loss, round_)
-    stored: dict[str, Scalar] = dict(rounded(engine, terms))
-    for output, margin in enumerate(loss.margins if loss.renewal else ()):
-        label = loss.label_of(output)
-        stored[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
-    engine.compute_gradients(stored)
 
 
 def _check_hessians(engine: Engine, loss: Loss, round_: int) -> None:
@@ -173,15 +156,6 @@ def _check_finite(totals: Stats, loss: Loss, round_: int) -> None:
             f"the gradients of {loss.name!r} are not finite in round {round_ + 1}; "
             "a smaller learning_rate, a max_delta_step or a base_score may help"
         )
-
-
-def _renewal(engine: Engine, loss: Loss, output: int, *, is_weighted: bool) -> Renewal | None:
-    """Return what leaves are worth under a loss whose gradients are only signs."""
-    if not loss.renewal:
-        return None
-    weight: Scalar | None = rounded(engine, {"weight": _WEIGHT})["weight"] if is_weighted else None
-    residual = f"residual_{output}"
-    return Renewal(Expression(residual, (residual,)), weight, loss.renewal[output])
 
 
 def _limits(constraints: Constraints, features: FeatureSampler) -> LimitsOf:

@@ -7,25 +7,17 @@ from dataclasses import dataclass
 from typing import cast
 
 from frameboost.constraints import Constraints
-from frameboost.engines.contract import ColumnBlockEngine, Engine, Scalar, Split, Stats
+from frameboost.engines.contract import ColumnBlockEngine, Engine, Split, Stats
 from frameboost.gain import MIN_GAIN, bounded_weight
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
 from frameboost.splitting import Splitter
+from frameboost.terms import Renewal
 from frameboost.tree import LEAF, Tree
 
-__all__ = ["Growth", "Moves", "Renewal", "TreeGrower"]
+__all__ = ["Growth", "Moves", "TreeGrower"]
 
 Moves = dict[int, tuple[Split, int, int]]  # node -> its split and its children
-
-
-@dataclass(frozen=True, slots=True)
-class Renewal:
-    """Leaves as a quantile of the residuals: ``alpha`` of ``residual``, by ``weight`` or without."""
-
-    residual: Scalar
-    weight: Scalar | None
-    alpha: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,15 @@ from frameboost.engines.held_out import HeldOutEngine
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.gain import leaf_weight
-from frameboost.gradients import Scalar, rounded, weighted
 from frameboost.loss import Loss
 from frameboost.ranking_checks import with_group
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
 from frameboost.sources import open_source
-from frameboost.terms import define_terms
+from frameboost.terms import compute_gradients, renewals_of
 from frameboost.tree import Tree
 
 __all__ = ["refitted_trees"]
-
-_WEIGHT = Expression("weight", ("weight",))
 
 
 def refitted_trees(
@@ -68,27 +65,15 @@ class _Refitter:
         self._loss = loss
         self._parameters = parameters
         self._decay_rate = decay_rate
-        self._is_weighted = is_weighted
+        self._renewals = renewals_of(rows, loss, is_weighted=is_weighted)
 
     def run(self, trees: Sequence[Tree]) -> tuple[Tree, ...]:
         per_round = self._loss.n_outputs * int(self._parameters.get("num_parallel_tree", 1))
         refitted = []
         for first in range(0, len(trees), per_round):
-            self._compute_gradients()
+            compute_gradients(self._rows, self._loss)
             refitted += [self._refit(tree) for tree in trees[first : first + per_round]]
         return tuple(refitted)
-
-    def _compute_gradients(self) -> None:
-        define_terms(self._rows, self._loss.terms)
-        terms = {}
-        for output, derivatives in enumerate(self._loss.outputs):
-            terms[f"g_{output}"] = weighted(derivatives.gradient)
-            terms[f"h_{output}"] = weighted(derivatives.hessian)
-        stored: dict[str, Scalar] = dict(rounded(self._rows, terms))
-        for output, margin in enumerate(self._loss.margins if self._loss.renewal else ()):
-            label = self._loss.label_of(output)
-            stored[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
-        self._rows.compute_gradients(stored)
 
     def _refit(self, tree: Tree) -> Tree:
         self._rows.start_tree(tree.output)
@@ -110,12 +95,9 @@ class _Refitter:
         shrinkage = p.get("learning_rate", 0.3) / p.get("num_parallel_tree", 1)
         penalties = (p.get("reg_lambda", 1.0), p.get("reg_alpha", 0.0), p.get("max_delta_step") or 0.0)
         found: dict[int, float] = {}
-        if self._loss.renewal:
-            residual = f"residual_{tree.output}"
-            weight = rounded(self._rows, {"weight": _WEIGHT})["weight"] if self._is_weighted else None
-            alpha = self._loss.renewal[tree.output]
+        if (renewal := self._renewals.get(tree.output)) is not None:
             nodes = pl.Series(self._rows.node_of)
-            found = self._rows.quantiles_by_node(nodes, Expression(residual, (residual,)), weight, alpha)
+            found = self._rows.quantiles_by_node(nodes, renewal.residual, renewal.weight, renewal.alpha)
         values = []
         for node, old in enumerate(tree.value):
             G, H = sums[:, node].tolist()

@@ -1,18 +1,53 @@
-"""A loss's and a metric's terms, given to an engine: running sums are put on a grid first, so that they are exact."""
+"""What a loss or a metric says of rows, given to an engine: on a grid where it is summed, so that sums are exact."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from frameboost.engines.contract import Aggregate, Cumulative, Engine, QueryWindow, Scalar
 from frameboost.expressions import Expression
-from frameboost.gradients import exact_sum, rounded
+from frameboost.gradients import exact_sum, rounded, weighted
 from frameboost.grid import grid_offset
 from frameboost.loss import Loss, RunningSum, Term, prediction_names
 from frameboost.metric import CurveMetric, Metric
 from frameboost.query_terms import OverQuery, Pairs, Ratio
 
-__all__ = ["define_predictions", "define_terms", "evaluate"]
+__all__ = ["Renewal", "compute_gradients", "define_predictions", "define_terms", "evaluate", "renewals_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Leaves as a quantile of the residuals: ``alpha`` of ``residual``, by ``weight`` or without."""
+
+    residual: Scalar
+    weight: Scalar | None
+    alpha: float
+
+
+def compute_gradients(rows: Engine, loss: Loss) -> None:
+    """Let the engine compute g and h of every output, weighted and on their grids, and residuals to renew leaves by."""
+    define_terms(rows, loss.terms)
+    terms = {}
+    for output, derivatives in enumerate(loss.outputs):
+        terms[f"g_{output}"] = weighted(derivatives.gradient)
+        terms[f"h_{output}"] = weighted(derivatives.hessian)
+    stored: dict[str, Scalar] = dict(rounded(rows, terms))
+    for output, margin in enumerate(loss.margins if loss.renewal else ()):
+        label = loss.label_of(output)
+        stored[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
+    rows.compute_gradients(stored)
+
+
+def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
+    """Return, by output, what leaves are worth under a loss whose gradients are only signs; of others nothing."""
+    if not loss.renewal:
+        return {}
+    weight = rounded(rows, {"weight": Expression("weight", ("weight",))})["weight"] if is_weighted else None
+    return {
+        output: Renewal(Expression(f"residual_{output}", (f"residual_{output}",)), weight, alpha)
+        for output, alpha in enumerate(loss.renewal)
+    }
 
 
 def define_terms(rows: Engine, terms: Mapping[str, Term]) -> None:

@@ -14,13 +14,13 @@ import scipy.stats
 import xgboost
 
 import frameboost as fb
-from frameboost.boosting import _compute_gradients
 from frameboost.engines.choose import make_engine
 from frameboost.expressions import Expression
 from frameboost.losses import LOSSES, get_loss
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
 from frameboost.sources import open_source
+from frameboost.terms import compute_gradients
 from frameboost.types import FeatureType
 from tests.objectives import ARITHMETIC, CASES, FEATURES, Case, labelled_rows, matrix, train_xgboost
 from tests.test_same_trees import ENGINES, assert_same
@@ -52,7 +52,7 @@ def derivatives(case: Case, rows: pl.DataFrame, engine: str) -> tuple[np.ndarray
     )
     made.bin_columns(made.propose_bins(256, {}))
     made.start_margins({name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins})
-    _compute_gradients(made, loss, 0)
+    compute_gradients(made, loss)
     names = [f"{kind}_{i}" for kind in "gh" for i in range(loss.n_outputs)]
     if engine == "duckdb":
         found = np.array(made.session.run(f"SELECT {', '.join(names)} FROM {made._gradients}"), dtype=float)
