@@ -13,7 +13,9 @@ from frameboost.loss import Loss, margin_names
 from frameboost.schema import Feature
 from frameboost.sources import Source
 
-__all__ = ["check_held_out", "check_rows", "find_column", "find_roles", "pick_features"]
+__all__ = [
+    "check_held_out", "check_rows", "count_violations", "find_column", "find_roles", "pick_features", "role_words",
+]  # fmt: skip
 
 # Squares of gradients must stay finite.
 _LARGEST = 1e150
@@ -82,11 +84,12 @@ def find_roles(
     for role, column in roles.items():
         first = columns.index(column)
         if list(roles)[first] != role and role != "upper":  # a time that is known is both of its bounds
-            raise ParameterError(f"{_words(role)} {column!r} is also the {_words(list(roles)[first])}")
+            raise ParameterError(f"{role_words(role)} {column!r} is also the {role_words(list(roles)[first])}")
     return roles
 
 
-def _words(role: str) -> str:
+def role_words(role: str) -> str:
+    """Return what a role is called as a parameter."""
     if role.startswith("label"):
         return "target"
     if role.startswith("base_"):
@@ -121,7 +124,7 @@ def pick_features(
         if chosen.count(name) > 1:
             raise ParameterError(f"feature {name!r} is given {chosen.count(name)} times")
         if name in role_of:
-            raise ParameterError(f"feature {name!r} is also the {_words(role_of[name])}")
+            raise ParameterError(f"feature {name!r} is also the {role_words(role_of[name])}")
         if name == valid:
             raise ParameterError(f"feature {name!r} is also the column that tells which rows to validate on")
     if not chosen:
@@ -197,14 +200,18 @@ def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: 
         raise DataError(f"target {target!r} holds values beyond ±{_LARGEST:g}; rescale it")
     if loss.label_condition is not None:
         condition = loss.label_condition.renamed({"label": label})
-        wrong = Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
-        n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
-        if n_wrong:
+        if n_wrong := count_violations(engine, condition):
             raise DataError(
-                f"target {target!r} holds other values than {loss.label_requirement} in {int(n_wrong):,} "
+                f"target {target!r} holds other values than {loss.label_requirement} in {n_wrong:,} "
                 f"of {engine.n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
                 f"objective {loss.name!r} needs those"
             )
+
+
+def count_violations(engine: Engine, condition: Expression) -> int:
+    """Return the number of rows of which the condition is not true."""
+    wrong = Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
+    return int(engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0)
 
 
 def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:

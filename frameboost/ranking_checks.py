@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from frameboost.checks import find_column
+from frameboost.checks import count_violations, find_column, role_words
 from frameboost.engines.contract import Aggregate, Engine, QueryWindow
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions import Expression
@@ -36,8 +36,7 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
     find_column(source, group, "feature" if group in source.names() else "group")
     for role, column in roles.items():
         if column == group:
-            words = {"label": "target", "upper": "label_upper_bound"}.get(role, role)
-            raise ParameterError(f"group {group!r} is also the {words}")
+            raise ParameterError(f"group {group!r} is also the {role_words(role)}")
     if source.types()[group] is None:
         raise DataError(
             f"group column {group!r} has type {source.type_names()[group]}, which can't tell queries apart; convert it "
@@ -72,11 +71,9 @@ def check_queries(
 
 
 def _check_rows(engine: Engine, roles: Mapping[str, str]) -> None:
-    is_missing = Expression("CASE WHEN qid IS NULL THEN 1 ELSE 0 END", ("qid",))
-    n_missing = engine.aggregate({"missing": Aggregate("sum", is_missing)})["missing"] or 0
-    if n_missing:
+    if n_missing := count_violations(engine, Expression("qid IS NOT NULL", ("qid",))):
         raise DataError(
-            f"group {roles['qid']!r} is NULL or NaN in {int(n_missing):,} of {engine.n_rows:,} rows; give every row "
+            f"group {roles['qid']!r} is NULL or NaN in {n_missing:,} of {engine.n_rows:,} rows; give every row "
             "its query"
         )
     if "weight" not in roles:
@@ -91,10 +88,8 @@ def _check_rows(engine: Engine, roles: Mapping[str, str]) -> None:
 
 
 def _check_labels(engine: Engine, metric: Metric, target: str, words: str, condition: Expression) -> None:
-    wrong = Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
-    n_wrong = engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0
-    if n_wrong:
+    if n_wrong := count_violations(engine, condition):
         raise DataError(
-            f"target {target!r} holds other values than {words} in {int(n_wrong):,} of {engine.n_rows:,} rows; "
+            f"target {target!r} holds other values than {words} in {n_wrong:,} of {engine.n_rows:,} rows; "
             f"eval_metric {metric.name!r} needs those"
         )
