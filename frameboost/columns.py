@@ -61,14 +61,29 @@ def code_dtype(bins: Bins) -> pl.DataType:
     return pl.UInt16() if bins.largest_code <= 65_535 else pl.UInt32()
 
 
-def code_expr(values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int) -> pl.Expr:
-    """Return, as UInt32, the bin of each physical value; ``edges`` are cuts, or categories for strings."""
+def code_expr(
+    values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int, other: int | None = None
+) -> pl.Expr:
+    """Return, as UInt32, the bin of each physical value; ``edges`` are cuts, or categories.
+
+    A value that is none of the categories is coded as ``other``, by default as if it were missing.
+    """
     if kind.is_categorical:
-        codes = values.cast(pl.Enum(list(map(str, edges))), strict=False).to_physical().cast(pl.UInt32)
+        codes = _category_codes(values, kind, edges)
+        if other is not None:
+            codes = pl.when(values.is_not_null()).then(codes.fill_null(other))
         return codes.fill_null(missing)
     sorted_edges = pl.Series(edges, dtype=physical_dtype(kind))
     codes = pl.lit(sorted_edges).search_sorted(values, side="right").cast(pl.UInt32)
     return pl.when(values.is_null()).then(pl.lit(missing, dtype=pl.UInt32)).otherwise(codes)
+
+
+def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical]) -> pl.Expr:
+    """Return the place of each value among the categories, null where it is none of them."""
+    if kind.name == "string":
+        return values.cast(pl.Enum(list(map(str, categories))), strict=False).to_physical().cast(pl.UInt32)
+    places = range(len(categories))
+    return values.replace_strict(list(categories), list(places), default=None, return_dtype=pl.UInt32)
 
 
 def sample_of(n_rows: int) -> pl.Series | None:

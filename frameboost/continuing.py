@@ -60,6 +60,8 @@ def check_continues(model: Model, loss: Loss, parameters: Parameters, features: 
         raise ParameterError(
             f"init_model was trained with objective {model._loss.name!r} and its parameters, not with {loss.name!r}"
         )
+    if any(any(tree.with_missing) for tree in model._trees) or any(f.zero_is_missing for f in model._features):
+        raise ParameterError("init_model comes from another library, and treats missing values as fit does not")
     if [f.name for f in features] != model.features:
         raise ParameterError(
             f"init_model has the features {', '.join(map(repr, model.features))}; train on with the same, in that order"

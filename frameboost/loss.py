@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
@@ -92,7 +92,9 @@ class Loss:
     roles
         What columns it needs besides the label.
     definition
-        What a model file holds of a user's own loss.
+        What a model file holds of a user's own loss, or of another library's.
+    is_trainable
+        Whether its derivatives are known; of another library's loss they may not be.
     labels
         The names of the labels: one, or one for each output.
     """
@@ -112,7 +114,8 @@ class Loss:
     score_range: tuple[float, float] = (-math.inf, math.inf)
     classes: int = 0
     roles: tuple[str, ...] = ()
-    definition: Mapping[str, str] | None = None
+    definition: Mapping[str, Any] | None = None
+    is_trainable: bool = True
     labels: tuple[str, ...] = ("label",)
 
     def label_of(self, output: int) -> str:

@@ -325,8 +325,8 @@ class Model(Scorer, ExplainingModel):
         """
         if isinstance(decay_rate, bool) or not isinstance(decay_rate, int | float) or not 0 <= decay_rate <= 1:
             raise ParameterError(f"decay_rate must be a number from 0 to 1, not {decay_rate!r}")
-        if self._calibration is not None or self._parameters.get("booster") == "dart":
-            why = "is calibrated" if self._calibration is not None else "has trees weighted by dropout"
+        why = self._why_not_refit()
+        if why is not None:
             raise ParameterError(f"the model {why}, which does not go with refit")
         trees = refitted_trees(
             data, target, weight, label_upper_bound, group, float(decay_rate), self._loss, self._parameters,
@@ -334,6 +334,14 @@ class Model(Scorer, ExplainingModel):
         )  # fmt: skip
         base_margins, on_grid = on_leaf_grid(self._base_margins, trees)
         return Model(self._loss, self._parameters, self._features, base_margins, on_grid)
+
+    def _why_not_refit(self) -> str | None:
+        if self._calibration is not None:
+            return "is calibrated"
+        if self._parameters.get("booster") == "dart":
+            return "has trees weighted by dropout"
+        as_trained_here = not any(f.zero_is_missing or f.type.name == "codes" for f in self._features)
+        return None if self._loss.is_trainable and as_trained_here else "comes from another library"
 
     def __repr__(self) -> str:
         return summary(self.objective, self._trees, self._features)

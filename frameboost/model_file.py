@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions import Expression
+from frameboost.foreign_loss import FOREIGN_FIELDS, read_foreign_loss
 from frameboost.json_checks import check_keys, fail, is_finite, is_integer, read_list, shown, to_text
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss, of_targets
@@ -52,13 +53,16 @@ class ModelParts:
 def dump_model(parts: ModelParts) -> str:
     """Return the text of a model file: a line a feature and a tree, so that two models can be compared by diff."""
     features = [
-        {"name": f.name, "type": f.type.name} | ({"categories": list(f.categories)} if f.type.is_categorical else {})
+        {"name": f.name, "type": f.type.name}
+        | ({"categories": list(f.categories)} if f.type.is_categorical else {})
+        | ({"zero_is_missing": True} if f.zero_is_missing else {})
         for f in parts.features
     ]
     trees = [
         ({} if parts.loss.n_outputs == 1 else {"output": tree.output})
         | {field: getattr(tree, field) for field in TREE_FIELDS}
         | {"threshold": list(map(_writable, tree.threshold))}
+        | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
         for tree in parts.trees
     ]
     head = {
@@ -151,9 +155,9 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
     given = document.get("objective")
     try:
         if isinstance(given, dict):
-            for key in given:
-                if key not in _OBJECTIVE_FIELDS:
-                    raise ModelFileError(f"damaged model, objective: unknown field {shown(key)}")
+            check_keys(given, FOREIGN_FIELDS if "links" in given else _OBJECTIVE_FIELDS, "damaged model, objective")
+            if "links" in given:
+                return read_foreign_loss(given)
             return _of_targets(Objective(**{key: _string(given, key) for key in given}).loss(), document)
         if not isinstance(given, str):
             fail("damaged model", "objective", "a name or an object", given)
@@ -230,17 +234,21 @@ def _feature(item: object, number: int) -> Feature:
     where = f"damaged model, feature {number}"
     if not isinstance(item, dict) or not isinstance(item.get("name"), str):
         raise ModelFileError(f"{where}: it must be an object with a name")
-    check_keys(item, ("name", "type", "categories"), where)
+    check_keys(item, ("name", "type", "categories", "zero_is_missing"), where)
     try:
         kind = FeatureType(item.get("type"))  # type: ignore[arg-type]
     except (ValueError, TypeError):
         fail(where, "type", "a feature type", item.get("type"))
     if not kind.is_categorical:
-        check_keys(item, ("name", "type"), where)
-        return Feature(item["name"], kind)
+        check_keys(item, ("name", "type", "zero_is_missing"), where)
+        zero_is_missing = item.get("zero_is_missing", False)
+        if not isinstance(zero_is_missing, bool) or (zero_is_missing and not kind.is_float):
+            fail(where, "zero_is_missing", "true, on a float feature, or false", zero_is_missing)
+        return Feature(item["name"], kind, zero_is_missing=zero_is_missing)
+    check_keys(item, ("name", "type", "categories"), where)
     categories = read_list(item, "categories", where)
-    if not all(isinstance(c, str) for c in categories) or sorted(set(categories)) != categories:
-        fail(where, "categories", "sorted, distinct strings", categories)
+    if not all(map(kind.accepts, categories)) or sorted(set(categories)) != categories:
+        fail(where, "categories", f"sorted, distinct {'strings' if kind.name == 'string' else 'integers'}", categories)
     return Feature(item["name"], kind, tuple(categories))
 
 

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from frameboost.types import FeatureType
 
-__all__ = ["Feature"]
+__all__ = ["ZERO", "Feature"]
+
+# LightGBM's kZeroThreshold, a float32.
+ZERO = 1.0000000180025095e-35
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,12 @@ class Feature:
         The column's type in training.
     categories
         For strings, the distinct values seen in training, sorted by code point; a category's *code* is its
-        place in this tuple. Empty for every other type.
+        place in this tuple. For codes of other libraries, the distinct numbers, sorted. Empty for every other type.
+    zero_is_missing
+        Whether numbers within `ZERO` of zero count as missing too (LightGBM's ``zero_as_missing``).
     """
 
     name: str
     type: FeatureType
-    categories: tuple[str, ...] = ()
+    categories: tuple[str | int, ...] = ()
+    zero_is_missing: bool = False

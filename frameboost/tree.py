@@ -21,7 +21,8 @@ class Tree:
 
     - ``threshold[i]`` is a value: is the feature less than it?
     - ``categories[i]`` are codes: is the feature's category one of them, or not one of them? They are those that go
-      to the side that missing does *not* go to, so that an unseen category goes with missing.
+      to the side that missing does *not* go to, so that an unseen category goes with missing. (In a model of XGBoost's
+      they may go where missing goes, and all others, unseen ones too, to the other side: ``with_missing[i]``.)
     - neither: is the feature present at all? Then missing goes right.
 
     Attributes
@@ -44,6 +45,8 @@ class Tree:
         The leaf value, shrunk by the learning rate; in an inner node what it would be if it were a leaf.
     output
         Which of the model's margins the leaves add to; 0 where there is but one.
+    with_missing
+        Whether the categories named go where missing goes; given as ``()`` where that is nowhere so.
     """
 
     feature: tuple[int, ...]
@@ -56,6 +59,11 @@ class Tree:
     cover: tuple[float, ...]
     value: tuple[float, ...]
     output: int = 0
+    with_missing: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.with_missing:
+            object.__setattr__(self, "with_missing", (False,) * len(self.feature))
 
     def __len__(self) -> int:
         return len(self.feature)
@@ -63,6 +71,10 @@ class Tree:
     def is_leaf(self, node: int) -> bool:
         """Whether the node has no children."""
         return self.feature[node] == LEAF
+
+    def named_left(self, node: int) -> bool:
+        """Whether the categories that the node names go left."""
+        return self.missing_left[node] == self.with_missing[node]
 
     def depths(self) -> list[int]:
         """Return the depth of every node, the root's being 0."""
@@ -87,7 +99,10 @@ class Tree:
         return levels if all(self.is_leaf(node) for node in level) else None
 
     def _question(self, node: int) -> tuple[object, ...]:
-        return self.feature[node], self.threshold[node], self.categories[node], self.missing_left[node]
+        return (
+            self.feature[node], self.threshold[node], self.categories[node], self.missing_left[node],
+            self.with_missing[node],
+        )  # fmt: skip
 
     def leaves_in_order(self) -> list[int]:
         """Return the leaves from left to right."""

@@ -34,11 +34,12 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
     where = f"damaged model, tree {number}"
     if not isinstance(item, dict):
         raise ModelFileError(f"{where}: it must be an object")
-    check_keys(item, TREE_FIELDS if n_outputs == 1 else ("output", *TREE_FIELDS), where)
+    check_keys(item, (*TREE_FIELDS, "with_missing", *(("output",) if n_outputs > 1 else ())), where)
     output = item.get("output", 0)
     if not is_integer(output) or not 0 <= output < n_outputs:
         fail(where, "output", f"a number from 0 to {n_outputs - 1}", output)
-    columns = {field: read_list(item, field, where) for field in TREE_FIELDS}
+    fields = (*TREE_FIELDS, "with_missing") if "with_missing" in item else TREE_FIELDS
+    columns = {field: read_list(item, field, where) for field in fields}
     size = len(columns["feature"])
     if size == 0:
         raise ModelFileError(f"{where}: it has no nodes")
@@ -55,6 +56,7 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
     feature = each("feature", f"{LEAF} or a feature's number", lambda v: is_integer(v) and LEAF <= v < len(features))
     missing_left = each("missing_left", "true or false", lambda v: isinstance(v, bool))
     sums = {field: tuple(map(float, each(field, "a finite number", is_finite))) for field in ("gain", "cover", "value")}
+    with_missing = each("with_missing", "true or false", lambda v: isinstance(v, bool)) if len(fields) > 9 else []
     _check_children(columns, feature, where)
     threshold, categories = [], []
     for node, asked in enumerate(feature):
@@ -66,6 +68,8 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
         categories.append(_categories(c, features[asked], place) if asked != LEAF else None)
         if asked != LEAF and t is None and c is None and missing_left[node]:
             raise ModelFileError(f"{place}: a split on whether the value is present sends missing right")
+        if with_missing and with_missing[node] and c is None:
+            raise ModelFileError(f'{place}: only a split by categories may have "with_missing"')
     return Tree(
         feature=tuple(feature),
         threshold=tuple(threshold),
@@ -75,6 +79,7 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
         right=tuple(columns["right"]),
         **sums,
         output=output,
+        with_missing=tuple(with_missing),
     )
 
 
@@ -126,5 +131,5 @@ def _categories(value: object, feature: Feature, where: str) -> tuple[int, ...] 
         and sorted(set(value)) == value
     )
     if not valid:
-        fail(where, "categories", f"sorted, distinct numbers below {size}, on a string feature", value)
+        fail(where, "categories", f"sorted, distinct numbers below {size}, on a feature with categories", value)
     return tuple(value)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ type                                           physical form
 ``timestamp[u]``, ``timestamptz[u]``           ``int``, units u (ms, us, ns) since 1970-01-01 (in UTC)
 ``duration[u]``                                ``int``, units u
 ``string``                                     ``str``; polars' Enum and Categorical and DuckDB's ENUM too
+``codes``                                      ``int`` that is a name, not an amount; only in other libraries' models
 =============================================  ==========================================================
 
 Order and equality of physical values are those of the column, so everything above the engines works on them.
@@ -84,7 +85,7 @@ _DUCKDB_TO_NAME = {
 
 _UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _VALID = re.compile(
-    r"float(32|64)|u?int(8|16|32|64|128)|decimal\((\d+),(\d+)\)|boolean|date|string"
+    r"float(32|64)|u?int(8|16|32|64|128)|decimal\((\d+),(\d+)\)|boolean|date|string|codes"
     r"|(?:timestamp|timestamptz|duration)\[(ms|us|ns)\]"
 )
 
@@ -130,6 +131,8 @@ class FeatureType:
             if self.family == "duration":
                 return pl.Duration(self.unit)  # type: ignore[arg-type]
             return pl.Datetime(self.unit, "UTC" if self.family == "timestamptz" else None)  # type: ignore[arg-type]
+        if self.name == "codes":
+            return pl.Int64()
         named = next(dtype for dtype, name in _POLARS_TO_NAME.items() if name == self.name)
         return cast("pl.DataType", named())
 
@@ -137,12 +140,12 @@ class FeatureType:
     def family(self) -> str:
         """What may stand in for what when scoring: ``number boolean date timestamp timestamptz duration string``."""
         base = re.split(r"[\[(\d]", self.name)[0]
-        return "number" if base in ("float", "int", "uint", "decimal") else base
+        return "number" if base in ("float", "int", "uint", "decimal", "codes") else base
 
     @property
     def is_categorical(self) -> bool:
         """Whether splits are by set membership rather than by a threshold."""
-        return self.name == "string"
+        return self.name in ("string", "codes")
 
     @property
     def is_float(self) -> bool:
@@ -174,7 +177,7 @@ class FeatureType:
             return 0, 1
         if self.name == "date":
             return -(2**31), 2**31 - 1
-        return (-(2**63), 2**63 - 1) if self.unit else None
+        return (-(2**63), 2**63 - 1) if self.unit or self.name == "codes" else None
 
     @property
     def scale(self) -> Fraction:
@@ -185,7 +188,7 @@ class FeatureType:
 
     def accepts(self, value: object) -> bool:
         """Whether ``value`` is a physical value of this type."""
-        if self.is_categorical:
+        if self.name == "string":
             return isinstance(value, str)
         if self.is_float:
             return isinstance(value, float) and value == value

@@ -48,7 +48,7 @@ LAYERS = [
     ["compile.contributions", "compile.explain_sql"],
     ["compile.arrays", "compile.polars", "compile.sql"],
     ["columns", "given_cuts", "outputs", "sql_text"],
-    ["losses", "objective"],
+    ["foreign_loss", "losses", "objective"],
     ["aft", "ranking"],
     ["binning", "expectations", "leaf_grid", "loss", "parameters"],
     ["query_terms"],

@@ -21,7 +21,7 @@ import polars as pl
 from frameboost.columns import code_expr, physical_expr
 from frameboost.compile.predict_kernels import find_leaves, sum_leaves
 from frameboost.parallel import Workers
-from frameboost.schema import Feature
+from frameboost.schema import ZERO, Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
@@ -43,7 +43,7 @@ class TreeArrays:
     edges
         Per feature: its thresholds in ascending order, or the categories that some split names.
     missing
-        int64 (features,): the code of a missing value or any other category.
+        int64 (features,): the code of a missing value; a category that no split names has the next one.
     roots
         int64 (trees,): where each tree's nodes start in the arrays below, which have an entry a node.
     outputs
@@ -79,14 +79,15 @@ class TreeArrays:
         bound, table_at, tables = [], [], [np.empty(0, dtype=np.uint8)]
         table_end = 0
         for tree in trees:
-            for f, threshold, categories, goes_left in zip(
-                tree.feature, tree.threshold, tree.categories, tree.missing_left, strict=True
+            for node, (f, threshold, categories) in enumerate(
+                zip(tree.feature, tree.threshold, tree.categories, strict=True)
             ):
                 at = -1
                 if categories is not None:
-                    table = np.full(missing[place[f]] + 1, goes_left)
+                    table = np.full(missing[place[f]] + 2, not tree.named_left(node))
                     names = features[f].categories
-                    table[[ranks[place[f]][names[code]] for code in categories]] = not goes_left
+                    table[[ranks[place[f]][names[code]] for code in categories]] = tree.named_left(node)
+                    table[missing[place[f]]] = tree.missing_left[node]
                     tables.append(np.packbits(table, bitorder="little"))
                     at, table_end = table_end, table_end + len(tables[-1])
                 table_at.append(at)
@@ -121,19 +122,18 @@ class TreeArrays:
         """Return the codes of the rows of ``frame``, whose columns have the given types: (rows, features)."""
         if not self.features:  # every tree is a single leaf
             return np.empty((frame.select(pl.len()).collect().item(), 0), dtype=np.uint16)
-        dtype = pl.UInt16 if max(self.missing, default=0) < 2**16 else pl.UInt32
-        columns = [
-            code_expr(
-                physical_expr(f.name, types[f.name]),
-                types[f.name],
-                _carried(edges, f.type, types[f.name]),
-                int(missing),
-            )
-            .cast(dtype)
-            .alias(str(i))
-            for i, (f, edges, missing) in enumerate(zip(self.features, self.edges, self.missing, strict=True))
-        ]
+        dtype = pl.UInt16 if max(self.missing, default=0) < 2**16 - 1 else pl.UInt32
+        columns = [self._code(i, types[f.name]).cast(dtype).alias(str(i)) for i, f in enumerate(self.features)]
         return np.ascontiguousarray(frame.select(columns).collect().to_numpy())
+
+    def _code(self, i: int, scored: FeatureType) -> pl.Expr:
+        feature, missing = self.features[i], int(self.missing[i])
+        values = physical_expr(feature.name, scored)
+        if feature.zero_is_missing:
+            values = pl.when(values.abs() > ZERO).then(values)
+        edges = _carried(self.edges[i], feature.type, scored)
+        kind = feature.type if feature.type.is_categorical else scored
+        return code_expr(values, kind, edges, missing, other=missing + 1 if kind.is_categorical else None)
 
     def margins(self, codes: npt.NDArray[np.unsignedinteger], base_margins: Sequence[float]) -> list[FloatArray]:
         """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order."""

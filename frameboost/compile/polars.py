@@ -11,7 +11,7 @@ import polars as pl
 from frameboost.expressions import Expression
 from frameboost.outputs import Output
 from frameboost.polars_names import column
-from frameboost.schema import Feature
+from frameboost.schema import ZERO, Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
@@ -90,8 +90,10 @@ def _table_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Featu
 def _column(feature: Feature) -> pl.Expr:
     """Return the column in the form in which it is compared."""
     values, kind = column(feature.name), feature.type
-    if kind.is_categorical:
+    if kind.name == "string":
         return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
+    if feature.zero_is_missing:
+        return pl.when(values.abs() > ZERO).then(values)
     if kind.family == "timestamptz":
         values = values.dt.convert_time_zone("UTC")
     return values.dt.cast_time_unit(kind.unit) if kind.unit else values  # type: ignore[arg-type]
@@ -102,7 +104,8 @@ def _test(tree: Tree, node: int, values: pl.Expr, feature: Feature) -> tuple[pl.
     kind, threshold, categories = feature.type, tree.threshold[node], tree.categories[node]
     missing_left = tree.missing_left[node]
     if categories is not None:
-        return values.is_in([feature.categories[code] for code in categories]), not missing_left
+        named = values.is_in([feature.categories[code] for code in categories])
+        return (named | values.is_null() if tree.with_missing[node] else named), tree.named_left(node)
     if threshold is None:
         return (values.is_not_null() & values.is_not_nan() if kind.is_float else values.is_not_null()), True
     if not missing_left:

@@ -98,7 +98,7 @@ def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:
         tree.categories[node],
     )
     if categories is not None:
-        return f"{'NOT ' if tree.missing_left[node] else ''}{membership(column, _names(feature, categories))}"
+        return f"{'' if tree.named_left(node) else 'NOT '}{membership(column, _names(feature, categories))}"
     if threshold is None:
         return f"{column} IS NOT NULL"
     return f"{column} < {literal(feature.type, threshold)}"
@@ -109,7 +109,8 @@ def _test(tree: Tree, node: int, feature: Feature) -> tuple[str, bool]:
     column, kind = quote_identifier(feature.name), feature.type
     threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
     if categories is not None:
-        return any_equal(column, _names(feature, categories)), not missing_left
+        named = any_equal(column, _names(feature, categories))
+        return (f"{column} IS NULL OR {named}" if tree.with_missing[node] else named), tree.named_left(node)
     if threshold is None:
         return is_present(kind, column), True
     if kind.family == "boolean" and threshold == 1:

@@ -218,9 +218,9 @@ def _search(rows: str, bins: Sequence[Bins]) -> str:
 def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlColumn) -> str:
     """Return a join that numbers a string feature's categories, by a table made for it."""
     table = session.table(alias)
-    characters = set().union(*bins.feature.categories)
+    characters = set().union(*map(str, bins.feature.categories))
     separator = next(c for c in map(chr, itertools.count(_FIRST_SEPARATOR)) if c not in characters)
-    values = string_literal(separator.join(bins.feature.categories))
+    values = string_literal(separator.join(map(str, bins.feature.categories)))
     session.run(
         render(
             "number_categories", categories=table, values=values, separator=string_literal(separator), count=bins.count

@@ -1,0 +1,1 @@
+"""Models of other libraries, held to what those libraries predict."""
