@@ -12,6 +12,10 @@ import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` w
 from frameboost.api import fit, load
 from frameboost.cross_validation import cv
 from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
+from frameboost.interop.catboost import from_catboost
+from frameboost.interop.lightgbm import from_lightgbm
+from frameboost.interop.sklearn import from_sklearn
+from frameboost.interop.xgboost import from_xgboost
 from frameboost.metric import Metric
 from frameboost.model import Model
 from frameboost.objective import Objective
@@ -34,6 +38,10 @@ __all__ = [
     "__version__",
     "cv",
     "fit",
+    "from_catboost",
+    "from_lightgbm",
+    "from_sklearn",
+    "from_xgboost",
     "load",
 ]
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from frameboost.boosting import Ensemble
 from frameboost.compile.polars import margin_expr
 from frameboost.compile.sql import margin_sql
+from frameboost.compile.sql_columns import find_columns
+from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import DataError, ParameterError
 from frameboost.loss import Loss
 from frameboost.model import Model
@@ -43,8 +45,9 @@ def with_margins(source: Source, model: Model) -> tuple[Source, list[str]]:
         columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
         return FrameSource(source.frame.with_columns(columns)), names
     assert isinstance(source, RelationSource)
-    model._check_names_in_sql()
-    more = ", ".join(f"{margin_sql(*p)} AS {quote_identifier(n)}" for p, n in zip(parts, names, strict=True))
+    asked = find_columns(model._features, DUCKDB)
+    margins = [margin_sql(base, trees, asked, DUCKDB) for base, trees, _ in parts]
+    more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))
     return RelationSource(source.relation.project(f"*, {more}")), names
 
 

@@ -12,6 +12,9 @@ import polars as pl
 from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.contributions import Contributions
 from frameboost.compile.explain_sql import contributions_query, reasons_query
+from frameboost.compile.sql_columns import Column
+from frameboost.compile.stages import Stages
+from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
@@ -67,20 +70,23 @@ def interaction_frame(
 
 
 def query_for_explanations(
-    table: str, keep: Sequence[str], top: int | None, features: Sequence[Feature], base_margin: float,
+    table: str, dialect: Dialect, keep: Sequence[str], top: int | None, columns: Sequence[Column], base_margin: float,
     trees: Sequence[Tree],
 ) -> str:  # fmt: skip
-    """Return a SELECT (see `Model.explain_query`); the features' names are told apart by SQL."""
+    """Return a SELECT (see `Model.explain_query`)."""
     if isinstance(keep, str):
         raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+    features = [column.feature for column in columns]
+    asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+    stages = Stages(dialect, dialect.quote_path(table), keep, [columns[f].name for f in asked], None)
     if top is None:
         _refuse_bias(features, ignore_case=True)
         _refuse_twice([*keep, *(feature.name for feature in features), _BIAS])
-        return contributions_query(table, keep, _BIAS, base_margin, trees, features)
+        return contributions_query(stages, _BIAS, base_margin, trees, columns, dialect)
     if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
         raise ParameterError(f"top must be an integer from 1 to {len(features)}, the number of features, not {top!r}")
     _refuse_twice([*keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
-    return reasons_query(table, keep, top, base_margin, trees, features)
+    return reasons_query(stages, top, base_margin, trees, columns, dialect)
 
 
 def _refuse_twice(names: Sequence[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from frameboost.compile.arrays import TreeArrays
+from frameboost.compile.sql_columns import find_columns
+from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
 from frameboost.explain import contribution_frame, interaction_frame, query_for_explanations
 from frameboost.expressions import Expression
@@ -33,8 +35,6 @@ class ExplainingModel:
 
         @property
         def _arrays(self) -> TreeArrays: ...
-
-        def _check_names_in_sql(self) -> None: ...
 
     def _margin(self, output: int | None) -> tuple[float, list[Tree]]:
         """Return the base and the trees of one output, which need not be named if there is but one."""
@@ -128,9 +128,16 @@ class ExplainingModel:
         return interaction_frame(data, self._features, base, trees)
 
     def explain_query(
-        self, table: str, *, keep: Sequence[str] = (), top: int | None = None, output: int | None = None
+        self,
+        table: str,
+        dialect: str = "duckdb",
+        *,
+        keep: Sequence[str] = (),
+        top: int | None = None,
+        output: int | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> str:
-        """Return a SELECT that explains a table's rows inside the database, for DuckDB.
+        """Return a SELECT that explains a table's rows inside the database.
 
         Contributions are those of `explain` with ``approx=True``, to the last bit.
 
@@ -138,6 +145,8 @@ class ExplainingModel:
         ----------
         table
             The table's name, which may be qualified (``"sales.orders"``).
+        dialect, columns
+            As in `sql`.
         keep
             Columns to return besides.
         top
@@ -150,7 +159,7 @@ class ExplainingModel:
         Raises
         ------
         ParameterError
-            If two features have names that differ only in case, which SQL can't tell apart; if two columns of the
+            If two features have names that differ only in case, which DuckDB can't tell apart; if two columns of the
             result would have one name (for contributions of all features, a feature named ``"bias"``); if ``top`` is
             not between 1 and the number of features.
 
@@ -166,9 +175,10 @@ class ExplainingModel:
         >>> con.sql(model.explain_query("orders", keep=["id"], top=1)).fetchall()
         [(7, 'x', -6.0), (8, 'x', 3.0), (9, 'x', 3.0)]
         """
-        self._check_names_in_sql()
+        spoken = get_dialect(dialect)
         base, trees = self._margin(output)
-        return query_for_explanations(table, keep, top, self._features, base, trees)
+        found = find_columns(self._features, spoken, columns)
+        return query_for_explanations(table, spoken, keep, top, found, base, trees)
 
     def partial_dependence(
         self,

@@ -7,10 +7,10 @@ float64. Nothing else in the string can reach a database: what is not on the lis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from typing import cast
+from typing import Protocol, cast
 
 import polars as pl
 import sqlglot
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from frameboost.errors import ParameterError
 
-__all__ = ["Expression", "float_literal", "parsed"]
+__all__ = ["Expression", "Speller", "float_literal", "parsed"]
 
 _BINARY: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
     exp.Add: ("+", lambda a, b: a + b),
@@ -71,6 +71,28 @@ def parsed(text: str) -> exp.Expression:
     return cast("exp.Expression", statements[0])
 
 
+class Speller(Protocol):
+    """How a database writes numbers and calls (see `frameboost.dialects`)."""
+
+    def number(self, value: float) -> str:
+        """Return a literal of type DOUBLE."""
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of the function with that standard name."""
+
+
+class _InDuckDB:
+    def number(self, value: float) -> str:
+        return float_literal(value)
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        text = f"{function}({', '.join(arguments)})"
+        return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # its sign is a TINYINT
+
+
+_IN_DUCKDB = _InDuckDB()
+
+
 @dataclass(frozen=True)
 class Expression:
     """A scalar SQL expression over named columns, parsed and checked.
@@ -109,9 +131,9 @@ class Expression:
     def _tree(self) -> exp.Expression:
         return parsed(self.text)
 
-    def to_sql(self, columns: Mapping[str, str]) -> str:
-        """Return the expression as DuckDB SQL, every name replaced by the SQL given for it, as it stands."""
-        return self._sql(self._tree, columns)
+    def to_sql(self, columns: Mapping[str, str], speller: Speller = _IN_DUCKDB) -> str:
+        """Return the expression as SQL, by default DuckDB's, every name replaced by the SQL given for it."""
+        return self._sql(self._tree, columns, speller)
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
         """Return the expression for polars, every name replaced by the expression given (by default its column)."""
@@ -153,15 +175,15 @@ class Expression:
             raise self._unsupported(node)
         return float(node.this)
 
-    def _sql(self, node: exp.Expression, columns: Mapping[str, str]) -> str:
+    def _sql(self, node: exp.Expression, columns: Mapping[str, str], speller: Speller) -> str:
         def walk(child: exp.Expression) -> str:
-            return self._sql(child, columns)
+            return self._sql(child, columns, speller)
 
         match node:
             case exp.Column():
                 return columns[self._name(node)]
             case exp.Literal():
-                return float_literal(self._number(node))
+                return speller.number(self._number(node))
             case exp.Paren():
                 return walk(node.this)
             case exp.Neg():
@@ -176,16 +198,15 @@ class Expression:
                 ending = f" ELSE {walk(default)}" if default is not None else ""
                 return f"CASE {' '.join(branches)}{ending} END"
             case exp.Sign():
-                return f"CAST(SIGN({walk(node.this)}) AS DOUBLE)"  # DuckDB's is a TINYINT
+                return speller.call("SIGN", [walk(node.this)])
             case exp.Pow():
-                return f"POWER({walk(node.this)}, {walk(node.expression)})"
+                return speller.call("POWER", [walk(node.this), walk(node.expression)])
             case exp.Greatest() | exp.Least():
-                arguments = ", ".join(walk(a) for a in (node.this, *node.expressions))
-                return f"{type(node).__name__.upper()}({arguments})"
+                return speller.call(type(node).__name__.upper(), [walk(a) for a in (node.this, *node.expressions)])
         if type(node) in _BINARY:
             return f"({walk(node.this)} {_BINARY[type(node)][0]} {walk(node.expression)})"
         if type(node) in _FUNCTIONS:
-            return f"{_FUNCTIONS[type(node)][0]}({walk(node.this)})"
+            return speller.call(_FUNCTIONS[type(node)][0], [walk(node.this)])
         raise self._unsupported(node)
 
     def _polars(self, node: exp.Expression, columns: Mapping[str, pl.Expr]) -> pl.Expr:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -13,21 +12,22 @@ import polars as pl
 from frameboost.calibration import calibrated
 from frameboost.errors import ParameterError
 from frameboost.explaining_model import ExplainingModel
+from frameboost.exporting_model import ExportingModel
 from frameboost.expressions import Expression
+from frameboost.files import write_text
 from frameboost.inspect import importance_frame, summary, tree_frame
 from frameboost.labelled import labelled_margins
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss
-from frameboost.model_file import ModelParts, dump_model
+from frameboost.model_file import dump_model
 from frameboost.refitting import refitted_trees
 from frameboost.schema import Feature
-from frameboost.scorer import Scorer
 from frameboost.tree import Tree
 
 __all__ = ["Model"]
 
 
-class Model(Scorer, ExplainingModel):
+class Model(ExportingModel, ExplainingModel):
     """A trained ensemble of trees; made by `frameboost.fit` or `frameboost.load`.
 
     A model is a value: nothing changes it, and two models are equal where their files would be.
@@ -357,11 +357,6 @@ class Model(Scorer, ExplainingModel):
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def _parts(self) -> ModelParts:
-        return ModelParts(
-            self._loss, self._parameters, self._features, self._base_margins, self._trees, self._calibration
-        )
-
     def to_json(self) -> str:
         """Return the model file's text: the same text for the same model (see ``docs/model-file.md``).
 
@@ -388,10 +383,4 @@ class Model(Scorer, ExplainingModel):
         >>> fb.load(path) == model
         True
         """
-        path = Path(path).resolve()  # what a link points to is replaced, not the link
-        partial = path.parent / f".{secrets.token_hex(8)}.partial"
-        try:
-            partial.write_text(self.to_json(), encoding="utf-8", newline="\n")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_text(path, self.to_json())

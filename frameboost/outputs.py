@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
-from frameboost.loss import Loss, winner
+from frameboost.loss import Loss, margin_names, winner
 
-__all__ = ["OUTPUTS", "Output", "output_of"]
+__all__ = ["OUTPUTS", "Output", "leaf_output", "output_of"]
 
-OUTPUTS = ("mean", "margin", "class")
+OUTPUTS = ("mean", "margin", "class", "probability")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,12 @@ class Output:
     is_class: bool = False
 
 
+def leaf_output(n_trees: int) -> Output:
+    """Return the output of leaves' numbers, over margins each of which is a tree that says the number."""
+    margins = margin_names(n_trees)
+    return Output(margins, (), tuple(Expression(margin, (margin,)) for margin in margins), is_class=True)
+
+
 def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> Output:
     """Return an output of models with that loss, or raise `ParameterError` that lists those that there are.
 
@@ -52,6 +58,9 @@ def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> O
     if name == "class" and loss.classes:
         likely = Expression(f"CASE WHEN {_likely(loss, links[0])} THEN 1 ELSE 0 END", margins)
         return Output(margins, (), (likely,), is_class=True)
+    if name == "probability" and loss.classes and loss.name != "binary:hinge":
+        shares = loss.evaluated or links if calibration is None else links
+        return Output(margins, loss.link_terms, shares)
     named = ", ".join(map(repr, OUTPUTS if loss.classes else OUTPUTS[:2]))
     raise ParameterError(f"output must be one of {named}, not {name!r}")
 

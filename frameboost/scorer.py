@@ -1,4 +1,4 @@
-"""Scoring: what a model does with rows, by compiled kernels, as a polars expression, or as SQL."""
+"""Scoring in Python: what a model does with rows, by compiled kernels or as a polars expression."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-import duckdb
 import polars as pl
 
 from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.polars import margin_expr, output_expr
-from frameboost.compile.sql import margin_sql, output_sql
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss
@@ -20,12 +18,11 @@ from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.scoring import find_features, find_margins
 from frameboost.sources import open_source
-from frameboost.sql_text import quote_identifier, quote_path
 from frameboost.tree import Tree
 
 __all__ = ["OutputName", "Scorer"]
 
-OutputName = Literal["mean", "margin", "class"]
+OutputName = Literal["mean", "margin", "class", "probability"]
 
 
 class Scorer:
@@ -42,7 +39,7 @@ class Scorer:
     def predict(
         self,
         data: Any,
-        output: Literal["mean", "margin", "class", "leaf"] = "mean",
+        output: Literal["mean", "margin", "class", "probability", "leaf"] = "mean",
         *,
         base_margin: str | Sequence[str] | None = None,
     ) -> pl.Series:
@@ -55,8 +52,8 @@ class Scorer:
             numeric type and a time in another unit than in training, and is compared exactly all the same.
         output
             ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum
-            of the trees; ``"class"``: the number of the likeliest class; ``"leaf"``: for each row the node number of
-            its leaf in each tree.
+            of the trees; ``"class"``: the number of the likeliest class; ``"probability"``: of class 1, or of each of
+            more than two classes; ``"leaf"``: for each row the node number of its leaf in each tree.
         base_margin
             Columns of margins to start from, one for each output, instead of the model's own.
 
@@ -139,114 +136,3 @@ class Scorer:
 
     def _started(self, base_margin: str | Sequence[str]) -> list[str]:
         return find_margins(None, base_margin, self._loss.n_outputs)
-
-    # --- in a database ------------------------------------------------------------------------------------------------
-
-    def sql(self, output: OutputName = "mean", *, base_margin: str | Sequence[str] | None = None) -> str:
-        """Return the model as one scalar SQL expression over the feature columns, for DuckDB.
-
-        The columns must have the types of training. Strings are compared as the column compares them: score a column
-        with a collation, such as NOCASE, as ``carrier COLLATE C``. Several outputs (classes, quantiles) come as a
-        list. ``base_margin`` is as in `predict`.
-
-        Raises
-        ------
-        ParameterError
-            If two features have names that differ only in case, which SQL can't tell apart.
-
-        Examples
-        --------
-        >>> import polars as pl, frameboost as fb
-        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
-        >>> print(fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).sql())
-        (4.0e0
-         + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END)
-        """
-        wanted = output_of(self._loss, output, self._calibration)
-        self._check_names_in_sql()
-        bases: Sequence[float | str] = self._base_margins
-        if base_margin is not None:
-            bases = [f"CAST({quote_identifier(name)} AS DOUBLE)" for name in self._started(base_margin)]
-        margins = [margin_sql(base, self._of_output(k), self._features) for k, base in enumerate(bases)]
-        return output_sql(wanted, margins)
-
-    def _check_names_in_sql(self) -> None:
-        folded: dict[str, str] = {}
-        for feature in self._names:
-            if (other := folded.setdefault(feature.lower(), feature)) != feature:
-                raise ParameterError(
-                    f"features {other!r} and {feature!r} differ only in case, which SQL can't tell apart"
-                )
-
-    def query(
-        self,
-        table: str,
-        *,
-        keep: Sequence[str] | None = None,
-        output: OutputName = "mean",
-        name: str = "prediction",
-        base_margin: str | Sequence[str] | None = None,
-    ) -> str:
-        """Return a SELECT that scores a table.
-
-        Parameters
-        ----------
-        table
-            The table's name, which may be qualified (``"sales.orders"``).
-        keep
-            Columns to return besides the prediction; by default all.
-        output, base_margin
-            As in `sql`.
-        name
-            The name of the column with the prediction.
-
-        Examples
-        --------
-        >>> import duckdb, polars as pl, frameboost as fb
-        >>> df = pl.DataFrame({"id": [7, 8], "x": [1, 2], "y": [0.0, 8.0]})
-        >>> model = fb.fit(df, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0)
-        >>> con = duckdb.connect()
-        >>> _ = con.register("orders", df)
-        >>> con.sql(model.query("orders", keep=["id"])).fetchall()
-        [(7, 0.0), (8, 8.0)]
-        """
-        if isinstance(keep, str):
-            raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
-        kept = "*" if keep is None else ", ".join(map(quote_identifier, keep))
-        separator = ", " if kept else ""
-        scored = self.sql(output, base_margin=base_margin)
-        return f"SELECT {kept}{separator}{scored} AS {quote_identifier(name)}\nFROM {quote_path(table)}"
-
-    def register(
-        self, con: duckdb.DuckDBPyConnection, name: str, *, output: OutputName = "mean", temporary: bool = True
-    ) -> None:
-        """Make the model a SQL function, with the features as its parameters, in their order.
-
-        Parameters
-        ----------
-        con
-            A DuckDB connection.
-        name
-            The function's name; a function that has been registered under it before is replaced.
-        output
-            As in `sql`.
-        temporary
-            Whether it goes with the connection; otherwise it is stored in the database.
-
-        Raises
-        ------
-        ParameterError
-            If two features have names that differ only in case, which SQL can't tell apart.
-
-        Examples
-        --------
-        >>> import duckdb, polars as pl, frameboost as fb
-        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
-        >>> con = duckdb.connect()
-        >>> fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).register(con, "score")
-        >>> con.sql("SELECT score(1), score(4)").fetchall()
-        [(0.0, 8.0)]
-        """
-        arguments = ", ".join(map(quote_identifier, self._names))
-        kind = "TEMPORARY MACRO" if temporary else "MACRO"
-        con.execute(f"CREATE OR REPLACE {kind} {quote_path(name)}({arguments}) AS {self.sql(output)}").fetchall()

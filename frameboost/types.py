@@ -21,6 +21,7 @@ Order and equality of physical values are those of the column, so everything abo
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from dataclasses import dataclass
@@ -204,6 +205,21 @@ class FeatureType:
     def scaled(self, value: Physical) -> float:
         """Return the number that a decimal stands for; of every other type the physical value, as a float."""
         return float(self.worth(value)) if self.precision_and_scale else float(value)
+
+    def shown(self, value: Physical) -> str:
+        """Return a physical value as people write it."""
+        if self.precision_and_scale:
+            return f"{self.decimal(int(value)):f}"
+        if self.family == "boolean":
+            return "true" if value else "false"
+        if self.family in ("date", "timestamp", "timestamptz"):
+            seconds = self.worth(value) * (86_400 if self.family == "date" else 1)
+            try:
+                moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=float(seconds * 10**6))
+            except OverflowError:
+                return str(value)
+            return moment.date().isoformat() if self.name == "date" else moment.isoformat(sep=" ")
+        return str(value)
 
     def decimal(self, value: int) -> Decimal:
         """Return the number that a physical value of a decimal type stands for, all of its digits."""

@@ -22,11 +22,15 @@ LAYERS = [
     ["estimator"],
     ["cross_validation"],
     ["api"],
+    ["interop.catboost", "interop.lightgbm", "interop.sklearn", "interop.xgboost"],
     ["continuing"],
     ["model"],
     ["calibration", "labelled", "refitting"],
-    ["explaining_model", "scorer"],
-    ["explain", "inspect", "model_file", "partial_dependence"],
+    ["explaining_model", "exporting_model"],
+    ["sql_scorer"],
+    ["interop.xgboost_writer", "udf"],
+    ["scorer"],
+    ["drift", "explain", "inspect", "model_file", "partial_dependence"],
     ["ranking_checks", "tree_file", "validation"],
     ["boosting", "checks", "engines.choose"],
     ["dart", "symmetric"],
@@ -45,16 +49,26 @@ LAYERS = [
     ["sources"],
     ["engines.contract"],
     ["engines.node_bins", "gradients"],
-    ["compile.contributions", "compile.explain_sql"],
+    ["compile.contributions", "compile.explain_sql", "compile.forms", "sql_header"],
+    ["compile.drift_sql", "compile.tree_table"],
+    ["compile.scoring_sql"],
+    ["compile.deep_trees"],
     ["compile.arrays", "compile.polars", "compile.sql"],
-    ["columns", "given_cuts", "outputs", "sql_text"],
+    ["compile.sql_columns", "compile.stages"],
+    ["columns", "given_cuts", "interop.xgboost_features", "interop.xgboost_objectives", "outputs"],
+    ["dialects.known"],
+    ["dialects.duckdb", "dialects.sqlite"],
+    ["dialects.dialect", "sql_text"],
+    ["interop.catboost_columns", "interop.catboost_loss", "interop.lightgbm_file"],
+    ["interop.parts"],
     ["foreign_loss", "losses", "objective"],
-    ["aft", "ranking"],
-    ["binning", "expectations", "leaf_grid", "loss", "parameters"],
-    ["query_terms"],
+    ["aft", "interop.xgboost_trees", "ranking"],
+    ["binning", "expectations", "interop.xgboost_document", "leaf_grid", "loss", "parameters"],
+    ["interop.catboost_hash", "interop.float32", "interop.ubjson", "query_terms"],
     ["constraint_values", "expressions", "json_checks", "parameter_fields", "schema", "tree"],
-    ["engines", "compile"],
-    ["draws", "errors", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
+    ["compile", "dialects", "engines", "interop"],
+    ["dbt"],
+    ["draws", "errors", "files", "grid", "parallel", "polars_names", "progress", "sql_files", "types"],
     ["compile.predict_kernels", "compile.shap_kernels", "engines.exact_kernels", "engines.histogram_kernels",
      "engines.ranking_kernels", "engines.proposal_kernels", "calibration_kernels", "split_kernels",
      "symmetric_kernels"],
@@ -67,8 +81,17 @@ DEPTH = {
     for name in names
 }
 # What needs more than the package depends on: a distribution that is the extra of that name.
-OPTIONAL = {"frameboost.estimator": {"sklearn"}, "frameboost.sklearn": {"sklearn"}}
-DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+OPTIONAL = {
+    "frameboost.estimator": {"sklearn"},
+    "frameboost.sklearn": {"sklearn"},
+    "frameboost.udf": {"pyarrow"},
+    "frameboost.interop.catboost_hash": {"clickhouse_cityhash"},
+}
+DISTRIBUTIONS = {
+    "sklearn": ("sklearn", "scikit-learn"),
+    "pyarrow": ("arrow", "pyarrow"),
+    "clickhouse_cityhash": ("catboost", "clickhouse-cityhash"),
+}  # of a module: the extra, and the distribution
 KERNELS = {"frameboost.gain"} | {name for name in MODULES if name.endswith("_kernels")}
 
 
@@ -152,8 +175,9 @@ def test_dependencies_are_those_that_are_imported():
         others = {module.partition(".")[0] for module in imported(path)}
         used |= others - OPTIONAL.get(name, set())
         for extra in others & OPTIONAL.get(name, set()):
-            requirements = project["optional-dependencies"][extra]
-            assert [requirement.split(">")[0] for requirement in requirements] == [DISTRIBUTIONS[extra]]
+            named, distribution = DISTRIBUTIONS[extra]
+            requirements = project["optional-dependencies"][named]
+            assert [requirement.split(">")[0] for requirement in requirements] == [distribution]
     assert used - set(sys.stdlib_module_names) - {"frameboost"} == declared
 
 

@@ -109,7 +109,7 @@ def test_hostile_names_go_all_the_way(name):
 def test_names_that_differ_only_in_case_cannot_be_a_function():
     frame = pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]})
     with pytest.raises(
-        fb.ParameterError, match=r"^features 'a' and 'A' differ only in case, which SQL can't tell apart$"
+        fb.ParameterError, match=r"^features 'a' and 'A' differ only in case, which duckdb can't tell apart$"
     ):
         fb.fit(frame, "y", n_estimators=1).register(duckdb.connect(), "score")
 

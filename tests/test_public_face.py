@@ -19,13 +19,15 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 def test_the_public_names():
     assert set(fb.__all__) == {
         "DataError", "FrameboostError", "Metric", "Model", "ModelFileError", "Objective", "ParameterError",
-        "__version__", "cv", "fit", "load",
+        "__version__", "cv", "fit", "from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost", "load",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb))
     assert not hasattr(fb, "FrameBoost")
     assert METHODS == [
-        "calibrate", "explain", "explain_interactions", "explain_query", "expr", "importance", "partial_dependence",
-        "predict", "query", "refit", "register", "save", "sql", "to_json",
+        "baseline", "calibrate", "create_table_sql", "create_view_sql", "drift_query", "explain",
+        "explain_interactions", "explain_query", "expr", "importance", "partial_dependence", "predict", "query",
+        "refit", "register", "save", "sql", "table_statements", "to_dbt", "to_json", "to_sql", "to_xgboost",
+        "update_sql",
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "features", "history", "n_rounds", "n_trees", "objective",

@@ -1,128 +1,134 @@
-"""From trees to one scalar SQL expression, in DuckDB's dialect.
+"""From trees to one scalar SQL expression.
 
-A tree is a CASE, an ensemble a sum of them. Each test is written so that NULL and NaN take the branch that the split
-has learnt for missing values without a test of their own where that can be had: they fall into ELSE.
+A tree is a CASE, an ensemble a sum of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frameboost.expressions import float_literal
+from frameboost.compile.sql_columns import Column
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.duckdb import DUCKDB
+from frameboost.errors import ParameterError
 from frameboost.outputs import Output
 from frameboost.schema import Feature
-from frameboost.sql_text import any_equal, is_present, literal, membership, quote_identifier
+from frameboost.sql_text import literal, membership, quote_identifier
 from frameboost.tree import Tree
-from frameboost.types import FeatureType
 
-__all__ = ["condition_sql", "margin_sql", "output_sql", "tree_sql"]
+__all__ = ["balanced_sum", "branch", "condition_sql", "is_scalar", "margin_sql", "output_sql", "shaped", "tree_sql"]
 
 
 # A symmetric tree of fewer levels is as fast as a CASE.
 _SHALLOWEST_TABLE = 3
 
 
-def output_sql(output: Output, margins: Sequence[str]) -> str:
-    """Return what the output says of rows with those margins: a number, an integer class, or a list of numbers."""
+# --- outputs ----------------------------------------------------------------------------------------------------------
+
+
+def is_scalar(output: Output, dialect: Dialect) -> bool:
+    """Whether the output is one expression in which no margin occurs twice."""
+    uses = (value.uses(margin) for value in output.values for margin in output.margins)
+    return not output.stages and len(output.values) == 1 and max(uses, default=0) <= 1
+
+
+def output_sql(output: Output, margins: Sequence[str], dialect: Dialect) -> str:
+    """Return what the output says of rows with those margins: a number, an integer class, or a list of numbers.
+
+    Raises
+    ------
+    ParameterError
+        If that takes more than one expression in the dialect.
+    """
     named = dict(zip(output.margins, margins, strict=True))
-    if len(margins) == 1 and not output.stages and all(value.uses("margin") <= 1 for value in output.values):
-        return _shaped(output, [value.to_sql(named) for value in output.values])
+    if is_scalar(output, dialect):
+        return shaped(output, [value.to_sql(named, dialect) for value in output.values], dialect)[0]
+    if dialect.lambda_ is None:
+        if (
+            not output.stages
+            and dialect.array is not None
+            and all(v.uses(m) <= 1 for v in output.values for m in named)
+        ):
+            return dialect.array.format(v=", ".join(value.to_sql(named, dialect) for value in output.values))
+        what = "several values" if len(output.values) > 1 else "a value that uses the margin several times"
+        raise ParameterError(f"the output is {what}, which is no single expression in {dialect.name}; take model.query")
     # A lambda's parameter is computed once, however often it is used; each stage hands a longer list to the next.
     names, steps = list(output.margins), []
     for stage in output.stages:
         known = {name: f"m[{i + 1}]" for i, name in enumerate(names)}
-        steps.append([*known.values(), *(e.to_sql(known) for e in stage.values())])
+        steps.append([*known.values(), *(e.to_sql(known, dialect) for e in stage.values())])
         names += stage
     last = {name: f"m[{i + 1}]" for i, name in enumerate(names)}
     sql = f"[{', '.join(margins)}]"
     for step in steps:
-        sql = f"list_transform([{sql}], lambda m: [{', '.join(step)}])[1]"
-    return f"list_transform([{sql}], lambda m: {_shaped(output, [v.to_sql(last) for v in output.values])})[1]"
+        sql = dialect.lambda_.format(x=f"[{sql}]", value=f"[{', '.join(step)}]")
+    values = shaped(output, [v.to_sql(last, dialect) for v in output.values], dialect)
+    return dialect.lambda_.format(x=f"[{sql}]", value=values[0] if len(values) == 1 else f"[{', '.join(values)}]")
 
 
-def _shaped(output: Output, values: Sequence[str]) -> str:
-    if len(values) > 1:
-        return f"[{', '.join(values)}]"
-    return f"CAST({values[0]} AS BIGINT)" if output.is_class else values[0]
+def shaped(output: Output, values: Sequence[str], dialect: Dialect) -> list[str]:
+    """Return the values as they are given to the user: a class as an integer."""
+    return [dialect.cast(value, "int64") for value in values] if output.is_class else list(values)
 
 
-def margin_sql(base_margin: float | str, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
+# --- margins ----------------------------------------------------------------------------------------------------------
+
+
+def margin_sql(base_margin: float | str, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect) -> str:
     """Return the margin as one expression over the feature columns: the base plus the trees.
 
-    The additions form a balanced tree, as a chain of five hundred would near the depth at which parsers give up; leaf
-    values are on a grid (see `frameboost.leaf_grid`), so the order of additions does not change the sum. A base margin
-    that is SQL, of a column, is not on the grid, and is added last.
+    Leaf values are on a grid (see `frameboost.leaf_grid`), so the order of additions does not change the sum. A base
+    margin that is SQL, of a column, is not on the grid, and is added last.
     """
     if isinstance(base_margin, str):
-        return f"({margin_sql(0.0, trees, features)}\n + {base_margin})"
-    return _balanced_sum([float_literal(base_margin), *(tree_sql(tree, features) for tree in trees)])
+        return f"({margin_sql(0.0, trees, columns, dialect)}\n + {base_margin})"
+    return balanced_sum([dialect.number(base_margin), *(tree_sql(tree, columns, dialect) for tree in trees)])
 
 
-def _balanced_sum(terms: Sequence[str]) -> str:
+def balanced_sum(terms: Sequence[str]) -> str:
+    """Return a sum as a balanced tree of additions: parsers give up on a chain of some hundred."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2
-    return f"({_balanced_sum(terms[:middle])}\n + {_balanced_sum(terms[middle:])})"
+    return f"({balanced_sum(terms[:middle])}\n + {balanced_sum(terms[middle:])})"
 
 
-def tree_sql(tree: Tree, features: Sequence[Feature], node: int = 0) -> str:
+def tree_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, node: int = 0) -> str:
     """Return the subtree at ``node`` as a CASE expression."""
     if tree.is_leaf(node):
-        return float_literal(tree.value[node])
-    if node == 0 and (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
-        return _table_sql(tree, features, levels)
-    condition, holds_left = _test(tree, node, features[tree.feature[node]])
+        return dialect.number(tree.value[node])
+    levels = tree.levels() if node == 0 and dialect.element is not None else None
+    if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
+        return _table_sql(tree, columns, dialect, levels)
+    condition, holds_left = columns[tree.feature[node]].test(tree, node)
     yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
-    then, otherwise = (tree_sql(tree, features, child[node]) for child in (yes, no))
-    return f"CASE WHEN {condition} THEN {then} ELSE {otherwise} END"
+    return branch(dialect, condition, *(tree_sql(tree, columns, dialect, child[node]) for child in (yes, no)))
 
 
-def _table_sql(tree: Tree, features: Sequence[Feature], levels: Sequence[int]) -> str:
+def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
+    """Return one of two values by a condition; where it is NULL, the second."""
+    return dialect.branch.format(c=condition, t=then, e=otherwise)
+
+
+def _table_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, levels: Sequence[int]) -> str:
     """Return a symmetric tree as a list of its leaves, looked up by a number with a bit a level."""
+    assert dialect.array is not None and dialect.element is not None
     bits = []
     for depth, node in enumerate(levels):
-        condition, holds_left = _test(tree, node, features[tree.feature[node]])
+        condition, holds_left = columns[tree.feature[node]].test(tree, node)
         bit = 1 << (len(levels) - 1 - depth)
-        then, otherwise = (0, bit) if holds_left else (bit, 0)
-        bits.append(f"CASE WHEN {condition} THEN {then} ELSE {otherwise} END")
-    leaves = ", ".join(float_literal(tree.value[leaf]) for leaf in tree.leaves_in_order())
-    return f"[{leaves}][1 + {' + '.join(bits)}]"
+        bits.append(branch(dialect, condition, *map(str, (0, bit) if holds_left else (bit, 0))))
+    leaves = dialect.array.format(v=", ".join(dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()))
+    return dialect.element.format(x=leaves, i=" + ".join(bits))
 
 
 def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:
     """Return the condition under which a present value goes left, for people to read."""
     feature = features[tree.feature[node]]
-    column, threshold, categories = (
-        quote_identifier(feature.name),
-        tree.threshold[node],
-        tree.categories[node],
-    )
+    column, threshold, categories = quote_identifier(feature.name), tree.threshold[node], tree.categories[node]
     if categories is not None:
-        return f"{'' if tree.named_left(node) else 'NOT '}{membership(column, _names(feature, categories))}"
+        names = [str(DUCKDB.literal(feature.type, feature.categories[code])) for code in categories]
+        return f"{'' if tree.named_left(node) else 'NOT '}{membership(column, names)}"
     if threshold is None:
         return f"{column} IS NOT NULL"
     return f"{column} < {literal(feature.type, threshold)}"
-
-
-def _test(tree: Tree, node: int, feature: Feature) -> tuple[str, bool]:
-    """Return a condition that is never true of a missing value unless missing is meant, and whether it leads left."""
-    column, kind = quote_identifier(feature.name), feature.type
-    threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
-    if categories is not None:
-        named = any_equal(column, _names(feature, categories))
-        return (f"{column} IS NULL OR {named}" if tree.with_missing[node] else named), tree.named_left(node)
-    if threshold is None:
-        return is_present(kind, column), True
-    if kind.family == "boolean" and threshold == 1:
-        return (column, False) if missing_left else (f"NOT {column}", True)
-    if not missing_left:
-        return f"{column} < {literal(kind, threshold)}", True  # NaN is above every number, NULL is not true
-    return f"{column} >= {literal(kind, threshold)}{_and_not_nan(kind, column)}", False
-
-
-def _names(feature: Feature, categories: Sequence[int]) -> list[str]:
-    return [literal(feature.type, feature.categories[code]) for code in categories]
-
-
-def _and_not_nan(kind: FeatureType, column: str) -> str:
-    return f" AND NOT isnan({column})" if kind.is_float else ""

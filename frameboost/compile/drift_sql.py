@@ -1,0 +1,109 @@
+"""A query that compares how a table's rows fall into bins with how training rows did: the population stability index.
+
+PSI = Σ (a − e) ln(a / e) over a feature's bins, a and e the shares of the table's and of the training rows; below 0.1
+little has changed, above 0.25 much has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from frameboost.compile.sql_columns import Column
+from frameboost.compile.stages import Stages
+from frameboost.dialects.dialect import Dialect
+from frameboost.types import Physical
+
+__all__ = ["MISSING", "WatchedBin", "drift_query"]
+
+# The number of the bin of missing values.
+MISSING = -1
+# A bin with fewer rows counts as if it had this share: a logarithm of nothing would drown all else.
+_SMALLEST_SHARE = 1e-4
+# Some databases join no more SELECTs than 500 by UNION.
+_MOST_SELECTS = 400
+
+
+@dataclass(frozen=True)
+class WatchedBin:
+    """A bin: missing values, a range from ``lower`` to below ``upper``, a category, or all other categories."""
+
+    number: int
+    lower: Physical | None
+    upper: Physical | None
+    category: Physical | None
+    share: float
+
+
+def drift_query(
+    stages: Stages, bins: Mapping[int, Sequence[WatchedBin]], columns: Sequence[Column], dialect: Dialect
+) -> str:
+    """Return the query (see `Model.drift_query`); the rows are read once."""
+    counts = {"all": "COUNT(*)"}
+    for f, of_feature in bins.items():
+        for watched in of_feature:
+            condition = _condition(columns[f], watched, of_feature, dialect)
+            counts[f"{f} {watched.number}"] = f"SUM({dialect.branch.format(c=condition, t='1', e='0')})"
+    names = stages.aggregate(counts)
+    one = dialect.number(1.0)
+    selects = [
+        f"SELECT {dialect.string(columns[f].feature.name)} AS {dialect.quote('feature')}, "
+        f"{watched.number} AS {dialect.quote('bin')}, "
+        f"{dialect.string(_label(columns[f], watched))} AS {dialect.quote('label')}, "
+        f"{dialect.number(watched.share)} AS {dialect.quote('training_share')}, "
+        f"{one} * {names[f'{f} {watched.number}']} / NULLIF({names['all']}, 0) AS {dialect.quote('share')}\n"
+        f"{stages.source()}"
+        for f, of_feature in bins.items()
+        for watched in of_feature
+    ]
+    stages.replace(_union(selects, dialect), [])
+    share, before = dialect.quote("share"), dialect.quote("training_share")
+    low = dialect.number(_SMALLEST_SHARE)
+    a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
+    index = f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
+    shown = [dialect.quote(name) for name in ("feature", "bin", "label")] + [before, share]
+    return stages.finish(
+        f"SELECT {', '.join(shown)}, SUM({index}) OVER (PARTITION BY {shown[0]}) AS {dialect.quote('psi')}\n"
+        f"{stages.source()}\nORDER BY {dialect.quote('psi')} DESC, {shown[0]}, {shown[1]}"
+    )
+
+
+def _union(selects: Sequence[str], dialect: Dialect) -> str:
+    if len(selects) <= _MOST_SELECTS:
+        return "\nUNION ALL\n".join(selects)
+    parts = [selects[first : first + _MOST_SELECTS] for first in range(0, len(selects), _MOST_SELECTS)]
+    whole = [f"SELECT * FROM (\n{_union(part, dialect)}\n) {dialect.alias}part_{i}" for i, part in enumerate(parts)]
+    return _union(whole, dialect)
+
+
+def _condition(column: Column, watched: WatchedBin, every: Sequence[WatchedBin], dialect: Dialect) -> str:
+    """Return a condition that is true of a row in the bin."""
+    if watched.number == MISSING:
+        return column.is_missing()
+    if column.feature.type.is_categorical:
+        named = [b.category for b in every if b.category is not None]
+        if watched.category is not None:
+            return dialect.any_of(column.value, [_literal(column, watched.category)])
+        others = f"NOT ({dialect.any_of(column.value, [_literal(column, c) for c in named])})" if named else ""
+        return " AND ".join(filter(None, [column.is_present(), others]))
+    return " AND ".join(
+        filter(None, [column.is_at_least(watched.lower), column.is_below(watched.upper), column.is_present()])
+    )
+
+
+def _literal(column: Column, value: Physical) -> str:
+    return str(column.dialect.literal(column.feature.type, value))
+
+
+def _label(column: Column, watched: WatchedBin) -> str:
+    """Return what is in the bin, for people."""
+    if watched.number == MISSING:
+        return "missing"
+    if column.feature.type.is_categorical:
+        return "other" if watched.category is None else str(watched.category)
+    lower, upper = (None if v is None else column.feature.type.shown(v) for v in (watched.lower, watched.upper))
+    if lower is None and upper is None:
+        return "any"
+    if lower is None:
+        return f"below {upper}"
+    return f"from {lower}" if upper is None else f"from {lower} to below {upper}"

@@ -1,0 +1,131 @@
+"""A query that scores a table, laid out to fit what the database takes: one expression, or stages of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frameboost.compile.deep_trees import tree_texts
+from frameboost.compile.sql import balanced_sum, is_scalar, margin_sql, shaped
+from frameboost.compile.sql_columns import Column
+from frameboost.compile.stages import Stages
+from frameboost.dialects.dialect import Dialect
+from frameboost.outputs import Output
+from frameboost.tree import Tree
+
+__all__ = ["Scored", "as_expressions", "expression_depth", "finish", "in_stages", "n_terms"]
+
+# Trees in one column of a stage: few enough for any compiler of expressions, enough that columns stay few.
+_TREES_A_COLUMN = 50
+# What is left for columns that are passed on.
+_ROOM = 5_000
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A model as SQL sees it: an output over margins, each a base (a number or SQL) and trees over columns.
+
+    ``base_columns`` are the columns that bases are of: as SQL, and their names.
+    """
+
+    output: Output
+    bases: Sequence[float | str]
+    trees: Sequence[Sequence[Tree]]
+    columns: Sequence[Column]
+    dialect: Dialect
+    base_columns: Sequence[tuple[str, str]] = ()
+
+    def margin(self, number: int) -> str:
+        """Return a margin as one expression."""
+        return margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
+
+    def used(self) -> list[str]:
+        """Return the columns that some tree asks about, quoted."""
+        asked = {f for of_output in self.trees for tree in of_output for f in tree.feature if f >= 0}
+        return [self.columns[f].name for f in sorted(asked)]
+
+
+def named(values: Sequence[str], name: str) -> dict[str, str]:
+    """Return the values by the names of their columns: the name alone, or with numbers from 0 behind it."""
+    return {name: values[0]} if len(values) == 1 else {f"{name}_{i}": value for i, value in enumerate(values)}
+
+
+# --- one expression a value -------------------------------------------------------------------------------------------
+
+
+def as_expressions(scored: Scored, stages: Stages, name: str, into: str = "") -> str | None:
+    """Return the query with an expression for each value; None if a value would have a margin in it twice."""
+    output, dialect = scored.output, scored.dialect
+    if not (is_scalar(output, dialect) or _each_once(output)):
+        return None
+    margins = {margin: scored.margin(k) for k, margin in enumerate(output.margins)}
+    values = shaped(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
+    return stages.select(named(values, name), into)
+
+
+def _each_once(output: Output) -> bool:
+    """Whether each margin is in one value only, and there once."""
+    uses = [sum(value.uses(margin) for value in output.values) for margin in output.margins]
+    return not output.stages and max(uses) <= 1
+
+
+def expression_depth(trees: Sequence[Sequence[Tree]]) -> int:
+    """Return how deep the expression of a margin is: its CASEs, and the sum over them."""
+    deepest = max((max(tree.depths()) for of_output in trees for tree in of_output), default=0)
+    return deepest + max(len(of_output) for of_output in trees).bit_length()
+
+
+# --- stages -----------------------------------------------------------------------------------------------------------
+
+
+def in_stages(scored: Scored, stages: Stages, name: str, into: str = "") -> str:
+    """Return the query that adds up the trees column by column, then takes the sums through the output's stages."""
+    dialect, output = scored.dialect, scored.output
+    every = [tree for of_output in scored.trees for tree in of_output]
+    texts_in_order = iter(tree_texts(every, scored.columns, dialect, stages))
+    texts = [[next(texts_in_order) for _ in of_output] for of_output in scored.trees]
+    sums: dict[str, str] = {}
+    for of_stage in _by_terms(scored, texts):
+        sums |= stages.name(of_stage)
+    margins = {}
+    for k, (margin, base) in enumerate(zip(output.margins, scored.bases, strict=True)):
+        parts = [sums[f"{k}_{first}"] for first in range(0, len(texts[k]), _TREES_A_COLUMN)]
+        if isinstance(base, str):  # not on the grid: added last
+            margins[margin] = f"({balanced_sum(parts)} + {base})"
+        else:
+            margins[margin] = balanced_sum([dialect.number(base), *parts])
+    return finish(scored, stages, margins, name, into)
+
+
+def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """Return sums of some trees each, in as many stages as it takes for none to have more names and values than it may.
+
+    A database that limits them counts the whole of a SELECT as one expression.
+    """
+    most = scored.dialect.limits.terms
+    stages: list[dict[str, str]] = [{}]
+    terms = 0
+    for k, of_output in enumerate(texts):
+        for first in range(0, len(of_output), _TREES_A_COLUMN):
+            here = slice(first, first + _TREES_A_COLUMN)
+            more = sum(map(n_terms, scored.trees[k][here]))
+            if most is not None and stages[-1] and terms + more > most - _ROOM:
+                stages, terms = [*stages, {}], 0
+            stages[-1][f"{k}_{first}"], terms = balanced_sum(of_output[here]), terms + more
+    return stages
+
+
+def n_terms(tree: Tree) -> int:
+    """Return how many names and values the tree's expression has, at most."""
+    inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
+    return len(tree) - len(inner) + sum(3 + 2 * len(tree.categories[node] or ()) for node in inner)
+
+
+def finish(scored: Scored, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
+    """Return the query that takes margins, as SQL over the last stage, through the output's stages."""
+    output, dialect = scored.output, scored.dialect
+    known = margins if _each_once(output) else stages.name(margins)
+    for stage in output.stages:
+        known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()})
+    values = shaped(output, [value.to_sql(known, dialect) for value in output.values], dialect)
+    return stages.select(named(values, name), into)

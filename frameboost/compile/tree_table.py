@@ -1,0 +1,206 @@
+"""A model as a table, and the query that walks it: short SQL for a model of any size.
+
+The table has a row a node. A row of the data starts at the root of each tree and is joined to the node that it comes to
+next, as often as the deepest tree has levels; leaves lead to themselves. Then leaf values are added up, which is exact
+(see `frameboost.leaf_grid`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from frameboost.compile.scoring_sql import Scored, finish
+from frameboost.compile.sql_columns import Column
+from frameboost.compile.stages import Stages
+from frameboost.dialects.dialect import Dialect, Outside
+from frameboost.errors import ParameterError
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+
+__all__ = ["query_over_table", "table_statements"]
+
+_ROWS_A_STATEMENT = 500
+_NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
+_FLOAT64 = FeatureType("float64")
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect) -> list[str]:
+    """Return the statements that make the table and fill it (see `Model.table_statements`)."""
+    types = dict.fromkeys(_NUMBERS, dialect.types["int64"])
+    types |= {_threshold_name(kind): str(dialect.type_of(kind)) for kind in _threshold_kinds(trees, columns)}
+    if any(codes is not None for tree in trees for codes in tree.categories):
+        types["category"] = dialect.types["string"]
+    types["value"] = dialect.types["float64"]
+    table = dialect.quote_path(name)
+    defined = (f"{dialect.quote(column)} {dialect.nullable.format(t=type_)}" for column, type_ in types.items())
+    statements = [dialect.define_table.format(name=table, columns=",\n  ".join(defined))]
+    names = ", ".join(map(dialect.quote, types))
+    rows: list[dict[str, str]] = []
+    start = 0
+    for number, tree in enumerate(trees):
+        rows += _rows(number, start, tree, columns, dialect)
+        start += len(tree)
+    for first in range(0, len(rows), _ROWS_A_STATEMENT):
+        given = [[row.get(column, "NULL") for column in types] for row in rows[first : first + _ROWS_A_STATEMENT]]
+        statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(given)}")
+    if dialect.create_index is not None:
+        for column in ("id", "named_by")[: 1 + ("category" in types)]:
+            index = dialect.quote(f"{name.rpartition('.')[2]}_{column}")
+            statements.append(dialect.create_index.format(index=index, name=table, columns=dialect.quote(column)))
+    return statements
+
+
+def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[Column]) -> list[FeatureType]:
+    """Return the types that thresholds are compared in, each a column of the table."""
+    asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+    kinds = [columns[f].feature.type for f in asked]
+    return list(dict.fromkeys(map(_compared_as, (k for k in kinds if not (k.is_categorical or k.family == "boolean")))))
+
+
+def _compared_as(kind: FeatureType) -> FeatureType:
+    """Return the type of the column of thresholds: of float32, float64 compares alike."""
+    return _FLOAT64 if kind.is_float else kind
+
+
+def _threshold_name(kind: FeatureType) -> str:
+    return "threshold_" + "".join(c if c.isalnum() else "_" for c in kind.name).rstrip("_")
+
+
+def _rows(number: int, start: int, tree: Tree, columns: Sequence[Column], dialect: Dialect) -> Iterator[dict[str, str]]:
+    """Yield a row for each node, whose ``id`` is ``start`` and its number, and one for each category that it names.
+
+    ``left`` is the id of the node that a value below the threshold goes to, or a category that is named, or false;
+    ``right`` that of all other values; ``missing`` that of a missing one. Without a threshold all values go left.
+    """
+    for node in range(len(tree)):
+        here = str(start + node)
+        row = {"id": here, "tree": str(number), "node": str(node), "output": str(tree.output)}
+        if tree.is_leaf(node):
+            value = dialect.number(tree.value[node])
+            yield row | {**dict.fromkeys(("missing", "left", "right"), here), "value": value}
+            continue
+        feature = columns[tree.feature[node]].feature
+        kind, left, right = feature.type, start + tree.left[node], start + tree.right[node]
+        row |= {"feature": str(tree.feature[node]), "missing": str(left if tree.missing_left[node] else right)}
+        codes, threshold = tree.categories[node], tree.threshold[node]
+        if codes is not None:
+            if not tree.named_left(node):
+                left, right = right, left
+            for code in codes:
+                yield {"named_by": here, "category": dialect.string(str(feature.categories[code]))}
+        elif threshold is None:
+            right = left
+        elif kind.family == "boolean":
+            left = left if threshold == 1 else right
+        else:
+            literal = dialect.literal(_compared_as(kind), threshold)
+            if isinstance(literal, Outside):
+                left = right = left if literal is Outside.ABOVE else right
+            else:
+                row[_threshold_name(_compared_as(kind))] = literal
+        yield row | {"left": str(left), "right": str(right)}
+
+
+# --- the query --------------------------------------------------------------------------------------------------------
+
+
+def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str, into: str = "") -> str:
+    """Return the query that scores rows with the trees in a table (see `table_statements`).
+
+    Each level is a stage of its own, so that no optimizer joins the levels in another order.
+    """
+    if stages.keep is None:
+        raise ParameterError("form='table' adds up many rows for each of yours; name the columns to return in keep")
+    trees = [tree for of_output in scored.trees for tree in of_output]
+    walk = _Walk(scored, trees, scored.dialect.quote_path(trees_table))
+    row, node, *sums = stages.reserve(2 + len(scored.bases))
+    stages.number_rows(row)
+    for level in range(max(max(tree.depths()) for tree in trees)):
+        came_from = stages.source(f"{scored.dialect.alias}d")
+        carried = [f"d.{column} AS {column}" for column in [row, *stages.reads]]
+        stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
+    came_from = stages.source(f"{scored.dialect.alias}d")
+    stages.keep_only(walk.sums(came_from, stages.keep, row, node, sums), sums)
+    margins = {
+        margin: f"({alias} + {base})" if isinstance(base, str) else f"({scored.dialect.number(base)} + {alias})"
+        for margin, base, alias in zip(scored.output.margins, scored.bases, sums, strict=True)
+    }
+    return finish(scored, stages, margins, name, into)
+
+
+class _Walk:
+    """Rows ``d`` on their way through the nodes ``n`` of a table."""
+
+    def __init__(self, scored: Scored, trees: Sequence[Tree], table: str) -> None:
+        self._dialect, self._table = scored.dialect, table
+        asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+        self._asked = {f: replace(scored.columns[f], name=f"d.{scored.columns[f].name}") for f in asked}
+        self._n_outputs = len(scored.bases)
+
+    def _of(self, alias: str, column: str) -> str:
+        return f"{alias}.{self._dialect.quote(column)}"
+
+    def _join_nodes(self, node: str) -> str:
+        return f"JOIN {self._table} {self._dialect.alias}n ON {self._of('n', 'id')} = d.{node}"
+
+    def step(self, came_from: str, carried: Sequence[str], node: str, *, is_first: bool) -> str:
+        """Return the query that takes each row to its next node, from the root if it is the first."""
+        nexts = " ".join(f"WHEN {f} THEN {self._next(column)}" for f, column in self._asked.items())
+        going = f"CASE {self._of('n', 'feature')} {nexts} ELSE {self._of('n', 'id')} END"
+        joins = [self._join_nodes(node)]
+        if is_first:
+            joins = [f"CROSS JOIN {self._table} {self._dialect.alias}n"]
+        steps = [f"SELECT {', '.join([*carried, f'{going} AS {node}'])}", came_from, *joins, *self._join_members()]
+        return "\n".join([*steps, *([f"WHERE {self._of('n', 'node')} = 0"] if is_first else [])])
+
+    def _join_members(self) -> list[str]:
+        """Join the row of the category that the node names, if it names the row's."""
+        named = {f: column for f, column in self._asked.items() if column.feature.type.is_categorical}
+        if not named:
+            return []
+        n = self._of
+        values = " ".join(f"WHEN {f} THEN {self._category(column)}" for f, column in named.items())
+        return [
+            f"LEFT JOIN {self._table} {self._dialect.alias}m ON {n('m', 'named_by')} = {n('n', 'id')} "
+            f"AND {self._dialect.text.format(x=n('m', 'category'))} = CASE {n('n', 'feature')} {values} END"
+        ]
+
+    def _category(self, column: Column) -> str:
+        """Return a categorical column as it is compared with the table's categories."""
+        if column.feature.type.name == "string":
+            return column.value
+        dialect = self._dialect
+        return dialect.text.format(x=dialect.cast(dialect.cast(column.name, "int64"), "string"))
+
+    def _next(self, column: Column) -> str:
+        """Return the node that a row goes to from a node that asks about this column."""
+        kind, dialect = column.feature.type, self._dialect
+        missing, left, right = (self._of("n", side) for side in ("missing", "left", "right"))
+        if kind.is_categorical:
+            is_member = f"{self._of('m', 'named_by')} IS NOT NULL"
+            return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_member} THEN {left} ELSE {right} END"
+        if kind.family == "boolean":
+            is_true = dialect.is_true.format(x=column.name)
+            return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_true} THEN {right} ELSE {left} END"
+        value = f"({column.value})" if column.feature.zero_is_missing else column.value
+        above = f"{value} >= {self._of('n', _threshold_name(_compared_as(kind)))}"
+        return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
+
+    def sums(self, came_from: str, keep: Sequence[str], row: str, node: str, names: Sequence[str]) -> str:
+        """Return the query that adds up the values of the leaves, for each output."""
+        added = []
+        for k, name in enumerate(names):
+            value = self._of("n", "value")
+            if self._n_outputs > 1:
+                value = f"CASE WHEN {self._of('n', 'output')} = {k} THEN {value} ELSE {self._dialect.number(0.0)} END"
+            added.append(f"SUM({value}) AS {name}")
+        kept = [f"d.{column}" for column in keep]
+        named = [f"d.{column} AS {column}" for column in keep]
+        return (
+            f"SELECT {', '.join([*named, *added])}\n{came_from}\n{self._join_nodes(node)}\n"
+            f"GROUP BY {', '.join([f'd.{row}', *kept])}"
+        )

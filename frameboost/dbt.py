@@ -1,0 +1,74 @@
+"""A model as part of a dbt project: a dbt model that scores another one, its description, and macros."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from frameboost.errors import ParameterError
+from frameboost.files import write_text
+
+__all__ = ["TABLE", "check_dbt_names", "write_dbt"]
+
+# Stands for the table in the queries that are given here; no query has this name otherwise.
+TABLE = "frameboost-scored-relation"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPENING = re.compile(r"\{(?=[{%#])")
+
+
+def check_dbt_names(*names: str) -> None:
+    """Raise `ParameterError` if a name can't be that of a dbt model or macro."""
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ParameterError(f"a dbt model is named with letters, digits and underscores, not {name!r}")
+
+
+def write_dbt(
+    folder: str | Path, name: str, source: str, head: str, query: str, quoted_table: str, expression: str | None,
+    columns: Mapping[str, str], materialized: str,
+) -> list[Path]:  # fmt: skip
+    """Write the files (see `Model.to_dbt`) and return their paths.
+
+    Parameters
+    ----------
+    query
+        The scoring query over a table that is ``quoted_table`` in it.
+    expression
+        The model as one expression, if it is one.
+    columns
+        Descriptions of the columns of the result.
+    """
+    folder = Path(folder)
+    scored = _escaped(query)
+    model = f"{{{{ config(materialized={json.dumps(materialized)}) }}}}\n{_escaped(head)}"
+    model += scored.replace(quoted_table, f"{{{{ ref({json.dumps(source)}) }}}}") + "\n"
+    macros = f"{{# {name}_query: the query that scores a relation #}}\n{{% macro {name}_query(relation) -%}}\n"
+    macros += scored.replace(quoted_table, "{{ relation }}") + "\n{%- endmacro %}\n"
+    if expression is not None:
+        macros += f"\n{{# {name}: the model as an expression over the columns of the query it stands in #}}\n"
+        macros += f"{{% macro {name}() -%}}\n{_escaped(expression)}\n{{%- endmacro %}}\n"
+    files = {
+        folder / "models" / f"{name}.sql": model,
+        folder / "models" / f"{name}.yml": _description(name, head, columns),
+        folder / "macros" / f"{name}.sql": macros,
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    return list(files)
+
+
+def _escaped(sql: str) -> str:
+    """Return SQL that Jinja leaves as it is: what opens something in Jinja becomes an expression that says it."""
+    return _OPENING.sub('{{ "{" }}', sql)
+
+
+def _description(name: str, head: str, columns: Mapping[str, str]) -> str:
+    """Return the YAML; JSON strings are YAML too."""
+    about = " ".join(line.removeprefix("-- ").strip() for line in head.splitlines()[:2])
+    lines = ["version: 2", "models:", f"  - name: {name}", f"    description: {json.dumps(about)}", "    columns:"]
+    for column, text in columns.items():
+        lines += [f"      - name: {json.dumps(column)}", f"        description: {json.dumps(text)}"]
+    return "\n".join(lines) + "\n"

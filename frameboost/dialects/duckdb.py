@@ -1,0 +1,54 @@
+"""DuckDB's dialect, the one that training speaks too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frameboost.dialects.dialect import Dialect, Limits, Outside
+from frameboost.expressions import float_literal
+from frameboost.sql_text import literal
+from frameboost.types import FeatureType, Physical
+
+__all__ = ["DUCKDB"]
+
+
+@dataclass(frozen=True)
+class _DuckDB(Dialect):
+    """DuckDB, which has a type for each of ours, and so a literal for every value."""
+
+    def literal(self, kind: FeatureType, value: Physical) -> str | Outside:
+        return literal(kind, value)
+
+    def number(self, value: float) -> str:
+        return float_literal(value)
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        text = super().call(function, arguments)
+        return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # its sign is a TINYINT
+
+
+DUCKDB = _DuckDB(
+    name="duckdb",
+    parser="duckdb",
+    unnameable="",
+    may_be_empty=True,
+    infinity=("CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"),
+    is_number="NOT isnan({x})",
+    types={
+        "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
+        "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
+        "float32": "FLOAT", "float64": "DOUBLE", "decimal": "DECIMAL({p}, {s})", "boolean": "BOOLEAN", "date": "DATE",
+        "timestamp[ms]": "TIMESTAMP_MS", "timestamp[us]": "TIMESTAMP", "timestamp[ns]": "TIMESTAMP_NS",
+        "timestamptz": "TIMESTAMPTZ", "timestamptz[ns]": "TIMESTAMPTZ_NS", "duration": "INTERVAL", "string": "VARCHAR",
+        "codes": "BIGINT",
+    },
+    interval="to_microseconds({v})",
+    array="[{v}]",
+    element="{x}[1 + {i}]",
+    lambda_="list_transform({x}, lambda m: {value})[1]",
+    longest_list=0,  # DuckDB makes a join of every IN, and the joins of all splits take time quadratic in their number
+    except_columns="* EXCLUDE ({v})",
+    any_case=True,
+    limits=Limits(depth=1000),
+)  # fmt: skip

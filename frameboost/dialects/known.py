@@ -1,0 +1,319 @@
+"""The dialects that SQL is written in, by name.
+
+What each line rests on is in ``docs/dialects.md`` (rules, and what was tried) and ``docs/vendors.md`` (limits, and what
+the vendors' documentation says).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from frameboost.dialects.dialect import Dialect, Limits
+from frameboost.dialects.duckdb import DUCKDB
+from frameboost.dialects.sqlite import SQLITE
+from frameboost.errors import ParameterError
+
+__all__ = ["DIALECTS", "get_dialect"]
+
+_INTEGERS = {
+    "int8": "SMALLINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "uint8": "SMALLINT",
+    "uint16": "INTEGER", "uint32": "BIGINT", "codes": "BIGINT",
+}  # fmt: skip
+
+
+def _wide(type_name: str) -> dict[str, str]:
+    return dict.fromkeys(("uint64", "int128", "uint128"), type_name)
+
+
+# e to the power of what does not overflow or underflow; 709.78 and −745.13 are where float64 ends.
+_GUARDED_EXP = "EXP(GREATEST(LEAST({x}, {high}), {low}))"
+
+_POSTGRES = Dialect(
+    name="postgres",
+    parser="postgres",
+    longest_name=63,
+    name_in_bytes=True,
+    double="{v}::float8",
+    infinity=("'Infinity'::float8", "'-Infinity'::float8"),
+    is_number="{x} <= 'Infinity'::float8",  # NULL is not true, and NaN is the largest number
+    types={
+        **_INTEGERS, **_wide("NUMERIC"), "float32": "REAL", "float64": "DOUBLE PRECISION",
+        "decimal": "NUMERIC({p}, {s})", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
+        "timestamptz": "TIMESTAMPTZ", "duration": "INTERVAL", "string": "TEXT",
+    },
+    timestamptz="TIMESTAMPTZ '{v}+00:00'",
+    has_endless_dates=True,
+    interval="INTERVAL '{v} microseconds'",
+    exp=_GUARDED_EXP.format(x="{x}", high="709::float8", low="-708::float8"),
+    create_index="CREATE INDEX {index} ON {name} ({columns})",
+    array="ARRAY[{v}]",
+    limits=Limits(text=256 * 2**20, depth=1000, columns=1664),
+)  # fmt: skip
+
+_BACKSLASH = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+_CLICKHOUSE = Dialect(
+    name="clickhouse",
+    parser="clickhouse",
+    escapes=_BACKSLASH,
+    name_escapes={"\\": "\\\\"},
+    infinity=("toFloat64('inf')", "toFloat64('-inf')"),
+    is_number="NOT isNaN({x})",
+    types={
+        "int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64", "int128": "Int128", "uint8": "UInt8",
+        "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "uint128": "UInt128", "codes": "Int64",
+        "float32": "Float32", "float64": "Float64", "decimal": "Decimal({p}, {s})", "boolean": "Bool", "date": "Date32",
+        "timestamp[ms]": "DateTime64(3, 'UTC')", "timestamp[us]": "DateTime64(6, 'UTC')",
+        "timestamp[ns]": "DateTime64(9, 'UTC')", "timestamptz[ms]": "DateTime64(3, 'UTC')",
+        "timestamptz[us]": "DateTime64(6, 'UTC')", "timestamptz[ns]": "DateTime64(9, 'UTC')", "string": "String",
+    },
+    wide_integer="toInt256('{v}')",
+    decimal="toDecimal256('{v}', {s})",
+    date="toDate32('{v}')",
+    timestamp="toDateTime64('{v}', 9, 'UTC')",
+    timestamptz="toDateTime64('{v}', 9, 'UTC')",
+    digits=9,
+    years=(1900, 2261),
+    array="[{v}]",
+    element="{x}[1 + {i}]",
+    branch="if({c}, {t}, {e})",  # as short as can be, for the sake of the limit on text
+    except_columns="* EXCEPT ({v})",
+    nullable="Nullable({t})",
+    define_table="CREATE TABLE {name} (\n  {columns}\n) ENGINE = MergeTree ORDER BY tuple()",
+    create_table="CREATE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
+    update="ALTER TABLE {name}\nUPDATE {column} = {value}{where}",
+    update_needs_where=True,
+    limits=Limits(text=262_144, depth=1000, elements=50_000),
+)  # fmt: skip
+
+_SPARK = Dialect(
+    name="spark",
+    parser="spark",
+    quotes=("`", "`"),
+    escapes=_BACKSLASH,
+    double="{v}D",
+    infinity=("DOUBLE('Infinity')", "DOUBLE('-Infinity')"),
+    is_number="NOT isnan({x})",
+    types={
+        **_INTEGERS, "int8": "TINYINT", "int32": "INT", **_wide("DECIMAL(38, 0)"), "float32": "FLOAT",
+        "float64": "DOUBLE", "decimal": "DECIMAL({p}, {s})", "boolean": "BOOLEAN", "date": "DATE",
+        "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "string": "STRING",
+    },
+    integer_digits=38,
+    decimal="CAST('{v}' AS DECIMAL({p}, {s}))",
+    wide_integer="CAST('{v}' AS DECIMAL(38, 0))",
+    timestamp="TIMESTAMP_NTZ '{v}'",
+    array="array({v})",
+    row_number="ROW_NUMBER() OVER (ORDER BY 1)",
+    any_case=True,
+    limits=Limits(text=16 * 2**20, depth=500),
+)  # fmt: skip
+
+_MYSQL = Dialect(
+    name="mysql",
+    parser="mysql",
+    quotes=("`", "`"),
+    escapes={"\\": "\\\\"},
+    longest_name=64,
+    ends_in_blank=False,
+    double="{e}",
+    types={
+        **_INTEGERS, "int8": "TINYINT", "uint64": "BIGINT UNSIGNED", "int128": "DECIMAL(39, 0)",
+        "uint128": "DECIMAL(39, 0)", "float32": "FLOAT", "float64": "DOUBLE", "decimal": "DECIMAL({p}, {s})",
+        "boolean": "BOOLEAN", "date": "DATE", "timestamp": "DATETIME(6)", "string": "VARCHAR(255)",
+    },
+    casts={"int64": "SIGNED", "string": "CHAR"},
+    years=(1, 9999),
+    is_true="{x} = 1",
+    is_false="{x} = 0",
+    text="CAST({x} AS BINARY)",
+    exp=_GUARDED_EXP.format(x="{x}", high="709e0", low="-708e0"),
+    create_index="CREATE INDEX {index} ON {name} ({columns})",
+    any_case=True,
+    limits=Limits(text=16 * 2**20, depth=100, columns=4096),
+)  # fmt: skip
+
+_BIGQUERY = Dialect(
+    name="bigquery",
+    parser="bigquery",
+    quotes=("`", "`"),
+    escapes={**_BACKSLASH, "'": "\\'"},
+    name_escapes={"\\": "\\\\"},
+    unnameable="\0!\"$()*,./;?@[\\]^`{}~\n\r\t",
+    longest_name=300,
+    infinity=("CAST('inf' AS FLOAT64)", "CAST('-inf' AS FLOAT64)"),
+    is_number="NOT IS_NAN({x})",
+    types={
+        **dict.fromkeys(_INTEGERS, "INT64"), **_wide("BIGNUMERIC"), "float32": "FLOAT64", "float64": "FLOAT64",
+        "decimal": "BIGNUMERIC", "boolean": "BOOL", "date": "DATE", "timestamp": "DATETIME", "timestamptz": "TIMESTAMP",
+        "string": "STRING",
+    },
+    integer_digits=38,
+    wide_integer="BIGNUMERIC '{v}'",
+    decimal="BIGNUMERIC '{v}'",
+    timestamp="DATETIME '{v}'",
+    exp=_GUARDED_EXP.format(x="{x}", high="709.0", low="-708.0"),
+    array="[{v}]",
+    except_columns="* EXCEPT ({v})",
+    update_needs_where=True,
+    any_case=True,
+    limits=Limits(text=10**6, depth=500, columns=10_000),
+)  # fmt: skip
+
+_SNOWFLAKE = Dialect(
+    name="snowflake",
+    parser="snowflake",
+    escapes=_BACKSLASH,
+    longest_name=255,
+    double="'{v}'::FLOAT",
+    infinity=("'inf'::FLOAT", "'-inf'::FLOAT"),
+    is_number="{x} <= 'inf'::FLOAT",
+    types={
+        **dict.fromkeys(_INTEGERS, "NUMBER(38, 0)"), **_wide("NUMBER(38, 0)"), "float32": "FLOAT", "float64": "FLOAT",
+        "decimal": "NUMBER({p}, {s})", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP_NTZ",
+        "timestamptz": "TIMESTAMP_TZ", "string": "VARCHAR",
+    },
+    integer_digits=38,
+    timestamp="'{v}'::TIMESTAMP_NTZ",
+    timestamptz="'{v} +00:00'::TIMESTAMP_TZ",
+    digits=9,
+    exp=_GUARDED_EXP.format(x="{x}", high="709", low="-708"),
+    array="ARRAY_CONSTRUCT({v})",
+    except_columns="* EXCLUDE ({v})",
+    row_number="ROW_NUMBER() OVER (ORDER BY 1)",
+    limits=Limits(text=10**6, depth=500),
+)  # fmt: skip
+
+_REDSHIFT = Dialect(
+    name="redshift",
+    parser="redshift",
+    escapes={"\\": "\\\\"},
+    longest_name=127,
+    name_in_bytes=True,
+    double="{v}::float8",
+    infinity=("'Infinity'::float8", "'-Infinity'::float8"),
+    is_number="{x} <= 'Infinity'::float8",
+    types={
+        **_INTEGERS, **_wide("NUMERIC(38, 0)"), "float32": "REAL", "float64": "DOUBLE PRECISION",
+        "decimal": "NUMERIC({p}, {s})", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
+        "timestamptz": "TIMESTAMPTZ", "string": "VARCHAR(65535)",
+    },
+    integer_digits=38,
+    timestamptz="TIMESTAMPTZ '{v}+00:00'",
+    # Blanks at the end do not count in comparisons; with something behind them they do.
+    text="({x} || '.')",
+    text_literal="({v} || '.')",
+    exp=_GUARDED_EXP.format(x="{x}", high="709::float8", low="-708::float8"),
+    any_case=True,
+    limits=Limits(text=16 * 10**6, depth=500, columns=1600),
+)  # fmt: skip
+
+_TRINO = Dialect(
+    name="trino",
+    parser="trino",
+    double="{e}",
+    infinity=("infinity()", "-infinity()"),
+    is_number="NOT is_nan({x})",
+    types={
+        **_INTEGERS, "int8": "TINYINT", **_wide("DECIMAL(38, 0)"), "float32": "REAL", "float64": "DOUBLE",
+        "decimal": "DECIMAL({p}, {s})", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP(6)",
+        "timestamptz": "TIMESTAMP(6) WITH TIME ZONE", "string": "VARCHAR",
+    },
+    integer_digits=38,
+    wide_integer="DECIMAL '{v}'",
+    decimal="DECIMAL '{v}'",
+    timestamptz="TIMESTAMP '{v} UTC'",
+    array="ARRAY[{v}]",
+    any_case=True,
+    limits=Limits(text=10**6, depth=500),
+)  # fmt: skip
+
+_TSQL = Dialect(
+    name="tsql",
+    parser="tsql",
+    quotes=("[", "]"),
+    longest_name=128,
+    double="{e}",
+    types={
+        **_INTEGERS, "uint8": "TINYINT", **_wide("DECIMAL(38, 0)"), "float32": "REAL", "float64": "FLOAT",
+        "decimal": "DECIMAL({p}, {s})", "boolean": "BIT", "date": "DATE", "timestamp": "DATETIME2(7)",
+        "timestamptz": "DATETIMEOFFSET(7)", "string": "NVARCHAR(4000)",
+    },
+    integer_digits=38,
+    # A backslash at the end of a line takes the line's end with it; as a number it stays.
+    escapes={"\n": "' + NCHAR(10) + N'", "\r": "' + NCHAR(13) + N'"},
+    date="CAST('{v}' AS DATE)",
+    timestamp="CAST('{v}' AS DATETIME2(7))",
+    timestamptz="CAST('{v}+00:00' AS DATETIMEOFFSET(7))",
+    time_separator="T",  # without it the session's language has a say
+    digits=7,
+    is_true="{x} = 1",
+    is_false="{x} = 0",
+    # Neither case nor blanks at the end count in comparisons of strings; of bytes they do.
+    text="CAST(CAST({x} AS NVARCHAR(4000)) AS VARBINARY(8000))",
+    text_literal="CAST(N{v} AS VARBINARY(8000))",
+    functions={"LN": "LOG"},
+    exp=_GUARDED_EXP.format(x="{x}", high="709e0", low="-708e0"),
+    selects_into=True,
+    row_number="ROW_NUMBER() OVER (ORDER BY (SELECT NULL))",
+    create_index="CREATE INDEX {index} ON {name} ({columns})",
+    any_case=True,
+    limits=Limits(text=256 * 2**20, depth=500, case_depth=10, columns=4096, terms=65_535),
+)  # fmt: skip
+
+_ORACLE = Dialect(
+    name="oracle",
+    parser="oracle",
+    unnameable='\0"',
+    longest_name=128,
+    name_in_bytes=True,
+    double="CAST({v} AS BINARY_DOUBLE)",
+    extreme="TO_BINARY_DOUBLE('{v}')",
+    infinity=("BINARY_DOUBLE_INFINITY", "-BINARY_DOUBLE_INFINITY"),
+    is_number="{x} IS NOT NAN",
+    types={
+        **dict.fromkeys(_INTEGERS, "NUMBER(19)"), **_wide("NUMBER(38)"), "float32": "BINARY_FLOAT",
+        "float64": "BINARY_DOUBLE", "decimal": "NUMBER({p}, {s})", "boolean": "NUMBER(1)", "date": "DATE",
+        "timestamp": "TIMESTAMP(9)", "timestamptz": "TIMESTAMP(9) WITH TIME ZONE", "string": "VARCHAR2(4000)",
+    },
+    integer_digits=38,
+    digits=9,
+    is_true="{x} = 1",
+    is_false="{x} = 0",
+    star="{table}.*",
+    alias="",
+    insert_row="SELECT {v} FROM DUAL",
+    create_index="CREATE INDEX {index} ON {name} ({columns})",
+    row_number="ROWNUM",
+    longest_list=1000,
+    limits=Limits(text=2**20, depth=500, columns=1000),
+)  # fmt: skip
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (
+        DUCKDB,
+        _POSTGRES,
+        SQLITE,
+        _CLICKHOUSE,
+        _SPARK,
+        replace(_SPARK, name="databricks", parser="databricks", except_columns="* EXCEPT ({v})"),
+        _SNOWFLAKE,
+        _BIGQUERY,
+        _REDSHIFT,
+        _TRINO,
+        replace(_TRINO, name="presto", parser="presto"),
+        replace(_TRINO, name="athena", parser="athena", limits=replace(_TRINO.limits, text=262_144)),
+        _MYSQL,
+        replace(_MYSQL, name="mariadb"),
+        _TSQL,
+        _ORACLE,
+    )
+}
+
+
+def get_dialect(name: str) -> Dialect:
+    """Return the dialect of that name, or raise `ParameterError` that lists them."""
+    if not isinstance(name, str) or name not in DIALECTS:
+        raise ParameterError(f"dialect must be one of {', '.join(map(repr, DIALECTS))}, not {name!r}")
+    return DIALECTS[name]

@@ -1,0 +1,294 @@
+"""Models of scikit-learn: gradient boosting, histogram gradient boosting, forests and single trees.
+
+What differs between the two, and how it is bridged:
+
+- scikit-learn asks ``x <= t``; that is ``x < u`` with u the next number above t. All but histogram gradient boosting
+  make x a float32 first; then u is the float64 from which on numbers are rounded to a float32 above t.
+- `GradientBoostingRegressor` and its sibling send NaN right; the others where the split says.
+- Forests and trees predict means and shares, which no link changes; each tree's part in them is divided by the number
+  of trees. Where there are several (targets, or more than two classes), each has trees of its own here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.errors import ParameterError
+from frameboost.foreign_loss import foreign_loss
+from frameboost.interop.parts import (
+    Leaf,
+    Split,
+    above_float32,
+    at_most,
+    build_tree,
+    category_codes,
+    checked_names,
+    comes_from,
+    finished,
+    own_loss,
+)
+from frameboost.loss import Loss, margin_names
+from frameboost.model import Model
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+
+__all__ = ["from_sklearn"]
+
+_WITH_PROBABILITIES = ("exponential", "log_loss")
+# Losses of regressions that have a counterpart here, and the parameter that it takes.
+_COUNTERPARTS = {
+    "squared_error": "reg:squarederror",
+    "absolute_error": "reg:absoluteerror",
+    "poisson": "count:poisson",
+    "gamma": "reg:gamma",
+}
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def from_sklearn(estimator: Any) -> Model:
+    """Return a model of scikit-learn's as a model of frameboost's that predicts the same.
+
+    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Of forests and trees the
+    margin is the prediction itself. Columns are found by ``feature_names_in_``; without names they are called ``x0``,
+    ``x1`` and so on. A classifier's classes are numbered in the order of its ``classes_``. (Where two classes are
+    equally likely to the last bit, the first counts; `GradientBoostingClassifier` takes the second.)
+
+    Parameters
+    ----------
+    estimator
+        A fitted ``GradientBoosting...``, ``HistGradientBoosting...``, ``RandomForest...``, ``ExtraTrees...``,
+        ``DecisionTree...`` or ``ExtraTree...``, regressor or classifier.
+
+    Raises
+    ------
+    ParameterError
+        If it is another kind of object, is not fitted, starts from predictions of another model (``init``), predicts
+        several columns of classes, or has categories that are neither strings nor whole numbers.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> from frameboost.interop.sklearn import from_sklearn
+    >>> x, y = [[1.0], [2.0], [3.0], [4.0]], [0.0, 0.0, 8.0, 8.0]
+    >>> model = from_sklearn(GradientBoostingRegressor(n_estimators=1, learning_rate=1.0).fit(x, y))
+    >>> print(model.trees["condition"][0])
+    "x0" < 2.50000011920929e0
+    >>> model.predict(pl.DataFrame({"x0": [1.0, 2.5, 3.0]})).to_list()
+    [0.0, 0.0, 8.0]
+    """
+    kinds = {kind.__name__ for kind in type(estimator).__mro__ if kind.__module__.startswith("sklearn.")}
+    for kind, (fitted, read) in _READERS.items():
+        if comes_from(estimator, "sklearn") and kinds & {kind, f"{kind}Regressor", f"{kind}Classifier"}:
+            if not hasattr(estimator, fitted):
+                raise ParameterError(f"the {type(estimator).__name__} is not fitted")
+            return read(estimator)
+    raise ParameterError(
+        f"from_sklearn takes a gradient boosting, forest or tree estimator of scikit-learn's, not "
+        f"{type(estimator).__qualname__}"
+    )
+
+
+def _names(estimator: Any) -> tuple[str, ...]:
+    names = getattr(estimator, "feature_names_in_", None)
+    return checked_names([f"x{i}" for i in range(estimator.n_features_in_)] if names is None else list(map(str, names)))
+
+
+def _floats(names: Sequence[str]) -> list[Feature]:
+    return [Feature(name, FeatureType("float64")) for name in names]
+
+
+def _loss(estimator: Any, n_outputs: int) -> tuple[Loss, dict[str, Any]]:
+    """Return the loss of a boosted model, and the parameters that it takes."""
+    name = estimator.loss if isinstance(estimator.loss, str) else type(estimator.loss).__name__
+    if name == "log_loss":
+        if n_outputs == 1:
+            return own_loss("binary:logistic", {})
+        return own_loss("multi:softprob", {"num_class": n_outputs})
+    if name == "exponential":
+        return foreign_loss("sklearn:exponential", ["1 / (1 + EXP(-2 * margin))"], classes=2), {}
+    if name == "quantile":
+        alpha = float(estimator.quantile if hasattr(estimator, "quantile") else estimator.alpha)
+        if 0 < alpha < 1:
+            return own_loss("reg:quantileerror", {"quantile_alpha": alpha})
+    if name == "poisson":
+        return own_loss("count:poisson", {"max_delta_step": 0.7})  # XGBoost's, which only training on would need
+    if name in _COUNTERPARTS:
+        return own_loss(_COUNTERPARTS[name], {})
+    if name in ("huber", "quantile"):
+        return foreign_loss(f"sklearn:{name}", ["margin"]), {}
+    raise ParameterError(f"the {type(estimator).__name__} has the loss {name!r}, which is not known here")
+
+
+# --- trees that compare float32 ---------------------------------------------------------------------------------------
+
+
+def _read_boosting(estimator: Any) -> Model:
+    names = _names(estimator)
+    n_outputs = estimator.estimators_.shape[1]
+    loss, parameters = _loss(estimator, n_outputs)
+    trees = []
+    for round_ in estimator.estimators_:
+        for output, member in enumerate(round_):
+            values = member.tree_.value[:, 0, 0] * estimator.learning_rate
+            trees.append(_tree(member.tree_, values, output, follows_missing=False))
+    return Model(loss, parameters, _floats(names), *finished(_starts(estimator, n_outputs), trees))
+
+
+def _starts(estimator: Any, n_outputs: int) -> list[float]:
+    """Return the margins that boosting started from."""
+    init = estimator.init_
+    if isinstance(init, str):  # "zero"
+        return [0.0] * n_outputs
+    dummy = type(init).__name__
+    if dummy not in ("DummyRegressor", "DummyClassifier") or getattr(init, "strategy", None) == "stratified":
+        raise ParameterError(f"the {type(estimator).__name__} starts from another model (init), not from a constant")
+    nothing = np.zeros((1, estimator.n_features_in_))
+    if dummy == "DummyRegressor":
+        return [float(init.predict(nothing)[0])]
+    shares = np.clip(init.predict_proba(nothing)[0], _EPSILON, 1 - _EPSILON)
+    if n_outputs > 1:
+        logarithms = np.log(shares)
+        return list(map(float, logarithms - logarithms.mean()))
+    logit = math.log(shares[1] / (1 - shares[1]))
+    return [logit / 2 if estimator.loss == "exponential" else logit]
+
+
+def _read_forest(estimator: Any) -> Model:
+    return _averaged(estimator, estimator.estimators_)
+
+
+def _read_tree(estimator: Any) -> Model:
+    return _averaged(estimator, [estimator])
+
+
+def _averaged(estimator: Any, members: Sequence[Any]) -> Model:
+    """Return the mean of trees, each of which has means of targets or shares of classes in its leaves."""
+    is_classifier = hasattr(estimator, "classes_")
+    if is_classifier and estimator.n_outputs_ > 1:
+        raise ParameterError(f"the {type(estimator).__name__} predicts {estimator.n_outputs_} columns of classes")
+    n_classes = int(estimator.n_classes_) if is_classifier else 0
+    if n_classes == 1:
+        raise ParameterError(f"the {type(estimator).__name__} knows but one class")
+    n_outputs = (1 if n_classes == 2 else n_classes) if is_classifier else estimator.n_outputs_
+    names = _names(estimator)
+    trees = []
+    for member in members:
+        values = member.tree_.value[:, 0, :] if is_classifier else member.tree_.value[:, :, 0]
+        if is_classifier:
+            values = _shares(values)
+        for output in range(n_outputs):
+            column = values[:, 1 if n_classes == 2 else output] / len(members)
+            trees.append(_tree(member.tree_, column, output, follows_missing=True))
+    loss = foreign_loss(f"sklearn:{type(estimator).__name__}", margin_names(n_outputs), n_classes)
+    return Model(loss, {}, _floats(names), *finished([0.0] * n_outputs, trees))
+
+
+def _shares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the classes' shares; before scikit-learn 1.3 a node held their weights."""
+    totals = values.sum(axis=1, keepdims=True)
+    return values if np.allclose(totals, 1.0) else values / np.where(totals == 0, 1.0, totals)
+
+
+def _tree(nodes: Any, values: npt.NDArray[np.float64], output: int, *, follows_missing: bool) -> Tree:
+    """Return a tree of scikit-learn's ``Tree``; missing values go right unless it is to be followed in that."""
+    go_left = getattr(nodes, "missing_go_to_left", None) if follows_missing else None
+    missing_left = np.zeros(nodes.node_count, dtype=bool) if go_left is None else np.asarray(go_left, dtype=bool)
+    thresholds = above_float32(nodes.threshold)
+    weight, impurity = nodes.weighted_n_node_samples, nodes.impurity * nodes.weighted_n_node_samples
+
+    def look_up(number: int) -> Split | Leaf:
+        while (left := int(nodes.children_left[number])) >= 0:
+            right = int(nodes.children_right[number])
+            asked: dict[str, Any] = {}
+            if nodes.threshold[number] < math.inf:
+                asked = {"threshold": float(thresholds[number]), "missing_left": bool(missing_left[number])}
+            elif missing_left[number]:
+                number = left
+                continue
+            return Split(
+                int(nodes.feature[number]), left, right, **asked, cover=float(weight[number]),
+                value=float(values[number]), gain=float(impurity[number] - impurity[left] - impurity[right]),
+            )  # fmt: skip
+        return Leaf(float(values[number]), float(weight[number]))
+
+    return build_tree(0, look_up, output)
+
+
+# --- histogram gradient boosting --------------------------------------------------------------------------------------
+
+
+def _read_histogram_boosting(estimator: Any) -> Model:
+    names = _names(estimator)
+    is_categorical = getattr(estimator, "is_categorical_", None)
+    if is_categorical is None:
+        is_categorical = np.zeros(len(names), dtype=bool)
+    features, codes = _floats(names), {}
+    order = [int(i) for i in (*np.flatnonzero(is_categorical), *np.flatnonzero(~is_categorical))]
+    if is_categorical.any():
+        encoder = estimator._preprocessor.named_transformers_["encoder"]
+        for number, categories in zip(order, encoder.categories_, strict=False):
+            present = [_plain(value) for value in categories if value is not None and value == value]
+            found, codes[number] = category_codes(present, f"feature {names[number]!r}")
+            kind = FeatureType("codes" if found and isinstance(found[0], int) else "string")
+            features[number] = Feature(names[number], kind, found)
+    n_outputs = estimator.n_trees_per_iteration_
+    loss, parameters = _loss(estimator, n_outputs)
+    trees = [
+        _histogram_tree(member, order, codes, estimator.learning_rate, output)
+        for round_ in estimator._predictors
+        for output, member in enumerate(round_)
+    ]
+    starts = list(map(float, np.ravel(estimator._baseline_prediction)))
+    return Model(loss, parameters, features, *finished(starts, trees))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _histogram_tree(
+    member: Any, order: Sequence[int], codes: dict[int, tuple[int, ...]], learning_rate: float, output: int
+) -> Tree:
+    nodes, sets = member.nodes, member.raw_left_cat_bitsets
+
+    def look_up(number: int) -> Split | Leaf:
+        while not (node := nodes[number])["is_leaf"]:
+            feature, missing_left = order[node["feature_idx"]], bool(node["missing_go_to_left"])
+            if node["is_categorical"]:
+                asked = _named(codes[feature], sets[node["bitset_idx"]], missing_left=missing_left)
+            else:
+                asked = at_most(float(node["num_threshold"]), missing_left=missing_left)
+            if not isinstance(asked, bool):
+                # Only leaves have been shrunk, and inner nodes never had their value renewed.
+                value = float(node["value"]) * learning_rate
+                return Split(
+                    feature, int(node["left"]), int(node["right"]), **asked, gain=float(node["gain"]),
+                    cover=float(node["count"]), value=value if math.isfinite(value) else 0.0,
+                )  # fmt: skip
+            number = int(node["left" if asked else "right"])
+        return Leaf(float(node["value"]), float(node["count"]))
+
+    return build_tree(0, look_up, output)
+
+
+def _named(codes: Sequence[int], words: npt.NDArray[np.uint32], *, missing_left: bool) -> dict[str, Any] | bool:
+    """Return the categories that go to the side that missing does not go to; the words' bits are those that go left."""
+    goes_left = [bool(int(words[code // 32]) >> code % 32 & 1) for code in range(len(codes))]
+    named = tuple(sorted(codes[code] for code, left in enumerate(goes_left) if left != missing_left))
+    return {"categories": named, "missing_left": missing_left} if named else missing_left
+
+
+_READERS: dict[str, tuple[str, Callable[[Any], Model]]] = {
+    "BaseGradientBoosting": ("estimators_", _read_boosting),
+    "BaseHistGradientBoosting": ("_predictors", _read_histogram_boosting),
+    "RandomForest": ("estimators_", _read_forest),
+    "ExtraTrees": ("estimators_", _read_forest),
+    "DecisionTree": ("tree_", _read_tree),
+}

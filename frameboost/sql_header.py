@@ -1,0 +1,46 @@
+"""The comment at the head of a model's SQL file: what it is, what it reads, and which model it was made of."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Sequence
+
+from frameboost.compile.sql_columns import Column
+from frameboost.errors import ParameterError
+
+__all__ = ["fingerprint", "header"]
+
+
+def fingerprint(model_file: str) -> str:
+    """Return the SHA-256 of a model file's text, in hexadecimal digits."""
+    return hashlib.sha256(model_file.encode("utf-8")).hexdigest()
+
+
+def header(
+    model_file: str, objective: str, n_trees: int, columns: Sequence[Column], dialect: str, trained: object
+) -> str:
+    """Return lines of comment.
+
+    Names go through JSON with nothing but ASCII in it, so that none of them can end its line.
+
+    Raises
+    ------
+    ParameterError
+        If ``trained`` is neither a date, a text of one line, nor None.
+    """
+    lines = [
+        f"A gradient boosted model: {json.dumps(objective)}, {n_trees:,} trees, as SQL for {dialect}.",
+        f"model    sha256 {fingerprint(model_file)}",
+    ]
+    if trained is not None:
+        text = trained.isoformat() if isinstance(trained, dt.date) else trained
+        if not isinstance(text, str) or not text.isprintable():
+            raise ParameterError(f"trained must be a date or a line of text, not {trained!r}")
+        lines.append(f"trained  {text}")
+    lines.append("reads    column: type in training, column type here")
+    for column in columns:
+        kind = column.feature.type
+        lines.append(f"         {json.dumps(column.feature.name)}: {kind}, {column.dialect.type_of(kind)}")
+    return "".join(f"-- {line}\n" for line in lines)

@@ -1,0 +1,335 @@
+"""Scoring in a database: a model as an expression, a query, a view, a table or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import duckdb
+
+from frameboost.compile.forms import check_size, scoring_query
+from frameboost.compile.scoring_sql import Scored
+from frameboost.compile.sql import output_sql
+from frameboost.compile.sql_columns import find_columns
+from frameboost.compile.stages import Stages
+from frameboost.compile.tree_table import table_statements
+from frameboost.dialects.known import get_dialect
+from frameboost.errors import ParameterError
+from frameboost.outputs import leaf_output, output_of
+from frameboost.scorer import OutputName, Scorer
+from frameboost.scoring import find_margins
+from frameboost.udf import create_udf
+
+__all__ = ["SqlScorer"]
+
+SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
+Form = Literal["auto", "case", "staged", "table"]
+
+
+class SqlScorer(Scorer):
+    """The part of `frameboost.Model` that scores in a database.
+
+    Dialects: ``duckdb``, ``postgres``, ``sqlite``, ``clickhouse``, ``spark``, ``databricks``, ``snowflake``,
+    ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``, ``tsql``, ``oracle``;
+    ``docs/dialects.md`` says what columns they are to have and what was tried where.
+    """
+
+    def sql(
+        self,
+        output: OutputName = "mean",
+        dialect: str = "duckdb",
+        *,
+        columns: Mapping[str, str] | None = None,
+        base_margin: str | Sequence[str] | None = None,
+    ) -> str:
+        """Return the model as one scalar SQL expression over the feature columns.
+
+        The columns must have the types of training, or what stands for them in the dialect. Strings are compared
+        exactly; in DuckDB score a column with a collation, such as NOCASE, as ``carrier COLLATE C``. Several outputs
+        (classes, quantiles) come as a list where the dialect has lists.
+
+        Parameters
+        ----------
+        output
+            As in `predict`: ``"mean"``, ``"margin"``, ``"class"`` or ``"probability"``.
+        dialect
+            Whose SQL.
+        columns
+            The names of columns that are called otherwise than in training, by feature.
+        base_margin
+            As in `predict`.
+
+        Raises
+        ------
+        ParameterError
+            If two features have names that differ only in case, where the dialect can't tell them apart; if a name or
+            a type is one that it has not; if the output takes more than one expression, or the model is larger than
+            an expression may be: then take `query`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.sql())
+        (4.0e0
+         + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END)
+        >>> print(model.sql(dialect="postgres", columns={"x": "X"}))
+        (4.0::float8
+         + CASE WHEN "X" < 3 THEN -4.0::float8 ELSE 4.0::float8 END)
+        """
+        scored = self._scored(output, dialect, columns, base_margin)
+        margins = [scored.margin(k) for k in range(len(scored.bases))]
+        text = output_sql(scored.output, margins, scored.dialect)
+        check_size(text, scored.trees, scored.dialect)
+        return text
+
+    def query(
+        self,
+        table: str,
+        dialect: str = "duckdb",
+        *,
+        keep: Sequence[str] | None = None,
+        where: str | None = None,
+        output: SqlOutput = "mean",
+        name: str = "prediction",
+        form: Form = "auto",
+        trees: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        base_margin: str | Sequence[str] | None = None,
+    ) -> str:
+        """Return a SELECT that scores a table.
+
+        Parameters
+        ----------
+        table
+            The table's name, which may be qualified (``"sales.orders"``).
+        dialect, columns, base_margin
+            As in `sql`.
+        keep
+            Columns to return besides the prediction; by default all.
+        where
+            A condition on the rows, as SQL of the dialect; it is put in as it stands.
+        output
+            As in `sql`, or ``"leaf"``, the node number of the leaf in each tree. Several values come as columns with
+            numbers from 0 behind the name.
+        name
+            The name of the column with the prediction.
+        form
+            ``"case"``: one expression a value. ``"staged"``: common table expressions, which add up the trees in
+            columns and give names to what outputs use several times. ``"table"``: one short query, whatever the size of
+            the model, over the table ``trees``. ``"auto"`` takes the first that fits into what the database takes.
+        trees
+            The name of the table that the statements of `table_statements` fill.
+
+        Raises
+        ------
+        ParameterError
+            As `sql`; if there is no such form, or none that fits: then with the numbers.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"id": [7, 8], "x": [1, 2], "y": [0.0, 8.0]})
+        >>> model = fb.fit(df, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> con = duckdb.connect()
+        >>> _ = con.register("orders", df)
+        >>> con.sql(model.query("orders", keep=["id"], where="id > 7")).fetchall()
+        [(8, 8.0)]
+        """
+        scored = self._scored(output, dialect, columns, base_margin)
+        return self._query(scored, table, keep, where, name, form, trees)
+
+    def _query(
+        self, scored: Scored, table: str, keep: Sequence[str] | None, where: str | None, name: str, form: str,
+        trees: str | None, into: str = "",
+    ) -> str:  # fmt: skip
+        if isinstance(keep, str):
+            raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+        read = [*scored.used(), *(base[1] for base in scored.base_columns)]
+        source = scored.dialect.quote_path(table)
+
+        def stages() -> Stages:
+            return Stages(scored.dialect, source, keep, read, where)
+
+        return scoring_query(scored, stages, form, trees, name, into)
+
+    def _scored(
+        self, output: str, dialect: str, columns: Mapping[str, str] | None, base_margin: str | Sequence[str] | None
+    ) -> Scored:
+        spoken = get_dialect(dialect)
+        found = find_columns(self._features, spoken, columns)
+        if output == "leaf":
+            numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))))] for tree in self._trees]
+            return Scored(leaf_output(len(numbers)), [0.0] * len(numbers), numbers, found, spoken)
+        wanted = output_of(self._loss, output, self._calibration)
+        starts: list[tuple[str, str]] = []
+        if base_margin is not None:
+            starts = [
+                (spoken.cast(spoken.quote(name), "float64"), spoken.quote(name))
+                for name in find_margins(None, base_margin, self._loss.n_outputs)
+            ]
+        bases: Sequence[float | str] = [sql for sql, _ in starts] or self._base_margins
+        trees = [self._of_output(k) for k in range(len(bases))]
+        return Scored(wanted, bases, trees, found, spoken, starts)
+
+    # --- as a view, a table, a column ---------------------------------------------------------------------------------
+
+    def create_view_sql(self, view: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
+        """Return a statement that makes a view of a table with its predictions; ``how`` is as in `query`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.create_view_sql("scored", "orders", keep=["id"]))
+        CREATE VIEW "scored" AS
+        SELECT "id", (4.0e0
+         + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "prediction"
+        FROM "orders"
+        """
+        spoken = get_dialect(dialect)
+        query = self.query(table, dialect, **how)
+        return spoken.create_view.format(name=spoken.quote_path(view), query=query)
+
+    def create_table_sql(self, name: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
+        """Return a statement that makes a table of a table's rows with predictions; ``how`` is as in `query`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.create_table_sql("scored", "orders", "tsql", keep=["id"]))
+        SELECT [id], (4.0e0
+         + CASE WHEN [x] < 3 THEN -4.0e0 ELSE 4.0e0 END) AS [prediction]
+        INTO [scored]
+        FROM [orders]
+        """
+        spoken = get_dialect(dialect)
+        target = spoken.quote_path(name)
+        if not spoken.selects_into:
+            return spoken.create_table.format(name=target, query=self.query(table, dialect, **how))
+        rest = {"keep": None, "where": None, "name": "prediction", "form": "auto", "trees": None} | how
+        scored = self._scored(
+            rest.pop("output", "mean"), dialect, rest.pop("columns", None), rest.pop("base_margin", None)
+        )
+        return self._query(scored, table, into=f"INTO {target}\n", **rest)
+
+    def update_sql(
+        self,
+        table: str,
+        column: str,
+        dialect: str = "duckdb",
+        *,
+        where: str | None = None,
+        output: OutputName = "mean",
+        columns: Mapping[str, str] | None = None,
+    ) -> str:
+        """Return a statement that writes predictions into a column of the table; the arguments are as in `query`.
+
+        Raises
+        ------
+        ParameterError
+            As `sql`: the model must be one expression.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.update_sql("orders", "score", where="score IS NULL"))
+        UPDATE "orders"
+        SET "score" = (4.0e0
+         + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END)
+        WHERE score IS NULL
+        """
+        spoken = get_dialect(dialect)
+        condition = where if where is not None or not spoken.update_needs_where else "1 = 1"
+        return spoken.update.format(
+            name=spoken.quote_path(table), column=spoken.quote(column),
+            value=self.sql(output, dialect, columns=columns), where=f"\nWHERE {condition}" if condition else "",
+        )  # fmt: skip
+
+    def table_statements(self, name: str, dialect: str = "duckdb") -> list[str]:
+        """Return the statements that make a table of the trees and fill it, for ``query(..., form="table")``.
+
+        A row a node: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds for
+        each type of features (such as ``threshold_float64``), the ids of the nodes that follow, ``left``, ``right`` and
+        ``missing``, and ``value``. A category that a node names has a row of its own: ``named_by``, ``category``.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> con = duckdb.connect()
+        >>> for statement in model.table_statements("trees"):
+        ...     _ = con.execute(statement)
+        >>> _ = con.register("orders", df)
+        >>> con.sql(model.query("orders", keep=["x"], form="table", trees="trees")).order("x").fetchall()
+        [(1, 0.0), (2, 0.0), (3, 8.0), (4, 8.0)]
+        """
+        spoken = get_dialect(dialect)
+        return table_statements(name, self._trees, find_columns(self._features, spoken), spoken)
+
+    # --- as a function ------------------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        name: str,
+        *,
+        output: OutputName = "mean",
+        form: Literal["auto", "macro", "udf"] = "auto",
+        temporary: bool = True,
+    ) -> None:
+        """Make the model a function of a DuckDB connection, with the features as its parameters, in their order.
+
+        Parameters
+        ----------
+        con
+            A DuckDB connection.
+        name
+            The function's name; a function that has been registered under it before is replaced.
+        output
+            As in `sql`.
+        form
+            ``"macro"``, as ``"auto"``: the model's SQL, for every client. ``"udf"``: the compiled kernels of `predict`,
+            which DuckDB calls with Arrow batches; much faster, as long as the connection of this process lasts (needs
+            pyarrow).
+        temporary
+            Whether a macro goes with the connection; otherwise it is stored in the database.
+
+        Raises
+        ------
+        ParameterError
+            As `sql`; if a udf is not to be temporary; if pyarrow is not installed.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> con = duckdb.connect()
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> model.register(con, "score")
+        >>> con.sql("SELECT score(1), score(4)").fetchall()
+        [(0.0, 8.0)]
+        >>> model.register(con, "fast_score", form="udf")
+        >>> con.sql("SELECT fast_score(x) FROM range(1, 5) AS r(x)").fetchall()
+        [(0.0,), (0.0,), (8.0,), (8.0,)]
+        """
+        if form not in ("auto", "macro", "udf"):
+            raise ParameterError(f"form must be one of 'auto', 'macro', 'udf', not {form!r}")
+        spoken = get_dialect("duckdb")
+        columns = find_columns(self._features, spoken)
+        if form == "udf":
+            if not temporary:
+                raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
+            create_udf(self, con, name, output)
+            return
+        arguments = ", ".join(column.name for column in columns)
+        kind = "TEMPORARY MACRO" if temporary else "MACRO"
+        con.execute(f"CREATE OR REPLACE {kind} {spoken.quote_path(name)}({arguments}) AS {self.sql(output)}").fetchall()

@@ -1,0 +1,204 @@
+"""A model says the same, bit for bit, in every database that runs here."""
+
+import random
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.leaf_grid import on_leaf_grid
+from frameboost.types import FeatureType
+from tests.random_models import NAMES, TYPES, naive_margins, random_model, random_values
+from tests.warehouses import WAREHOUSES, Warehouse, open_warehouse
+
+
+@pytest.fixture(params=list(WAREHOUSES))
+def warehouse(request) -> Warehouse:
+    return open_warehouse(request.param)
+
+
+@pytest.fixture(params=[name for name in WAREHOUSES if name != "spark"])
+def fast_warehouse(request) -> Warehouse:
+    """All but Spark, which takes a second a query."""
+    return open_warehouse(request.param)
+
+
+def bits(values) -> list[int]:
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
+
+
+def held(warehouse, kind: FeatureType, values: list) -> list:
+    """Return the values, NULL in the place of those that no column of the database can hold."""
+    return [v if v is None or warehouse.holds(kind, v) else None for v in values]
+
+
+def assert_same(warehouse: Warehouse, model, kinds, columns, form="auto") -> None:
+    values = {name: held(warehouse, kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)}
+    warehouse.fill("t", {name: (kind, values[name]) for kind, name in zip(kinds, values, strict=True)})
+    if form == "table":
+        warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
+        for statement in model.table_statements("trees", warehouse.name):
+            warehouse.run(statement)
+    trees = "trees" if form == "table" else None
+    query = model.query("t", warehouse.name, keep=["id"], output="margin", form=form, trees=trees)
+    rows = sorted(warehouse.rows(query))
+    assert [row[0] for row in rows] == list(range(len(next(iter(values.values())))))
+    assert bits([row[1] for row in rows]) == bits(naive_margins(model, values))
+
+
+def is_usable(warehouse, kind: FeatureType) -> bool:
+    return warehouse.column_type(kind) is not None and (not kind.precision_and_scale or warehouse.holds(kind, 0))
+
+
+def usable(warehouse, kind: FeatureType) -> None:
+    if warehouse.column_type(kind) is None:
+        pytest.skip(f"{warehouse.name} has no column for {kind}")
+    if kind.precision_and_scale and not warehouse.holds(kind, 0):
+        pytest.skip(f"{warehouse.name} does not hold all of {kind}")
+
+
+@pytest.mark.parametrize("type_name", [*TYPES, "decimal(15,3)"])
+def test_every_type_on_all_its_odd_values(type_name, fast_warehouse):
+    rng = random.Random(type_name)
+    kind = FeatureType(type_name)
+    usable(fast_warehouse, kind)
+    model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
+    assert_same(fast_warehouse, model, [kind], {"x": random_values(kind, 60, rng)})
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "table"])
+def test_all_types_side_by_side_under_hostile_names(warehouse, form):
+    rng = random.Random(f"{warehouse.name} {form}")
+    kinds = [kind for kind in map(FeatureType, TYPES) if is_usable(warehouse, kind)]
+    names = [name for name in NAMES if name.strip() and not set(name) & set(warehouse.dialect.unnameable)]
+    if not warehouse.dialect.ends_in_blank:
+        names = [name for name in names if not name.endswith(" ")]
+    names = [name if i < len(names) else f"{names[0]} {i}" for i, name in enumerate((names * 3)[: len(kinds)])]
+    model = random_model(kinds, names, rng, n_trees=12, depth=5)
+    columns = {name: random_values(kind, 80, rng) for kind, name in zip(kinds, names, strict=True)}
+    assert_same(warehouse, model, kinds, columns, form)
+
+
+def model_of_all_outputs(objective: str, **parameters) -> tuple[fb.Model, pl.DataFrame]:
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(
+        {
+            "id": range(200),
+            "x": rng.normal(size=200),
+            "place": pl.Series(rng.choice(["a", "A", "it's", None], size=200), dtype=pl.String),
+        }
+    ).with_columns(y=(pl.col("x") > 0.3).cast(pl.Int64) + (pl.col("place") == "A").fill_null(False).cast(pl.Int64))
+    if objective == "binary:logistic":
+        frame = frame.with_columns(pl.col("y").clip(0, 1))
+    return fb.fit(frame, "y", objective=objective, features=["x", "place"], n_estimators=6, max_depth=3,
+                  **parameters), frame  # fmt: skip
+
+
+def fill(warehouse: Warehouse, frame: pl.DataFrame) -> None:
+    columns = {
+        "x": (FeatureType("float64"), frame["x"].to_list()),
+        "place": (FeatureType("string"), frame["place"].to_list()),
+    }
+    warehouse.fill("t", columns)
+
+
+def outcome(warehouse: Warehouse, query: str) -> np.ndarray:
+    rows = sorted(tuple(row) for row in warehouse.rows(query))
+    assert [row[0] for row in rows] == list(range(len(rows)))
+    return np.array([[float(value) for value in row[1:]] for row in rows])
+
+
+def predicted(model: fb.Model, frame: pl.DataFrame, output: str) -> np.ndarray:
+    values = model.predict(frame, output).to_numpy().astype(float)
+    return values.reshape(len(frame), -1)
+
+
+def test_every_output_of_several_classes(warehouse):
+    model, frame = model_of_all_outputs("multi:softprob")
+    fill(warehouse, frame)
+    for output in ("margin", "class", "leaf"):
+        found = outcome(warehouse, model.query("t", warehouse.name, keep=["id"], output=output))
+        assert (found == predicted(model, frame, output)).all()
+    for output in ("mean", "probability"):
+        found = outcome(warehouse, model.query("t", warehouse.name, keep=["id"], output=output))
+        np.testing.assert_allclose(found, predicted(model, frame, output), rtol=1e-14)
+
+
+def test_every_output_of_two_classes_and_a_calibrated_one(warehouse):
+    model, frame = model_of_all_outputs("binary:logistic")
+    fill(warehouse, frame)
+    calibrated = [model.calibrate(frame, "y", method=method) for method in ("platt", "isotonic")]
+    for each in (model, *calibrated):
+        found = outcome(warehouse, each.query("t", warehouse.name, keep=["id"], output="class"))
+        assert (found == predicted(each, frame, "class")).all()
+        found = outcome(warehouse, each.query("t", warehouse.name, keep=["id"]))
+        np.testing.assert_allclose(found, predicted(each, frame, "mean"), rtol=1e-14)
+
+
+def test_quantiles(warehouse):
+    model, frame = model_of_all_outputs("reg:quantileerror", quantile_alpha=[0.1, 0.5, 0.9])
+    fill(warehouse, frame)
+    found = outcome(warehouse, model.query("t", warehouse.name, keep=["id"]))
+    assert (found == predicted(model, frame, "mean")).all()
+
+
+@pytest.mark.parametrize("margin", [-800.0, -745.0, -709.5, 709.0, 710.0, 800.0])
+def test_probabilities_at_the_ends_of_float64(fast_warehouse, margin):
+    model, frame = model_of_all_outputs("binary:logistic", base_score=0.5)
+    base, trees = on_leaf_grid([margin], model._trees)
+    far = fb.Model(model._loss, model.parameters, model._features, base, trees)
+    fill(fast_warehouse, frame)
+    found = outcome(fast_warehouse, far.query("t", fast_warehouse.name, keep=["id"]))
+    # Where e to the power of the margin would overflow, what is left of it is below 1e-307.
+    np.testing.assert_allclose(found, predicted(far, frame, "mean"), rtol=1e-13, atol=1e-307)
+
+
+def test_reason_codes_and_contributions(warehouse):
+    model, frame = model_of_all_outputs("binary:logistic")
+    fill(warehouse, frame)
+    expected = model.explain(frame, approx=True)
+    found = outcome(warehouse, model.explain_query("t", warehouse.name, keep=["id"]))
+    assert (found == expected.to_numpy()).all()
+    reasons = sorted(tuple(row) for row in warehouse.rows(model.explain_query("t", warehouse.name, keep=["id"], top=2)))
+    for row, contributions in zip(reasons, expected.drop("bias").rows(), strict=True):
+        by_size = sorted(zip(("x", "place"), contributions, strict=True), key=lambda pair: -abs(pair[1]))
+        assert row[1:] == (*by_size[0], *by_size[1])
+
+
+def test_views_tables_and_updates(warehouse):
+    model, frame = model_of_all_outputs("reg:squarederror")
+    expected = predicted(model, frame, "mean")
+    fill(warehouse, frame)
+    quote = warehouse.dialect.quote
+    for name, statement in (("v", model.create_view_sql), ("w", model.create_table_sql)):
+        kind = {"v": "VIEW", "w": "TABLE"}[name]
+        warehouse.run(f"DROP {kind} IF EXISTS {quote(name)}")
+        warehouse.run(statement(name, "t", warehouse.name, keep=["id"]))
+        assert (outcome(warehouse, f"SELECT * FROM {quote(name)}") == expected).all()
+        warehouse.run(f"DROP {kind} {quote(name)}")
+    if warehouse.name == "spark":
+        return  # tables in Parquet can't be updated
+    warehouse.run(f"ALTER TABLE {quote('t')} ADD COLUMN {quote('score')} {warehouse.dialect.types['float64']}")
+    warehouse.run(model.update_sql("t", "score", warehouse.name))
+    assert (outcome(warehouse, f"SELECT {quote('id')}, {quote('score')} FROM {quote('t')}") == expected).all()
+
+
+def test_rows_are_chosen_and_columns_may_have_other_names(warehouse):
+    model, frame = model_of_all_outputs("reg:squarederror")
+    columns = {
+        "X 2": (FeatureType("float64"), frame["x"].to_list()),
+        "Ort": (FeatureType("string"), frame["place"].to_list()),
+    }
+    warehouse.fill("t", columns)
+    query = model.query("t", warehouse.name, keep=["id"], columns={"x": "X 2", "place": "Ort"},
+                        where=f"{warehouse.dialect.quote('id')} < 50")  # fmt: skip
+    assert (outcome(warehouse, query) == predicted(model, frame[:50], "mean")).all()
+
+
+def test_all_columns_are_kept_where_none_is_named(warehouse):
+    model, frame = model_of_all_outputs("reg:squarederror")
+    fill(warehouse, frame)
+    rows = sorted(warehouse.rows(model.query("t", warehouse.name)), key=lambda row: row[0])
+    assert [row[:3] for row in rows] == frame.select("id", "x", "place").rows()
+    assert [row[3] for row in rows] == model.predict(frame).to_list()

@@ -1,0 +1,384 @@
+"""Models of CatBoost's predict here what they predict there, to the same leaves."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.interop.catboost import from_catboost
+from frameboost.interop.catboost_hash import category_hash
+from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
+
+catboost = pytest.importorskip("catboost", reason="compares with CatBoost")
+
+# CatBoost's own code for scikit-learn's and numpy's older releases.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+GROWTH = ["SymmetricTree", "Depthwise", "Lossguide"]
+QUIET = {"verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_seed": 0}
+
+
+def train(loss, X, y, *, cat_features=(), **parameters):
+    """Return a model trained with ``CatBoost`` itself, whose ``predict`` is told what to predict."""
+    given = QUIET | {"iterations": 10, "depth": 4, "one_hot_max_size": 255, "loss_function": loss} | parameters
+    return catboost.CatBoost(given).fit(catboost.Pool(X, y, cat_features=list(cat_features)))
+
+
+def numbers(seed, n=400, missing=True):
+    rng = np.random.default_rng(seed)
+    X = np.c_[
+        rng.normal(size=n), rng.choice([0.0, 1.0, -1.0], n), rng.normal(size=n).round(1),
+        rng.normal(size=n) * 1e-38, rng.integers(0, 2**26, n) + 0.25,
+    ]  # fmt: skip
+    y = X[:, 0] + X[:, 1] * X[:, 2] + X[:, 4] / 2**26 + rng.normal(size=n) / 4
+    if missing:
+        X[rng.random(n) < 0.2, 0] = np.nan
+        X[rng.random(n) < 0.1, 2] = np.nan
+    return X, y
+
+
+def rows_near(model, n_features, seed):
+    rng = np.random.default_rng(seed)
+    columns = []
+    for feature in range(n_features):
+        values = near(model, feature, rng)
+        with np.errstate(over="ignore"):
+            rounded = values.astype(np.float32)
+            more = [np.nextafter(rounded, np.float32(side)).astype(float) for side in (-np.inf, np.inf)]
+        columns.append(rng.choice(np.concatenate([values, rounded.astype(float), *more]), 1500))
+    return np.stack(columns, axis=1)
+
+
+def assert_agrees(theirs, model, X, frame=None):
+    frame = pl.DataFrame(X, schema=model.features) if frame is None else frame
+    assert_close(model, frame, theirs.predict(X, prediction_type="RawFormulaVal"))
+    leaves = theirs.calc_leaf_indexes(X)
+    assert_same_leaves(model, frame, np.repeat(leaves, model.n_trees // leaves.shape[1], axis=1))
+    assert_consistent(model, frame)
+
+
+@pytest.mark.parametrize("nan_mode", ["Min", "Max", "Forbidden"])
+@pytest.mark.parametrize("growth", GROWTH)
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_on_and_around_borders(seed, growth, nan_mode):
+    X, y = numbers(seed, missing=nan_mode != "Forbidden")
+    theirs = train("RMSE", X, y, nan_mode=nan_mode, grow_policy=growth, iterations=20)
+    model = from_catboost(theirs)
+    assert model.features == ["0", "1", "2", "3", "4"]
+    assert_agrees(theirs, model, np.concatenate([rows_near(model, 5, seed), X]))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_borders_of_float32(seed):
+    """Borders are put where training seldom has them, by way of the JSON, which CatBoost reads too."""
+    rng = np.random.default_rng(seed)
+    X, y = numbers(seed, missing=False)
+    theirs = train("RMSE", X * 10.0 ** rng.integers(-44, 30), y, iterations=30)
+    path = _path(theirs)
+    again = catboost.CatBoost().load_model(str(path), format="json")
+    model = from_catboost(path)
+    assert model == from_catboost(theirs)
+    rows = rows_near(model, 5, seed)
+    assert_agrees(again, model, rows)
+
+
+def _path(theirs):
+    import tempfile
+    from pathlib import Path
+
+    path = Path(tempfile.mkdtemp()) / "model.json"
+    theirs.save_model(str(path), format="json")
+    return path
+
+
+# What is trained on, and the prediction type that the estimators take.
+LOSSES = {
+    "RMSE": ("numbers", None),
+    "MAE": ("numbers", None),
+    "Quantile:alpha=0.2": ("numbers", None),
+    "MultiQuantile:alpha=0.1,0.5,0.9": ("numbers", None),
+    "Expectile:alpha=0.3": ("numbers", None),
+    "Huber:delta=1.5": ("numbers", None),
+    "Lq:q=3": ("numbers", None),
+    "LogLinQuantile:alpha=0.3": ("positive", None),
+    "MAPE": ("positive", None),
+    "Poisson": ("positive", "Exponent"),
+    "Tweedie:variance_power=1.3": ("positive", "Exponent"),
+    "RMSEWithUncertainty": ("numbers", "RMSEWithUncertainty"),
+    "MultiRMSE": ("several", None),
+    "Logloss": ("two classes", "Probability"),
+    "CrossEntropy": ("shares", "Probability"),
+    "Focal:focal_alpha=0.4;focal_gamma=2": ("two classes", "Probability"),
+    "MultiClass": ("classes", "Probability"),
+    "MultiClassOneVsAll": ("classes", "Probability"),
+    "MultiLogloss": ("labels", "Probability"),
+    "MultiCrossEntropy": ("labels", "Probability"),
+}
+OWN = {
+    "RMSE": "reg:squarederror", "MAE": "reg:absoluteerror", "Quantile": "reg:quantileerror", "Poisson": "count:poisson",
+    "Tweedie": "reg:tweedie", "Logloss": "binary:logistic", "CrossEntropy": "reg:logistic",
+    "MultiClass": "multi:softprob",
+}  # fmt: skip
+
+
+def targets(kind, y):
+    return {
+        "numbers": y,
+        "positive": np.floor(np.abs(y) * 3),
+        "several": np.c_[y, y**2, -y],
+        "two classes": (y > 0).astype(int),
+        "shares": 1 / (1 + np.exp(-y)),
+        "classes": np.digitize(y, [-0.5, 0.5]),
+        "labels": np.c_[y > 0, y > 1, y < -1].astype(int),
+    }[kind]
+
+
+@pytest.mark.parametrize("growth", GROWTH)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_losses(loss, growth):
+    X, y = numbers(7)
+    kind, prediction_type = LOSSES[loss]
+    y = targets(kind, y)
+    more = {"leaf_estimation_method": "Gradient"} if growth != "SymmetricTree" else {}
+    theirs = train(loss, X, y, grow_policy=growth, iterations=6, depth=3, **more)
+    model = from_catboost(theirs)
+    name = loss.partition(":")[0]
+    assert model.objective == OWN.get(name, f"catboost:{name}")
+    assert_agrees(theirs, model, X)
+    frame = pl.DataFrame(X, schema=model.features)
+    if prediction_type is None:
+        assert model.predict(frame).equals(model.predict(frame, "margin"))
+        return
+    predicted = theirs.predict(X, prediction_type=prediction_type)
+    predicted = predicted[:, 1] if kind in ("two classes", "shares") else predicted
+    np.testing.assert_allclose(model.predict(frame).to_numpy(), predicted, rtol=1e-11)
+    if kind in ("two classes", "classes"):
+        classes = theirs.predict(X, prediction_type="Class").ravel()
+        assert np.array_equal(model.predict(frame, "class").to_numpy(), classes)
+
+
+def test_parameters_of_losses():
+    X, y = numbers(8)
+    assert from_catboost(train("Quantile:alpha=0.2", X, y)).parameters == {"quantile_alpha": [0.2]}
+    found = from_catboost(train("Tweedie:variance_power=1.3", X, np.abs(y))).parameters
+    assert found == {"tweedie_variance_power": 1.3}
+
+
+def test_estimators_predict_what_their_models_do():
+    X, y = numbers(9)
+    frame = pd.DataFrame(X, columns=["a", "b", "wide name", "d", "é"])
+    ours = pl.DataFrame(X, schema=list(frame.columns))
+    regressor = catboost.CatBoostRegressor(**QUIET, iterations=5, loss_function="Poisson").fit(frame, np.abs(y))
+    np.testing.assert_allclose(from_catboost(regressor).predict(ours), regressor.predict(frame), rtol=1e-11)
+    labels = np.array(["no", "yes", "maybe"])[np.digitize(y, [-0.5, 0.5])]
+    classifier = catboost.CatBoostClassifier(**QUIET, iterations=5).fit(frame, labels)
+    model = from_catboost(classifier)
+    assert model.features == list(frame.columns)
+    np.testing.assert_allclose(model.predict(ours).to_numpy(), classifier.predict_proba(frame), rtol=1e-11)
+    assert (classifier.classes_[model.predict(ours, "class").to_numpy()] == classifier.predict(frame).ravel()).all()
+    ranker = catboost.CatBoostRanker(**QUIET, iterations=5, loss_function="YetiRank")
+    ranker.fit(frame, np.clip(np.floor(y), 0, 3), group_id=np.repeat(range(20), 20))
+    model = from_catboost(ranker)
+    assert model.objective == "catboost:YetiRank"
+    assert_close(model, ours, ranker.predict(frame))
+
+
+def test_scaled_and_summed_models():
+    X, y = numbers(10)
+    first, second = train("RMSE", X, y), train("RMSE", X, y * 2, random_seed=1)
+    first.set_scale_and_bias(0.3, 5.0)
+    assert_agrees(first, from_catboost(first), X)
+    both = catboost.sum_models([first, second], weights=[0.5, 2.0])
+    assert_agrees(both, from_catboost(both), X)
+
+
+TOWNS = ["Ürümqi", "b's", 'q"uote', "a", "Zürich", "z,1", "="]
+
+
+def towns(seed, n=600):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "town": pd.Series(rng.choice(TOWNS, n), dtype=object),
+            "wide name": rng.normal(size=n),
+            "code": rng.choice([70, -3, 11, 900, 5], n),
+            "same": "always",
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "x"] = np.nan
+    y = frame["town"].map(TOWNS.index) % 3 + (frame["code"] > 11) * frame["x"].fillna(1) + rng.normal(size=n)
+    return frame, y.to_numpy()
+
+
+@pytest.mark.parametrize("growth", GROWTH)
+@pytest.mark.parametrize("seed", range(3))
+def test_categories(seed, growth):
+    frame, y = towns(seed)
+    theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"], grow_policy=growth, iterations=20)
+    given = {"town": frame["town"].unique(), "code": pl.Series(frame["code"])}
+    model = from_catboost(theirs, categories=given)
+    assert [(f.name, f.type.name) for f in model._features] == [
+        ("x", "float64"), ("town", "string"), ("wide name", "float64"), ("code", "codes")
+    ]  # fmt: skip
+    test = frame.copy()
+    test.loc[::9, "town"] = "never seen"
+    test.loc[::11, "code"] = 12345
+    ours = pl.DataFrame({name: test[name].to_list() for name in frame})
+    pool = catboost.Pool(test, cat_features=["town", "code", "same"])
+    assert_close(model, ours, theirs.predict(pool))
+    leaves = theirs.calc_leaf_indexes(pool)
+    assert_same_leaves(model, ours, leaves)
+    assert_consistent(model, ours)
+    nulls = ours.with_columns(town=pl.lit(None, dtype=pl.String))
+    unseen = ours.with_columns(town=pl.lit("never seen"))
+    assert model.predict(nulls).equals(model.predict(unseen))
+
+
+def test_hashes_of_categories_of_every_length():
+    """CatBoost asks for every one of them, since each has a label of its own."""
+    rng = np.random.default_rng(11)
+    words = ["", *("".join(map(chr, rng.integers(33, 500, size))) for size in range(1, 90))]
+    words += list(map(str, rng.integers(-(10**6), 10**6, 60)))
+    frame = pd.DataFrame({"word": pd.Series(words * 4, dtype=object)})
+    labels = rng.permutation(len(words)) * 1.0
+    theirs = train("RMSE", frame, np.tile(labels, 4), cat_features=["word"], iterations=1000, depth=1, learning_rate=1)
+    model = from_catboost(theirs, categories={"word": words})
+    asked = {c for tree in model._trees for codes in tree.categories for c in codes or ()}
+    assert len(asked) > 100
+    assert_close(model, pl.DataFrame({"word": words}), theirs.predict(frame[: len(words)]))
+    assert category_hash(-17) == category_hash("-17")
+
+
+def test_what_is_not_supported():
+    frame, y = towns(12)
+    theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"])
+    with pytest.raises(fb.ParameterError, match=r"column 'town' only by their hashes; give them as categories={'town'"):
+        from_catboost(theirs)
+    with pytest.raises(fb.ParameterError, match=r"asks column 'code' for \d categories that are not among the 2 given"):
+        from_catboost(theirs, categories={"town": TOWNS, "code": [70, 1]})
+    with pytest.raises(fb.ParameterError, match="given for 'x', which the model has not as a categorical"):
+        from_catboost(theirs, categories={"town": TOWNS, "code": [70, -3, 11, 900, 5], "x": ["a"]})
+    with pytest.raises(fb.ParameterError, match="must be all strings or all whole numbers"):
+        from_catboost(theirs, categories={"town": [*TOWNS, 1.5]})
+    with pytest.raises(fb.ParameterError, match="one_hot_max_size"):
+        two = frame[["x", "town"]]
+        from_catboost(train("RMSE", two, y, cat_features=["town"], one_hot_max_size=2), {"town": TOWNS})
+    with pytest.raises(fb.ParameterError, match="CatBoostRegressor is not fitted"):
+        from_catboost(catboost.CatBoostRegressor())
+    with pytest.raises(fb.ParameterError, match="takes a model or a JSON file of CatBoost's, not dict"):
+        from_catboost({})
+    with pytest.raises(FileNotFoundError):
+        from_catboost("no such file")
+
+
+SOUND = {
+    "model_info": {"params": {"loss_function": {"type": "RMSE", "params": {}}}},
+    "features_info": {
+        "float_features": [
+            {"feature_index": 0, "flat_feature_index": 0, "feature_id": "x", "nan_value_treatment": "AsFalse"}
+        ],
+        "categorical_features": [{"feature_index": 0, "flat_feature_index": 1, "feature_id": "c"}],
+    },
+    "oblivious_trees": [
+        {
+            "splits": [
+                {"split_type": "FloatFeature", "float_feature_index": 0, "border": 0.5},
+                {"split_type": "OneHotFeature", "cat_feature_index": 0, "value": category_hash("a")},
+            ],
+            "leaf_values": [1, 2, 3, 4],
+            "leaf_weights": [1, 1, 2, 0],
+        }
+    ],
+    "scale_and_bias": [1, [0.5]],
+}
+ASYMMETRIC = {key: value for key, value in SOUND.items() if key != "oblivious_trees"} | {
+    "trees": [
+        {
+            "split": {"split_type": "FloatFeature", "float_feature_index": 0, "border": 0.5},
+            "left": {"value": 1, "weight": 2},
+            "right": {"value": 2, "weight": 2},
+        }
+    ]
+}
+DAMAGE = [
+    ('"leaf_values": [1, 2, 3, 4]', '"leaf_values": [1, 2, 3]', "3 leaf values, which do not go with 2 splits"),
+    ('"leaf_values": [1, 2, 3, 4]', '"leaf_values": [1, 2, 3, 1e999]', "finite"),
+    ('"leaf_values": [1, 2, 3, 4]', '"leaf_values": 4', "must be a list"),
+    ('"leaf_weights": [1, 1, 2, 0]', '"leaf_weights": [1, 1]', "2 leaf weights, not 4"),
+    ('"leaf_weights": [1, 1, 2, 0]', '"leaf_weights": [1e308, 1e308, 1e308, 1e308]', "not finite"),
+    ('"border": 0.5', '"border": NaN', "border"),
+    ('"border": 0.5', '"border": 1e400', "border"),
+    ('"float_feature_index": 0', '"float_feature_index": 3', "feature that there is"),
+    ('"float_feature_index": 0', '"float_feature_index": "0"', "whole number"),
+    ('"cat_feature_index": 0', '"cat_feature_index": 8', "there is not"),
+    ('"split_type": "FloatFeature"', '"split_type": "OnlineCtr"', "one_hot_max_size"),
+    ('"split_type": "FloatFeature"', '"split_type": "Text"', 'kind "Text"'),
+    ('"AsFalse"', '"AsYouLike"', "AsIs, AsFalse or AsTrue"),
+    ('"feature_id": "x"', '"feature_id": "c"', "same name"),
+    ('"feature_id": "x"', '"feature_id": 3', "must be text"),
+    ('"feature_id": "x"', '"feature_id": "\\ud800"', "must be text"),
+    ('"flat_feature_index": 0', '"flat_feature_index": null', "whole number"),
+    ('"scale_and_bias": [1, [0.5]]', '"scale_and_bias": [1, [0.5, 0.5]]', "a number and 1 more"),
+    ('"scale_and_bias": [1, [0.5]]', '"scale_and_bias": [1e308, [0.5]]', "finite"),
+    ('"oblivious_trees"', '"oblivious_forest"', "has no trees"),
+    ('"type": "RMSE"', '"type": "MultiClass"', "'MultiClass' does not go with 1 outputs"),
+    ('"type": "RMSE"', '"type": "Robert\'); DROP"', "loss_function is"),
+    ('"type": "RMSE", "params": {}', '"type": "Quantile", "params": {"alpha": "7"}', "'Quantile' has parameters"),
+    ('"params": {"loss', '"params": "{", "other": {"loss', "params are not JSON"),
+    ("{", "[", "not a CatBoost model"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), DAMAGE)
+def test_damaged_json(old, new, message):
+    text = json.dumps(SOUND)
+    assert from_catboost(text.encode(), {"c": ["a", "b"]}).n_trees == 1
+    assert text.count(old) >= 1
+    with pytest.raises(fb.FrameboostError, match=message):
+        from_catboost(text.replace(old, new, 1).encode(), {"c": ["a", "b"]})
+
+
+@pytest.mark.parametrize("sound", [SOUND, ASYMMETRIC], ids=["symmetric", "asymmetric"])
+def test_whatever_the_damage_the_error_says_so(sound):
+    """Every value left out or replaced is read without another kind of error, or refused."""
+
+    def places(item, path=()):
+        yield path
+        for key in item if isinstance(item, dict) else range(len(item)) if isinstance(item, list) else ():
+            yield from places(item[key], (*path, key))
+
+    def changed(path, value, *, leave_out=False):
+        document = json.loads(json.dumps(sound))
+        inside = document
+        for key in path[:-1]:
+            inside = inside[key]
+        if leave_out:
+            del inside[path[-1]]
+        else:
+            inside[path[-1]] = value
+        return document
+
+    documents = [changed(path, None, leave_out=True) for path in places(sound) if path]
+    odd = (None, True, -1, 7, 1e308, "x", [], {}, [[]], [{}], [None], {"split": {}})
+    documents += [changed(path, value) for path in places(sound) if path for value in odd]
+    assert len(documents) > 300
+    for document in documents:
+        try:
+            model = from_catboost(json.dumps(document).encode(), {"c": ["a", "b"]})
+        except fb.FrameboostError as error:
+            assert "\n" not in str(error)
+        else:
+            values = {"float64": [1.0, None], "string": ["a", "b"]}
+            frame = pl.DataFrame({feature.name: values[feature.type.name] for feature in model._features})
+            assert_consistent(model, frame, sql=False)
+
+
+def test_a_file_of_another_kind():
+    deep = b'{"trees": ' + b"[" * 100_000
+    for data in (b"", b"CBM1\x01\xff", b"[1]", b"{}", deep):
+        with pytest.raises(fb.ModelFileError, match="not a CatBoost model saved as JSON"):
+            from_catboost(data)

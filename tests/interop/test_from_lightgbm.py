@@ -1,0 +1,436 @@
+"""Models of LightGBM's predict here what they predict there, to the same leaves."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.interop.lightgbm import from_lightgbm
+from tests.interop.agreement import ODD, assert_close, assert_consistent, assert_same_leaves, near
+
+lgb = pytest.importorskip("lightgbm", reason="compares with LightGBM")
+
+QUIET = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 3, "min_data_per_group": 5, "cat_smooth": 1}
+
+
+def train(parameters, X, y, rounds=6, categorical="auto", **more):
+    return lgb.train(QUIET | parameters, lgb.Dataset(X, y, categorical_feature=categorical, **more), rounds)
+
+
+def numbers(rng, n=400):
+    X = np.c_[
+        rng.normal(size=n), rng.choice([0, 1, -1, 2.0], n), rng.choice([np.nan, 0, 1e-36, 1.0, -2], n),
+        rng.integers(0, 50, n), rng.normal(size=n) * 1e-35,
+    ]  # fmt: skip
+    return X, rng.normal(size=n) + X[:, 0] + X[:, 3] % 3
+
+
+def assert_agrees(booster, model, X, *, probabilities=True):
+    frame = pl.DataFrame(X, schema=model.features)
+    raw = booster.predict(X, raw_score=True)
+    if booster.params.get("boosting") == "rf":  # its raw scores are sums, of which it takes the mean to predict
+        raw = raw / (booster.num_trees() // booster.num_model_per_iteration())
+    assert_close(model, frame, raw)
+    assert_same_leaves(model, frame, booster.predict(X, pred_leaf=True))
+    if probabilities:
+        np.testing.assert_allclose(model.predict(frame).to_numpy(), booster.predict(X), rtol=1e-11, atol=1e-12)
+    assert_consistent(model, frame)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_on_and_around_thresholds(seed):
+    rng = np.random.default_rng(seed)
+    X, y = numbers(rng)
+    if seed % 2:
+        X[rng.random(len(X)) < 0.2, 0] = np.nan
+        y = np.nan_to_num(y)
+    else:
+        y = y - X[:, 0]
+    has_codes = seed % 4 > 0
+    booster = train(
+        {"num_leaves": int(rng.integers(2, 30)), "zero_as_missing": seed % 3 == 0, "use_missing": seed % 5 > 0,
+         "extra_trees": seed % 7 == 0},
+        X, y, categorical=[3] if has_codes else [],
+    )  # fmt: skip
+    model = from_lightgbm(booster)
+    rows = np.stack([rng.choice(near(model, f, rng), 1500) for f in range(5)], axis=1)
+    if has_codes:
+        assert model._features[3].type.name == "codes"
+        rows[:, 3] = rng.choice(np.r_[np.arange(-3, 60), np.nan], len(rows))  # unseen ones, negative ones, none
+    assert_agrees(booster, model, np.concatenate([rows, X]))
+
+
+def random_tree(rng, number, kinds, missing):
+    """Write a tree with thresholds, directions and sets that training seldom or never gives."""
+    n_leaves = int(rng.integers(1, 12))
+    left, right, leaves = [], [], [(None, None)]
+    for split in range(n_leaves - 1):
+        parent, side = leaves.pop(int(rng.integers(len(leaves))))
+        if parent is not None:
+            side[parent] = split
+        left.append(None)
+        right.append(None)
+        leaves += [(split, left), (split, right)]
+    for leaf, (parent, side) in enumerate(leaves):
+        if parent is not None:
+            side[parent] = ~leaf
+    feature = rng.integers(0, len(kinds), n_leaves - 1)
+    lines = [f"Tree={number}", f"num_leaves={n_leaves}"]
+    thresholds, decisions, words, ends = [], [], [], [0]
+    odd = [o for o in ODD if o == o]
+    for f in feature:
+        if kinds[f] == "codes":
+            thresholds.append(str(len(ends) - 1))
+            decisions.append(1 + 4 * int(rng.integers(3)))
+            words += [str(w) for w in rng.integers(0, 2**32, int(rng.integers(1, 3))) * rng.integers(0, 2)]
+            ends.append(len(words))
+        else:
+            thresholds.append(repr(float(rng.choice([rng.choice(odd), rng.normal(), rng.integers(-2, 3)]))))
+            decisions.append(4 * int(missing[f] if missing[f] == 1 else rng.choice([0, 2])) + 2 * int(rng.integers(2)))
+    if len(ends) > 1:
+        joined = " ".join(map(str, ends))
+        lines += [f"num_cat={len(ends) - 1}", f"cat_boundaries={joined}", f"cat_threshold={' '.join(words)}"]
+    else:
+        lines.append("num_cat=0")
+    values = {
+        "split_feature": feature, "threshold": thresholds, "decision_type": decisions, "left_child": left,
+        "right_child": right, "leaf_value": [repr(float(v)) for v in rng.normal(size=n_leaves)],
+    }  # fmt: skip
+    lines += [f"{key}={' '.join(map(str, items))}" for key, items in values.items()]
+    return "\n".join([*lines, "is_linear=0", "shrinkage=1", "", ""])
+
+
+def random_text(rng, n_trees=100):
+    kinds = ["number"] * 5 + ["codes"] * 2
+    missing = rng.choice([0, 1], 5)
+    infos = " ".join("[-9:9]" if kind == "number" else "0:1:2:3" for kind in kinds)
+    trees = [random_tree(rng, i, kinds, missing) for i in range(n_trees)]
+    head = [
+        "tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0",
+        f"max_feature_idx={len(kinds) - 1}", "objective=regression",
+        "feature_names=" + " ".join(f"f{i}" for i in range(len(kinds))), f"feature_infos={infos}",
+        "tree_sizes=" + " ".join(str(len(tree)) for tree in trees), "", "",
+    ]  # fmt: skip
+    return "\n".join(head) + "".join(trees) + "end of trees\n\n"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_trees_that_training_never_grows(seed):
+    rng = np.random.default_rng(seed)
+    text = random_text(rng)
+    booster, model = lgb.Booster(model_str=text), from_lightgbm(text.encode())
+    rows = np.stack([rng.choice(near(model, f, rng), 2000) for f in range(7)], axis=1)
+    rows[:, 5:] = rng.choice(np.r_[np.arange(-2, 70), np.nan], (len(rows), 2))
+    assert_agrees(booster, model, rows)
+
+
+LABELS = {
+    "binary": lambda y: y > 0,
+    "cross_entropy": lambda y: 1 / (1 + np.exp(-y)),
+    "cross_entropy_lambda": lambda y: 1 / (1 + np.exp(-y)),
+    "poisson": lambda y: np.floor(np.abs(y)),
+    "gamma": lambda y: np.abs(y) + 0.1,
+    "tweedie": np.abs,
+    "multiclass": lambda y: np.clip(np.floor(y), 0, 2),
+    "multiclassova": lambda y: np.clip(np.floor(y), 0, 2),
+    "lambdarank": lambda y: np.clip(np.floor(y), 0, 2),
+    "rank_xendcg": lambda y: np.clip(np.floor(y), 0, 2),
+}
+OBJECTIVES = [*LABELS, "regression", "regression_l1", "huber", "fair", "quantile", "mape"]
+OWN = {
+    "binary": "binary:logistic", "cross_entropy": "reg:logistic", "poisson": "count:poisson", "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie", "multiclass": "multi:softprob", "regression": "reg:squarederror",
+    "regression_l1": "reg:absoluteerror", "quantile": "reg:quantileerror",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("objective", "boosting"),
+    # LightGBM has no forests that rank.
+    [(o, b) for o in OBJECTIVES for b in ("gbdt", "rf", "dart") if not ("rank" in o and b == "rf")],
+)
+def test_objectives(objective, boosting):
+    rng = np.random.default_rng(3)
+    X, y = numbers(rng)
+    y = LABELS.get(objective, lambda y: y)(y).astype(float)
+    parameters = {"objective": objective, "num_leaves": 7, "boosting": boosting, "bagging_freq": 1,
+                  "bagging_fraction": 0.7}  # fmt: skip
+    if objective.startswith("multiclass"):
+        parameters["num_class"] = 3
+    group = {"group": [100] * 4} if "rank" in objective else {}
+    booster = train(parameters, X, y, **group)
+    model = from_lightgbm(booster)
+    assert model.objective == OWN.get(objective, f"lightgbm:{objective}")
+    assert_agrees(booster, model, X)
+    if objective == "multiclass" or objective == "multiclassova":
+        likeliest = booster.predict(X).argmax(axis=1)
+        assert np.array_equal(model.predict(pl.DataFrame(X, schema=model.features), "class").to_numpy(), likeliest)
+
+
+@pytest.mark.filterwarnings("ignore:.*sqrt.*")
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"objective": "binary", "sigmoid": 2.5},
+        {"objective": "multiclassova", "num_class": 3, "sigmoid": 0.3},
+        {"objective": "regression", "reg_sqrt": True},
+        {"objective": "regression_l1", "reg_sqrt": True},
+        {"objective": "quantile", "alpha": 0.2},
+        {"objective": "tweedie", "tweedie_variance_power": 1.2},
+    ],
+    ids=str,
+)
+def test_parameters_of_objectives(parameters):
+    X, y = numbers(np.random.default_rng(5))
+    y = LABELS.get(parameters["objective"], lambda y: y)(y).astype(float)
+    booster = train(parameters | {"num_leaves": 7}, X, y)
+    model = from_lightgbm(booster)
+    assert_agrees(booster, model, X)
+    if "alpha" in parameters:
+        assert model.parameters == {"quantile_alpha": [0.2]}
+
+
+def test_a_loss_of_the_users_own_predicts_margins():
+    X, y = numbers(np.random.default_rng(6))
+    booster = train({"objective": lambda p, data: (p - data.get_label(), np.ones(len(p)))}, X, y)
+    model = from_lightgbm(booster)
+    assert model.objective == "lightgbm:custom"
+    assert_agrees(booster, model, X)
+
+
+def test_trees_of_one_leaf():
+    X, y = numbers(np.random.default_rng(7))
+    booster = train({"objective": "binary", "min_gain_to_split": 1e9}, X, y > 0)
+    model = from_lightgbm(booster)
+    assert model.n_trees == 1
+    assert_agrees(booster, model, X)
+
+
+def pandas_frame(rng, n=600):
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "town": pd.Categorical(rng.choice(["Ürümqi", "b's", 'q"uote', "a", "Zürich", "z,1", "="], n)),
+            "code": pd.Categorical(rng.choice([70, -3, 11, 900, 5], n)),
+            "wide name": rng.normal(size=n),
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "town"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "x"] = np.nan
+    y = frame["town"].cat.codes % 3 + frame["code"].cat.codes % 2 * frame["x"].fillna(1) + rng.normal(size=n)
+    return frame, y.to_numpy()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pandas_categories(seed):
+    rng = np.random.default_rng(seed)
+    frame, y = pandas_frame(rng)
+    booster = train({"num_leaves": 15}, frame, y, rounds=10)
+    model = from_lightgbm(booster)
+    assert model.features == ["x", "town", "code", "wide_name"]
+    assert [feature.type.name for feature in model._features] == ["float64", "string", "codes", "float64"]
+    test = frame.copy()
+    test["town"] = test["town"].astype(object)
+    test.loc[::9, "town"] = "never seen"
+    test["code"] = test["code"].astype(int)
+    test.loc[::11, "code"] = 12345
+    ours = pl.DataFrame(
+        {
+            "x": test["x"].to_numpy(),
+            "town": [t if isinstance(t, str) else None for t in test["town"]],
+            "code": test["code"].to_list(),
+            "wide_name": test["wide name"].to_numpy(),
+        }
+    )
+    for name in ("town", "code"):
+        known = frame[name].cat.categories
+        test[name] = pd.Categorical(test[name].where(test[name].isin(known)), categories=known)
+    assert_close(model, ours, booster.predict(test, raw_score=True))
+    assert_same_leaves(model, ours, booster.predict(test, pred_leaf=True))
+    assert_consistent(model, ours)
+
+
+def test_estimators_files_and_text_are_the_same_model(tmp_path):
+    rng = np.random.default_rng(8)
+    frame, y = pandas_frame(rng)
+    labels = np.array(["no", "yes", "maybe"])[np.clip(y, 0, 2).astype(int)]
+    estimator = lgb.LGBMClassifier(n_estimators=5, verbose=-1, num_leaves=7, n_jobs=1).fit(frame, labels)
+    estimator.booster_.save_model(tmp_path / "model.txt")
+    model = from_lightgbm(estimator)
+    ours = pl.from_pandas(frame.astype({"town": object, "code": int})).rename({"wide name": "wide_name"})
+    np.testing.assert_allclose(model.predict(ours).to_numpy(), estimator.predict_proba(frame), rtol=1e-12)
+    assert (estimator.classes_[model.predict(ours, "class").to_numpy()] == estimator.predict(frame)).all()
+    for given in (estimator.booster_, tmp_path / "model.txt", str(tmp_path / "model.txt"),
+                  (tmp_path / "model.txt").read_bytes(), estimator.booster_.model_to_string().encode()):  # fmt: skip
+        assert from_lightgbm(given) == model
+    assert from_lightgbm(estimator.booster_.model_to_string().replace("\n", "\r\n").encode()) == model
+
+
+def test_the_best_iteration_counts():
+    X, y = numbers(np.random.default_rng(9))
+    booster = train({"objective": "multiclass", "num_class": 3}, X, np.clip(np.floor(y), 0, 2))
+    booster.best_iteration = 4  # as early stopping sets it
+    model = from_lightgbm(booster)
+    assert model.n_rounds == 4 < booster.num_trees() // 3
+    assert_agrees(booster, model, X)
+
+
+def test_contributions_are_those_of_lightgbm():
+    rng = np.random.default_rng(11)
+    X, y = numbers(rng)
+    booster = train({"num_leaves": 15}, X, y, categorical=[3])
+    model = from_lightgbm(booster)
+    ours = model.explain(pl.DataFrame(X, schema=model.features)).to_numpy()
+    np.testing.assert_allclose(ours, booster.predict(X, pred_contrib=True), rtol=1e-6, atol=1e-9)
+
+
+def test_importances_are_those_of_lightgbm():
+    X, y = numbers(np.random.default_rng(12))
+    booster = train({"num_leaves": 15}, X, y)
+    counted = dict(from_lightgbm(booster).importance("weight").rows())
+    assert [counted[name] for name in booster.feature_name()] == booster.feature_importance().tolist()
+
+
+def test_zeros_that_are_missing_in_some_splits_only():
+    text = random_text(np.random.default_rng(0), 1)
+    tree = (
+        "Tree={}\nnum_leaves=2\nnum_cat=0\nsplit_feature=0\nthreshold={}\ndecision_type={}\nleft_child=-1\nright_child=-2\n"
+        "leaf_value=0 1\nis_linear=0\nshrinkage=1\n\n"
+    )
+    head = text[: text.index("tree_sizes")]
+
+    def model(*splits):
+        trees = [tree.format(i, *split) for i, split in enumerate(splits)]
+        sizes = " ".join(str(len(t)) for t in trees)
+        return head + f"tree_sizes={sizes}\n\n" + "".join(trees) + "end of trees\n"
+
+    rng = np.random.default_rng(1)
+    fits = model((0.5, 4), (0.7, 0), (-0.7, 0), (1e-40, 10), (-1e-40, 8), (-1e-36, 0))
+    rows = rng.choice([*ODD, 0.6, 0.8, -0.8], (500, 7))
+    rows[:, 5:] = 1
+    assert_agrees(lgb.Booster(model_str=fits), from_lightgbm(fits.encode()), rows)
+    with pytest.raises(fb.ParameterError, match=r"feature 'f0' .* has zeros that are missing in some splits only"):
+        from_lightgbm(model((0.5, 4), (0.7, 8)).encode())
+
+
+def test_what_is_not_supported():
+    X, y = numbers(np.random.default_rng(13))
+    with pytest.raises(fb.ParameterError, match="linear_tree"):
+        from_lightgbm(train({"linear_tree": True}, X[:, :2], y))
+    with pytest.raises(fb.ParameterError, match="takes a Booster, an estimator or a file of LightGBM's, not dict"):
+        from_lightgbm({})
+    with pytest.raises(FileNotFoundError):
+        from_lightgbm("no such file")
+    frame, y = pandas_frame(np.random.default_rng(14))
+    ordered = frame.assign(code=frame["code"].cat.as_ordered())
+    with pytest.raises(fb.ParameterError, match="2 columns of pandas categories and 1 categorical features"):
+        from_lightgbm(train({}, ordered, y))
+    halves = frame.assign(code=(frame["code"].astype(int) / 2).astype("category"))
+    with pytest.raises(fb.ParameterError, match="categories of feature 'code' must be all strings or all whole"):
+        from_lightgbm(train({}, halves, y))
+
+
+DAMAGE = [
+    ("tree\n", "tree?\n", "starts with the line 'tree'"),
+    ("version=v4", "version=v9", 'version "v9"'),
+    ("version=v4", "", "version is missing"),
+    ("end of trees", "", "'end of trees' is missing"),
+    ("num_leaves=3", "num_leaves=4", "not 3"),
+    ("num_leaves=3", "num_leaves=0", "has no leaves"),
+    ("num_leaves=3", "num_leaves=x", "whole numbers"),
+    ("Tree=0", "Tree=5", 'calls itself "5"'),
+    ("split_feature=0 1", "split_feature=0 7", "split_feature must be whole numbers from 0 to 1"),
+    ("threshold=0.5 0", "threshold=nan 0", "threshold must be numbers"),
+    ("threshold=0.5 0", "threshold=0.5 3", "lacks a set of categories"),
+    ("threshold=0.5 0", "threshold=0.5 0.5", "lacks a set of categories"),
+    ("decision_type=2 1", "decision_type=2 x", "whole numbers"),
+    ("decision_type=2 1", "decision_type=14 1", "unknown kind of missing"),
+    ("decision_type=2 1\n", "", "decision_type is missing"),
+    ("left_child=1 -1", "left_child=0 -1", "every leaf and every split"),
+    ("left_child=1 -1", "left_child=-1 -1", "every leaf and every split"),
+    ("leaf_value=1 2 3", "leaf_value=1 2 inf", "finite"),
+    ("leaf_value=1 2 3", "leaf_value=1e308 2 1.7e308\nleaf_value=0 0 0", "twice"),
+    ("leaf_value=1 2 3", "leaf_value=1 2 3 4", "4 numbers, not 3"),
+    ("internal_value=0 0", "internal_value=1e300 0", "inner node's value"),
+    ("cat_boundaries=0 1", "cat_boundaries=1 1", "ascending"),
+    ("cat_boundaries=0 1", "cat_boundaries=0 2", "cat_threshold has 1 numbers"),
+    ("cat_threshold=6", "cat_threshold=-6", "whole numbers"),
+    ("feature_names=a b", "feature_names=a a", "same name"),
+    ("feature_names=a b", "feature_names=", "no features"),
+    ("feature_names=a b", "feature_names=a b c", "disagree"),
+    ("objective=regression", "objective=magic", "'magic', which is not known"),
+    ("objective=regression", "objective=multiclass num_class:3", "does not go with 1 trees a round"),
+    ("objective=regression", "objective=binary sigmoid:-1", "sigmoid must be a number greater than 0, not '-1'"),
+    ("num_tree_per_iteration=1", "num_tree_per_iteration=2", "whole rounds"),
+    ("num_tree_per_iteration=1", "num_tree_per_iteration=0", "whole rounds"),
+    ("pandas_categorical:null", "pandas_categorical:[", "not JSON"),
+    ("pandas_categorical:null", "pandas_categorical:{}", "lists"),
+    ("pandas_categorical:null", 'pandas_categorical:[["x", "x", "y"]]', "a category twice"),
+    ("pandas_categorical:null", 'pandas_categorical:[["x", "y"]]', "does not have"),
+    ("pandas_categorical:null", 'pandas_categorical:[["x", "\\ud800", "y"]]', "strings or all whole"),
+    ("pandas_categorical:null", "pandas_categorical:[[true, false, 3]]", "strings or all whole"),
+]
+SOUND = """tree
+version=v4
+num_class=1
+num_tree_per_iteration=1
+label_index=0
+max_feature_idx=1
+objective=regression
+feature_names=a b
+feature_infos=[0:1] 1:2:0
+
+Tree=0
+num_leaves=3
+num_cat=1
+split_feature=0 1
+split_gain=2 1
+threshold=0.5 0
+decision_type=2 1
+left_child=1 -1
+right_child=-2 -3
+leaf_value=1 2 3
+internal_value=0 0
+cat_boundaries=0 1
+cat_threshold=6
+
+end of trees
+
+pandas_categorical:null
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "message"), DAMAGE)
+def test_damaged_text(old, new, message):
+    assert SOUND.count(old) >= 1
+    with pytest.raises(fb.FrameboostError, match=message):
+        from_lightgbm(SOUND.replace(old, new, 1).encode())
+
+
+def test_whatever_the_damage_the_error_says_so():
+    """Every line left out, cut short or changed is read without another kind of error, or refused."""
+    assert from_lightgbm(SOUND.encode()).n_trees == 1
+    rng = np.random.default_rng(15)
+    lines = SOUND.split("\n")
+    texts = ["\n".join(lines[:i] + lines[i + 1 :]) for i in range(len(lines))]
+    texts += [SOUND[:i] for i in range(0, len(SOUND), 3)]
+    for _ in range(1500):
+        i = int(rng.integers(len(SOUND)))
+        texts.append(SOUND[:i] + rng.choice(list("0123456789-. =\nxe[]{}")) + SOUND[i + int(rng.integers(2)) :])
+    for text in texts:
+        try:
+            model = from_lightgbm(text.encode())
+        except fb.FrameboostError as error:
+            assert "\n" not in str(error)
+        else:
+            frame = pl.DataFrame({feature.name: [1] for feature in model._features if feature.type.name == "codes"} |
+                                 {f.name: [1.0] for f in model._features if f.type.name == "float64"} |
+                                 {f.name: ["1"] for f in model._features if f.type.name == "string"})  # fmt: skip
+            assert model.predict(frame, "margin").is_finite().all()
+
+
+def test_no_text_at_all():
+    for data in (b"", b"\xff\xfe", b"PK\x03\x04", b"{}"):
+        with pytest.raises(fb.ModelFileError, match="not a LightGBM model"):
+            from_lightgbm(data)

@@ -1,0 +1,342 @@
+"""Models of scikit-learn's predict here what they predict there, to the same leaves."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+from threadpoolctl import threadpool_limits
+
+import frameboost as fb
+from frameboost.interop.sklearn import from_sklearn
+from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
+
+# scikit-learn adds numbers up to see whether they are finite, which makes inf - inf of the largest ones.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Threads of OpenMP wait for each other in a loop, for seconds where cores are scarce."""
+    with threadpool_limits(1):
+        yield
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def numbers(seed, n=300, missing=False):
+    rng = np.random.default_rng(seed)
+    X = np.c_[
+        rng.normal(size=n), rng.choice([0.0, 1.0, -1.0], n), rng.normal(size=n).round(1),
+        rng.normal(size=n) * 1e-40, rng.integers(0, 2**26, n) + 0.25,
+    ]  # fmt: skip
+    y = X[:, 0] + X[:, 1] * X[:, 2] + X[:, 4] / 2**26 + rng.normal(size=n) / 4
+    if missing:
+        X[rng.random(n) < 0.2, 0] = np.nan
+        X[rng.random(n) < 0.1, 2] = np.nan
+    return X, y
+
+
+def rows_near(model, X, seed, *, single, missing):
+    """Return rows on thresholds and around them; those libraries that make them float32 refuse what is too large."""
+    rng = np.random.default_rng(seed)
+    columns = []
+    for feature in range(X.shape[1]):
+        values = near(model, feature, rng)
+        if single:  # on both sides of the float32 on both sides of it, too
+            with np.errstate(over="ignore"):
+                rounded = values.astype(np.float32)
+                more = [np.nextafter(rounded, np.float32(side)).astype(float) for side in (-np.inf, np.inf)]
+            values = np.concatenate([values, rounded.astype(float), *more])
+            values = values[np.isnan(values) | (np.abs(values) <= LARGEST)]
+        if not missing:
+            values = values[~np.isnan(values)]
+        columns.append(rng.choice(values, 1500))
+    return np.concatenate([np.stack(columns, axis=1), X])
+
+
+def frame_of(model, X):
+    return pl.DataFrame(np.asarray(X), schema=model.features)
+
+
+def labels(y, n_classes):
+    return np.array(["no", "yes", "maybe", "never"])[
+        np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    ]
+
+
+# --- gradient boosting ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile"])
+@pytest.mark.parametrize("init", [None, "zero", DummyRegressor(strategy="median")], ids=str)
+def test_gradient_boosting_regressor(loss, init):
+    X, y = numbers(1)
+    estimator = GradientBoostingRegressor(loss=loss, init=init, n_estimators=12, max_depth=4, random_state=0, alpha=0.7)
+    model = from_sklearn(estimator.fit(X, y))
+    rows = rows_near(model, X, 2, single=True, missing=False)
+    frame = frame_of(model, rows)
+    assert_close(model, frame, estimator.predict(rows))
+    assert_same_leaves(model, frame, estimator.apply(rows))
+    assert_consistent(model, frame)
+    if loss == "quantile":
+        assert (model.objective, model.parameters) == ("reg:quantileerror", {"quantile_alpha": [0.7]})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_thresholds_of_float32(seed):
+    X, y = numbers(seed)
+    X[:, 0] *= 10.0 ** np.random.default_rng(seed).integers(-40, 38)
+    estimator = GradientBoostingRegressor(n_estimators=30, max_depth=4, random_state=seed)
+    model = from_sklearn(estimator.fit(X, y))
+    rows = rows_near(model, X, seed, single=True, missing=False)
+    assert_close(model, frame_of(model, rows), estimator.predict(rows))
+    assert_same_leaves(model, frame_of(model, rows), estimator.apply(rows))
+
+
+@pytest.mark.parametrize("init", [None, "zero", DummyClassifier(strategy="uniform")], ids=str)
+@pytest.mark.parametrize(("loss", "classes"), [("log_loss", 2), ("exponential", 2), ("log_loss", 3), ("log_loss", 4)])
+def test_gradient_boosting_classifier(loss, classes, init):
+    X, y = numbers(3)
+    y = labels(y, classes)
+    estimator = GradientBoostingClassifier(loss=loss, init=init, n_estimators=8, random_state=0, subsample=0.8)
+    model = from_sklearn(estimator.fit(X, y))
+    rows = rows_near(model, X, 4, single=True, missing=False)
+    frame = frame_of(model, rows)
+    assert_close(model, frame, estimator.decision_function(rows))
+    probabilities = estimator.predict_proba(rows)
+    ours = model.predict(frame).to_numpy()
+    np.testing.assert_allclose(ours, probabilities[:, 1] if classes == 2 else probabilities, rtol=1e-12)
+    assert (estimator.classes_[model.predict(frame, "class").to_numpy()] == estimator.predict(rows)).all()
+    assert_same_leaves(model, frame, estimator.apply(rows))
+    assert_consistent(model, frame)
+
+
+# --- histogram gradient boosting --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "poisson", "gamma", "quantile"])
+def test_histogram_boosting_regressor(loss, missing):
+    X, y = numbers(5, missing=missing)
+    y = np.abs(y) + 0.1
+    estimator = HistGradientBoostingRegressor(
+        loss=loss, max_iter=8, min_samples_leaf=3, max_leaf_nodes=15, quantile=0.3 if loss == "quantile" else None
+    )
+    model = from_sklearn(estimator.fit(X, y))
+    rows = rows_near(model, X, 6, single=False, missing=True)
+    frame = frame_of(model, rows)
+    assert_close(model, frame, estimator._raw_predict(rows)[:, 0])
+    np.testing.assert_allclose(model.predict(frame), estimator.predict(rows), rtol=1e-11, atol=1e-13)
+    assert_consistent(model, frame)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_histogram_boosting_classifier(classes):
+    X, y = numbers(7, missing=True)
+    y = labels(y, classes)
+    estimator = HistGradientBoostingClassifier(max_iter=10, min_samples_leaf=3, max_leaf_nodes=8).fit(X, y)
+    model = from_sklearn(estimator)
+    rows = rows_near(model, X, 8, single=False, missing=True)
+    frame = frame_of(model, rows)
+    assert_close(model, frame, estimator.decision_function(rows))
+    probabilities = estimator.predict_proba(rows)
+    ours = model.predict(frame).to_numpy()
+    np.testing.assert_allclose(ours, probabilities[:, 1] if classes == 2 else probabilities, rtol=1e-11, atol=1e-13)
+    assert (estimator.classes_[model.predict(frame, "class").to_numpy()] == estimator.predict(rows)).all()
+    assert_consistent(model, frame)
+
+
+def test_splits_on_whether_a_value_is_present():
+    X, _ = numbers(7, missing=True)
+    for estimator in (HistGradientBoostingClassifier(max_iter=3), DecisionTreeClassifier(), RandomForestClassifier(5)):
+        estimator.fit(X, np.isnan(X[:, 0]))
+        model = from_sklearn(estimator)
+        tree = model._trees[0]
+        assert any(t is None and f == 0 for f, t in zip(tree.feature, tree.threshold, strict=True))
+        rows = X.copy()
+        rows[:3, 0] = [LARGEST, -LARGEST, 0.0]
+        np.testing.assert_allclose(model.predict(frame_of(model, rows)), estimator.predict_proba(rows)[:, 1])
+        assert_consistent(model, frame_of(model, rows))
+
+
+def towns(seed, n=500):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "town": pd.Categorical(rng.choice(["Ürümqi", "b's", 'q"uote', "a", "Zürich", "z,1", "="], n)),
+            "wide name": rng.normal(size=n),
+            "code": pd.Categorical(rng.choice([70, -3, 11, 900, 5], n)),
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "town"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "x"] = np.nan
+    y = frame["town"].cat.codes % 3 + frame["code"].cat.codes % 2 * frame["x"].fillna(1) + rng.normal(size=n)
+    return frame, y.to_numpy()
+
+
+@pytest.mark.parametrize("categorical", ["from_dtype", ["town"], ["code"], ["code", "town"]], ids=str)
+@pytest.mark.parametrize("seed", range(2))
+def test_categories(seed, categorical):
+    frame, y = towns(seed)
+    if categorical == ["code"]:
+        frame["town"] = frame["town"].cat.codes.astype(float)
+    if categorical == ["town"]:
+        frame["code"] = frame["code"].astype(float)
+    estimator = HistGradientBoostingRegressor(
+        max_iter=8, min_samples_leaf=3, max_leaf_nodes=15, categorical_features=categorical
+    )
+    model = from_sklearn(estimator.fit(frame, y))
+    test = frame.copy()
+    columns = {"x": test["x"].to_numpy(), "wide name": test["wide name"].to_numpy()}
+    for name, new in (("town", "never seen"), ("code", 12345)):
+        if isinstance(test[name].dtype, pd.CategoricalDtype):
+            values = list(test[name].astype(object))
+            values[::9] = [new] * len(values[::9])
+            columns[name] = [None if value != value else value for value in values]
+            test[name] = pd.Series(values, dtype=object)
+            assert [f.type.name for f in model._features if f.name == name] == [{"town": "string"}.get(name, "codes")]
+        else:
+            columns[name] = test[name].to_numpy()
+    ours = pl.DataFrame(columns)
+    assert_close(model, ours, estimator.predict(test))
+    assert_consistent(model, ours)
+
+
+def test_categories_that_are_numbers():
+    X, y = numbers(9)
+    X[:, 1] = np.random.default_rng(9).integers(0, 40, len(X))
+    X[::17, 1] = np.nan
+    estimator = HistGradientBoostingRegressor(max_iter=10, min_samples_leaf=3, categorical_features=[1]).fit(X, y)
+    model = from_sklearn(estimator)
+    rows = X.copy()
+    rows[:, 1] = np.random.default_rng(10).choice([*range(-2, 45), np.nan], len(X))
+    assert model._features[1].categories == tuple(range(40))
+    assert_close(model, frame_of(model, rows), estimator.predict(rows))
+    assert_consistent(model, frame_of(model, rows))
+    with pytest.raises(fb.ParameterError, match="categories of feature 'x1' must be all strings or all whole numbers"):
+        from_sklearn(estimator.fit(X / [1, 2, 1, 1, 1], y))
+
+
+# --- forests and trees ------------------------------------------------------------------------------------------------
+
+
+REGRESSORS = [
+    RandomForestRegressor(n_estimators=8, random_state=0, min_samples_leaf=2),
+    RandomForestRegressor(n_estimators=5, criterion="poisson", random_state=1, max_leaf_nodes=9),
+    ExtraTreesRegressor(n_estimators=8, random_state=0, min_samples_leaf=4),
+    DecisionTreeRegressor(random_state=0),
+    ExtraTreeRegressor(random_state=0, max_depth=5),
+]
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("estimator", REGRESSORS, ids=str)
+@pytest.mark.parametrize("missing", [False, True])
+def test_regressors_of_means(estimator, targets, missing):
+    X, y = numbers(11, missing=missing)
+    y = np.abs(y if targets == 1 else np.c_[y, X[:, 1]]) + 0.1
+    model = from_sklearn(estimator.fit(X, y))
+    rows = rows_near(model, X, 12, single=True, missing=True)
+    frame = frame_of(model, rows)
+    assert_close(model, frame, estimator.predict(rows))
+    leaves = np.reshape(estimator.apply(rows), (len(rows), -1))
+    assert_same_leaves(model, frame, np.repeat(leaves, targets, axis=1))
+    assert_consistent(model, frame)
+
+
+CLASSIFIERS = [
+    RandomForestClassifier(n_estimators=10, random_state=0, max_depth=6, class_weight="balanced"),
+    ExtraTreesClassifier(n_estimators=8, random_state=0, min_samples_leaf=3),
+    DecisionTreeClassifier(random_state=0, max_depth=6),
+    ExtraTreeClassifier(random_state=0, max_depth=5),
+]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
+@pytest.mark.parametrize("missing", [False, True])
+def test_classifiers_of_shares(estimator, classes, missing):
+    X, y = numbers(13, missing=missing)
+    y = labels(y, classes)
+    model = from_sklearn(estimator.fit(X, y))
+    rows = rows_near(model, X, 14, single=True, missing=True)
+    frame = frame_of(model, rows)
+    probabilities = estimator.predict_proba(rows)
+    assert_close(model, frame, probabilities[:, 1] if classes == 2 else probabilities)
+    assert model.predict(frame).equals(model.predict(frame, "margin"))
+    # Where classes are equally likely, rounding decides.
+    two = np.sort(probabilities, axis=1)[:, -2:]
+    clear = two[:, 1] - two[:, 0] > 1e-9
+    ours = estimator.classes_[model.predict(frame, "class").to_numpy()]
+    assert clear.mean() > 0.5
+    assert (ours == estimator.predict(rows))[clear].all()
+    leaves = np.reshape(estimator.apply(rows), (len(rows), -1))
+    assert_same_leaves(model, frame, np.repeat(leaves, 1 if classes == 2 else classes, axis=1))
+    assert_consistent(model, frame)
+
+
+def test_gains_and_covers_are_those_of_scikit_learn():
+    X, y = numbers(15)
+    estimator = DecisionTreeRegressor(max_depth=4).fit(X, y)
+    model = from_sklearn(estimator)
+    gains = dict(model.importance("total_gain").rows())
+    gains = np.array([gains[name] for name in model.features])
+    np.testing.assert_allclose(gains / gains.sum(), estimator.feature_importances_, atol=1e-12)
+    assert model.trees["cover"][0] == len(X)
+
+
+def test_names_of_columns():
+    frame, y = towns(0)
+    frame = frame[["x", "wide name"]].fillna(0)
+    model = from_sklearn(RandomForestRegressor(n_estimators=3).fit(frame, y))
+    assert model.features == ["x", "wide name"]
+    assert from_sklearn(RandomForestRegressor(n_estimators=3).fit(frame.to_numpy(), y)).features == ["x0", "x1"]
+
+
+def test_a_users_own_subclass():
+    class Mine(RandomForestRegressor):
+        pass
+
+    X, y = numbers(16)
+    estimator = Mine(n_estimators=3).fit(X, y)
+    model = from_sklearn(estimator)
+    assert_close(model, frame_of(model, X), estimator.predict(X))
+
+
+def test_what_is_not_supported():
+    X, y = numbers(17)
+    with pytest.raises(fb.ParameterError, match="takes a gradient boosting, forest or tree estimator"):
+        from_sklearn(LinearRegression().fit(X, y))
+    with pytest.raises(fb.ParameterError, match="not IsolationForest"):
+        from_sklearn(IsolationForest(n_estimators=3).fit(X))
+    with pytest.raises(fb.ParameterError, match="not dict"):
+        from_sklearn({})
+    for estimator in (*REGRESSORS, GradientBoostingClassifier(), HistGradientBoostingRegressor()):
+        with pytest.raises(fb.ParameterError, match="is not fitted"):
+            from_sklearn(type(estimator)())
+    with pytest.raises(fb.ParameterError, match="starts from another model"):
+        from_sklearn(GradientBoostingRegressor(init=LinearRegression(), n_estimators=2).fit(X, y))
+    with pytest.raises(fb.ParameterError, match="starts from another model"):
+        from_sklearn(
+            GradientBoostingClassifier(init=DummyClassifier(strategy="stratified"), n_estimators=2).fit(X, y > 0)
+        )
+    with pytest.raises(fb.ParameterError, match="predicts 2 columns of classes"):
+        from_sklearn(RandomForestClassifier(n_estimators=2).fit(X, np.c_[y > 0, y > 1]))
+    with pytest.raises(fb.ParameterError, match="knows but one class"):
+        from_sklearn(RandomForestClassifier(n_estimators=2).fit(X, np.zeros(len(X))))
