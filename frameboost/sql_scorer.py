@@ -194,7 +194,7 @@ class SqlScorer(Scorer):
         query = self.query(table, dialect, **how)
         return spoken.create_view.format(name=spoken.quote_path(view), query=query)
 
-    def create_table_sql(self, name: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
+    def create_table_sql(self, target: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
         """Return a statement that makes a table of a table's rows with predictions; ``how`` is as in `query`.
 
         Examples
@@ -209,14 +209,14 @@ class SqlScorer(Scorer):
         FROM [orders]
         """
         spoken = get_dialect(dialect)
-        target = spoken.quote_path(name)
+        made = spoken.quote_path(target)
         if not spoken.selects_into:
-            return spoken.create_table.format(name=target, query=self.query(table, dialect, **how))
+            return spoken.create_table.format(name=made, query=self.query(table, dialect, **how))
         rest = {"keep": None, "where": None, "name": "prediction", "form": "auto", "trees": None} | how
         scored = self._scored(
             rest.pop("output", "mean"), dialect, rest.pop("columns", None), rest.pop("base_margin", None)
         )
-        return self._query(scored, table, into=f"INTO {target}\n", **rest)
+        return self._query(scored, table, into=f"INTO {made}\n", **rest)
 
     def update_sql(
         self,
@@ -253,7 +253,9 @@ class SqlScorer(Scorer):
             value=self.sql(output, dialect, columns=columns), where=f"\nWHERE {condition}" if condition else "",
         )  # fmt: skip
 
-    def table_statements(self, name: str, dialect: str = "duckdb") -> list[str]:
+    def table_statements(
+        self, name: str, dialect: str = "duckdb", *, columns: Mapping[str, str] | None = None
+    ) -> list[str]:
         """Return the statements that make a table of the trees and fill it, for ``query(..., form="table")``.
 
         A row a node: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds for
@@ -273,7 +275,7 @@ class SqlScorer(Scorer):
         [(1, 0.0), (2, 0.0), (3, 8.0), (4, 8.0)]
         """
         spoken = get_dialect(dialect)
-        return table_statements(name, self._trees, find_columns(self._features, spoken), spoken)
+        return table_statements(name, self._trees, find_columns(self._features, spoken, columns), spoken)
 
     # --- as a function ------------------------------------------------------------------------------------------------
 

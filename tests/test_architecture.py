@@ -17,11 +17,16 @@ MODULES = {
 
 # From the public face down; a module may import what stands below it, or beside it in its own group.
 LAYERS = [
+    ["__main__"],
+    ["cli"],
+    ["cli.convert", "cli.score", "cli.show", "cli.sql", "cli.train"],
+    ["cli.arguments"],
     ["frameboost"],
     ["namespace", "sklearn"],
     ["estimator"],
     ["cross_validation"],
     ["api"],
+    ["interop.open_model"],
     ["interop.catboost", "interop.lightgbm", "interop.sklearn", "interop.xgboost"],
     ["continuing"],
     ["model"],
@@ -46,7 +51,7 @@ LAYERS = [
     ["engines.frame_queries", "engines.session", "engines.sql_queries", "metrics", "scoring", "terms"],
     ["ranking_metrics"],
     ["metric"],
-    ["sources"],
+    ["sources", "tables"],
     ["engines.contract"],
     ["engines.node_bins", "gradients"],
     ["compile.contributions", "compile.explain_sql", "compile.forms", "sql_header"],

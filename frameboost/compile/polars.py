@@ -92,6 +92,9 @@ def _column(feature: Feature) -> pl.Expr:
     values, kind = column(feature.name), feature.type
     if kind.name == "string":
         return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
+    if kind.name == "codes":
+        # A column with missing codes is often one of floats.
+        return pl.when(values.cast(pl.Float64).is_not_nan()).then(values)
     if feature.zero_is_missing:
         return pl.when(values.abs() > ZERO).then(values)
     if kind.family == "timestamptz":
@@ -104,7 +107,11 @@ def _test(tree: Tree, node: int, values: pl.Expr, feature: Feature) -> tuple[pl.
     kind, threshold, categories = feature.type, tree.threshold[node], tree.categories[node]
     missing_left = tree.missing_left[node]
     if categories is not None:
-        named = values.is_in([feature.categories[code] for code in categories])
+        names = [feature.categories[code] for code in categories]
+        if kind.name == "codes":
+            named = pl.any_horizontal(values == name for name in names)
+        else:
+            named = values.is_in(names)
         return (named | values.is_null() if tree.with_missing[node] else named), tree.named_left(node)
     if threshold is None:
         return (values.is_not_null() & values.is_not_nan() if kind.is_float else values.is_not_null()), True

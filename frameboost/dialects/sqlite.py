@@ -10,8 +10,9 @@ from frameboost.dialects.dialect import Dialect, Limits
 __all__ = ["SQLITE"]
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "codes")
-# Numbers of no more digits, and no more zeros, are read by one exact operation.
-_DIGITS, _ZEROS = 15, 22
+# What lies between these is read with an error far below half a unit in the last place.
+_SMALLEST, _LARGEST = 1e-20, 1e20
+_FEW_DIGITS = 3
 _STEP = 60
 
 
@@ -19,16 +20,19 @@ _STEP = 60
 class _SQLite(Dialect):
     """SQLite, which does not read every decimal as the nearest float64.
 
-    Its manual promises 15 digits, and 3.40 misreads some numbers far from 1. Longer ones are written as a quotient or a
-    product of an integer below 2^53 and powers of two, which is exact.
+    It rounds twice, to 64 bits and to 53, so that a decimal between two float64, as short ones may be, can become
+    the wrong one: here they have 17 digits, which are near one of them. And it misreads numbers far from 1 (3.40):
+    these are a quotient or a product of an integer below 2^53 and powers of two, which is exact, but takes time
+    quadratic in their number.
     """
 
     def number(self, value: float) -> str:
-        text = repr(float(value))
-        mantissa, _, exponent = text.partition("e")
-        digits = mantissa.replace("-", "").replace(".", "").strip("0")
-        if math.isinf(value) or (len(digits) <= _DIGITS and abs(int(exponent or "0")) + len(mantissa) <= _ZEROS):
+        if math.isinf(value) or value == 0:
             return super().number(value)
+        if _SMALLEST < abs(value) < _LARGEST:
+            text = repr(float(value))
+            is_short = "e" not in text and len(text.replace(".", "").strip("-0")) <= _FEW_DIGITS
+            return text if is_short else f"{value:#.17g}"
         fraction, power = math.frexp(value)
         numerator, power = int(fraction * 2**53), power - 53
         while numerator % 2 == 0:

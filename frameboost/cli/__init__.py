@@ -1,0 +1,143 @@
+"""The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``)."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+import duckdb
+import polars as pl
+
+from frameboost import __version__
+from frameboost.cli.arguments import Commands, Parser, UsageError
+from frameboost.cli.convert import add_convert
+from frameboost.cli.score import add_score
+from frameboost.cli.show import add_show
+from frameboost.cli.sql import add_sql
+from frameboost.cli.train import add_train
+from frameboost.errors import FrameboostError, ParameterError
+from frameboost.parameters import Parameters
+
+__all__ = ["main"]
+
+_EPILOG = """\
+Wherever a model is read it may be a file of frameboost, of XGBoost (JSON, UBJSON), of LightGBM (text) or of CatBoost
+(JSON); tables are Parquet, CSV and Arrow files, and tables of DuckDB files (flights.duckdb::late).
+
+exit codes:
+  0    all is done (also where the reader of standard output has gone away)
+  1    a file, a model, the data or a parameter's value is not what it should be; one line on stderr says what
+  2    the command line is not understood
+  130  interrupted (Ctrl-C)
+A file that is written is replaced when all of it is there; after an error it is as it was.
+"""
+_EXPECTED = (
+    FrameboostError, OSError, UnicodeError, MemoryError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
+    duckdb.Error,
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code.
+
+    Parameters
+    ----------
+    arguments
+        What stands behind ``frameboost``; by default what the process was started with, which it then ends.
+
+    Examples
+    --------
+    >>> main(["show", "no-such-model.json"])  # which says why on standard error
+    1
+    """
+    code = _code(arguments)
+    if arguments is None:
+        # Left to itself, Python would end with pages on stderr about objects of DuckDB that polars has not let go of.
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _code(arguments: Sequence[str] | None) -> int:
+    try:
+        _run(arguments)
+        sys.stdout.flush()
+    except SystemExit as exit_:  # argparse's, after --help and after an error
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        return exit_.code if isinstance(exit_.code, int) else 0
+    except UsageError as error:
+        return _failed(str(error), 2)
+    except KeyboardInterrupt:
+        return _failed("interrupted", 130)
+    except BrokenPipeError:
+        _let_go_of_stdout()
+    except _EXPECTED as error:
+        return _failed(_sentence(error), 1)
+    return 0
+
+
+def _run(arguments: Sequence[str] | None) -> None:
+    parser = Parser(
+        "frameboost",
+        description="Gradient boosting for dataframes and SQL.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"frameboost {__version__}")
+    commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (add_train, add_score, add_sql, add_show, add_convert):
+        add(commands)
+    found, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        found.parser.error(_unknown(found.parser, unknown))
+    found.run(found)
+
+
+def _unknown(parser: Parser, words: Sequence[str]) -> str:
+    """Return what is wrong with words that the parser of a command did not understand."""
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    if not options:
+        return f"too many arguments: {' '.join(words)}"
+    option = options[0]
+    known = sorted(set(re.findall(r"--[a-z][-a-z]*", parser.format_help())))
+    near = []
+    if "--learning-rate" in known:
+        try:  # which knows other libraries' names of parameters
+            Parameters.from_keywords({option.lstrip("-").replace("-", "_"): None})
+        except ParameterError as error:
+            named = re.search(r"; (?:here it is called|did you mean) '(\w+)'", str(error))
+            near = [f"--{named[1].replace('_', '-')}"] if named else []
+    near = [name for name in near if name in known] or difflib.get_close_matches(option, known, n=1)
+    return f"unknown option {option}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+# --- when something goes wrong ----------------------------------------------------------------------------------------
+
+
+def _failed(sentence: str, code: int) -> int:
+    with suppress(OSError, ValueError):  # there may be nowhere to say it
+        sys.stdout.flush()
+    with suppress(OSError, ValueError):
+        print(f"frameboost: {sentence}", file=sys.stderr)
+    return code
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    text = str(error).strip() or type(error).__name__
+    return " ".join(text.splitlines()) if isinstance(error, FrameboostError) else text.splitlines()[0]
+
+
+def _let_go_of_stdout() -> None:
+    """Have what is still to be written to a pipe that nobody reads go nowhere, so that Python exits quietly."""
+    with suppress(OSError, ValueError, io.UnsupportedOperation):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

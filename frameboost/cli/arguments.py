@@ -1,0 +1,96 @@
+"""What the commands share: how options are read, and what is said when they can't be."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
+
+from frameboost.errors import ParameterError
+
+__all__ = ["Commands", "Parser", "UsageError", "add_command", "check_keep", "names", "pairs", "setting", "value"]
+
+
+class UsageError(Exception):
+    """Options that do not go together."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes options by their whole names, and says in one line what it does not understand."""
+
+    def __init__(self, prog: str, **more: Any) -> None:
+        super().__init__(prog, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and exit."""
+        self.exit(2, f"frameboost: {message} (see {self.prog} --help)\n")
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+def add_command(commands: Commands, name: str, help_: str, run: Callable[[argparse.Namespace], None]) -> Parser:
+    """Return the parser of a new command."""
+    parser = commands.add_parser(name, prog=f"frameboost {name}", help=help_, description=f"{help_}.")
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+def names(text: str) -> list[str]:
+    """Return the names in a text that commas part; one that has a comma itself stands in double quotes.
+
+    >>> names('id,day'), names('"a,b",c'), names("")
+    (['id', 'day'], ['a,b', 'c'], [])
+    """
+    return next(csv.reader([text], skipinitialspace=True), [])
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Return names and what stands for them, as in ``x=X,y=Y``."""
+    found = {}
+    for item in names(text):
+        name, equals, other = item.partition("=")
+        if not equals or not name or not other:
+            raise argparse.ArgumentTypeError(f"must be like x=X,y=Y, not {text!r}")
+        found[name] = other
+    return found
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Return a parameter's name and value, as in ``max_depth=3``."""
+    name, equals, given = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"must be like max_depth=3, not {text!r}")
+    return name.strip().replace("-", "_"), value(given.strip())
+
+
+def value(text: str) -> Any:
+    """Return what a text stands for: a number, ``true``, ``none``, JSON, ``0.1,0.9``, ``x=1,y=-1`` or itself.
+
+    Whether it is what a parameter takes, the parameter says.
+
+    >>> value("5"), value("1e-3"), value("none"), value("hist"), value("0.1,0.9"), value("x=1,y=-1"), value('[["x"]]')
+    (5, 0.001, None, 'hist', [0.1, 0.9], {'x': 1, 'y': -1}, [['x']])
+    """
+    for read in (int, float, json.loads):
+        try:
+            return read(text)
+        except (ValueError, RecursionError):
+            continue
+    if text in ("None", "none"):
+        return None
+    if text in ("True", "False"):
+        return text == "True"
+    if re.fullmatch(r".+=\s*[-+]?\d+", text, re.DOTALL):
+        return {name: value(number) for name, number in pairs(text).items()}
+    return [value(part) for part in text.split(",")] if "," in text else text
+
+
+def check_keep(keep: list[str], known: list[str]) -> None:
+    """Raise `ParameterError` if a column to keep is not there."""
+    for name in keep:
+        if name not in known:
+            raise ParameterError(f"column {name!r} is not in the data, which has {', '.join(map(repr, known))}")

@@ -1,0 +1,39 @@
+"""``frameboost convert``: from one library's file of a model to another's."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from frameboost.cli.arguments import Commands, add_command, check_keep
+from frameboost.interop.open_model import open_model
+from frameboost.interop.xgboost_writer import to_xgboost
+from frameboost.sources import open_source
+from frameboost.tables import check_writable, read_table, write_text
+
+__all__ = ["add_convert"]
+
+
+def add_convert(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(commands, "convert", "Write a model in another file format", _convert)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model's file")
+    add("-o", "--out", required=True, metavar="FILE", help="the file to write ('-': standard output)")
+    add("--to", default="frameboost", choices=("frameboost", "xgboost"), help="default frameboost, a model's own JSON")
+    add("--categories", metavar="DATA",
+        help="for a model of CatBoost, which keeps only hashes of categories: a table that has them all, such as that "
+        "of training")  # fmt: skip
+
+
+def _convert(given: argparse.Namespace) -> None:
+    check_writable(given.out)
+
+    def categories(names: list[str]) -> Mapping[str, list[Any]]:
+        data = open_source(read_table(given.categories))
+        check_keep(names, data.names())
+        return {name: data.to_frame([name]).unique().collect().to_series().sort().to_list() for name in names}
+
+    model = open_model(given.model, None if given.categories is None else categories)
+    write_text(given.out, model.to_json() if given.to == "frameboost" else to_xgboost(model._parts()))

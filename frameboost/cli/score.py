@@ -1,0 +1,132 @@
+"""``frameboost score``: from a model and a table to the table with predictions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from frameboost.cli.arguments import Commands, add_command, check_keep, names
+from frameboost.errors import ParameterError
+from frameboost.interop.open_model import open_model
+from frameboost.model import Model
+from frameboost.polars_names import column
+from frameboost.sources import FrameSource, open_source
+from frameboost.tables import check_format, check_writable, read_table, write_table
+
+__all__ = ["add_score"]
+
+_ROWS_AT_A_TIME = 250_000
+
+
+def add_score(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(commands, "score", "Write a table with a model's predictions", _score)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model's file")
+    add("data", metavar="DATA", help="Parquet, CSV or Arrow file, or a DuckDB file's table (flights.duckdb::late)")
+    add("-o", "--out", required=True, metavar="FILE", help="Parquet, CSV or Arrow file, or '-' for CSV on stdout")
+    add("--table", help="the table of a DuckDB file, which is read into memory")
+    add("--output", default="mean", metavar="{mean,margin,class,probability,leaf}",
+        help="what to predict; default mean, on the scale of the target")  # fmt: skip
+    add("--keep", type=names, action="extend", metavar="COLUMNS",
+        help="the columns to write beside the predictions, as id,day; by default all, of '' none")  # fmt: skip
+    add("--name", default="prediction", metavar="COLUMN",
+        help="the column of predictions; several get numbers from 0 behind it; default prediction")  # fmt: skip
+    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+
+
+def _score(given: argparse.Namespace) -> None:
+    check_writable(given.out)
+    check_format(given.out)
+    model = open_model(given.model)
+    scored = Scored(model, given.output, given.name, given.keep, given.base_margin)
+    write_table(scored.of(_frame(model, given)), given.out)
+
+
+def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
+    """Return the data, with the columns of a CSV file read as the model's."""
+    source = open_source(read_table(given.data, given.table))
+    if not isinstance(source, FrameSource):
+        known = source.names()
+        check_keep(given.keep or [], known)
+        asked = [*model.features, *(given.base_margin or ())]
+        needed = known if given.keep is None else [*given.keep, *asked]
+        return source.to_frame([name for name in dict.fromkeys(needed) if name in known])
+    types: dict[str, pl.DataType] = {}
+    schema = source.frame.collect_schema()
+    for feature in model._parts().features:
+        family, is_text = feature.type.family, schema.get(feature.name) == pl.String
+        if feature.type.name == "string" and not is_text:
+            types[feature.name] = pl.String()  # names that happen to be numbers here
+        elif is_text and family == "number":
+            types[feature.name] = pl.Float64()  # and a column that happens to be empty
+        elif is_text and family in ("boolean", "date", "timestamp", "timestamptz"):
+            types[feature.name] = feature.type.to_polars()
+    again = read_table(given.data, given.table, types) if types else source.frame
+    assert isinstance(again, pl.LazyFrame)
+    return again
+
+
+class Scored:
+    """What is written of each row.
+
+    Parameters
+    ----------
+    model, output, base_margin
+        As in `Model.predict`.
+    name
+        The column of predictions; several have numbers from 0 behind it.
+    keep
+        The columns of the data to have beside; None is all.
+    """
+
+    def __init__(
+        self, model: Model, output: str, name: str, keep: list[str] | None, base_margin: list[str] | None
+    ) -> None:
+        self._model, self._output, self._name = model, output, name
+        self._keep, self._base_margin = keep, base_margin
+
+    def of(self, data: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the rows with predictions, which are made some rows at a time, as they are asked for."""
+        schema = data.collect_schema()
+        check_keep(self._keep or [], schema.names())
+        needed = schema.names()
+        if self._keep is not None:
+            used = {*self._keep, *self._model.features, *(self._base_margin or ())}
+            needed = [name for name in needed if name in used]
+        read = data.select(column(name) for name in needed)
+
+        def batches(
+            with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for batch in read.collect_batches(chunk_size=_ROWS_AT_A_TIME, maintain_order=True):
+                scored = self._batch(batch)
+                scored = scored if predicate is None else scored.filter(predicate)
+                yield scored if with_columns is None else scored.select(map(column, with_columns))
+
+        # Of no rows first: so what is wrong with the columns is found before anything is written.
+        return register_io_source(batches, schema=self._batch(read.collect_schema().to_frame()).schema)
+
+    def _batch(self, rows: pl.DataFrame) -> pl.DataFrame:
+        predicted = self._model.predict(rows, self._output, base_margin=self._base_margin)  # type: ignore[arg-type]
+        columns = _columns(predicted.rename(self._name))
+        kept = rows if self._keep is None else rows.select(map(column, self._keep))
+        for new in columns:
+            if new.name in kept.columns:
+                raise ParameterError(
+                    f"the data has a column {new.name!r} already; give the predictions another --name, or leave that "
+                    "column out of --keep"
+                )
+        return kept.with_columns(columns) if kept.columns else pl.DataFrame(columns)
+
+
+def _columns(predicted: pl.Series) -> list[pl.Series]:
+    """Return the predictions as columns, one each."""
+    if not isinstance(predicted.dtype, pl.Array):
+        return [predicted]
+    width = predicted.dtype.size
+    several = [predicted.arr.get(i) for i in range(width)]
+    return [part.rename(predicted.name if width == 1 else f"{predicted.name}_{i}") for i, part in enumerate(several)]

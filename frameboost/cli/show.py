@@ -1,0 +1,110 @@
+"""``frameboost show``: a model for people to look at."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from frameboost.cli.arguments import Commands, add_command
+from frameboost.interop.open_model import open_model
+from frameboost.model import Model
+from frameboost.parameters import Parameters
+from frameboost.sql_text import quote_identifier
+from frameboost.types import FeatureType
+
+__all__ = ["add_show"]
+
+_LONGEST = 100
+
+
+def add_show(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(commands, "show", "Say what a model is", _show)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model's file")
+    add("--trees", type=int, default=0, metavar="N", help="draw the first N trees")
+    add("--importance", default="gain", metavar="{gain,total_gain,weight,cover,total_cover}",
+        help="how the importance of features is measured; default gain, the mean of their splits")  # fmt: skip
+
+
+def _show(given: argparse.Namespace) -> None:
+    model = open_model(given.model)
+    blocks = [_head(model), _parameters(model), _features(model, given.importance)]
+    if given.trees > 0:
+        blocks += _trees(model, given.trees)
+    print("\n\n".join(block for block in blocks if block))
+
+
+def _head(model: Model) -> str:
+    base = model.base_margin if isinstance(model.base_margin, list) else [model.base_margin]
+    first = repr(model).partition("\n")[0]
+    lines = [f"rounds       {model.n_rounds:,}", f"base margin  {', '.join(f'{margin:.6g}' for margin in base)}"]
+    if (calibration := model._parts().calibration) is not None:
+        lines.append(f"calibrated   {_short(calibration.text)}")
+    return "\n".join([first, *lines])
+
+
+def _parameters(model: Model) -> str:
+    usual = Parameters().shaping() | {"max_delta_step": 0.0}  # as `fit` fills it in
+    others = {name: its for name, its in model.parameters.items() if its != usual.get(name)}
+    if not others:
+        return "parameters: all by default"
+    width = max(map(len, others))
+    lines = [f"  {name:<{width}}  {_short(str(its))}" for name, its in others.items()]
+    return "\n".join(["parameters other than by default", *lines])
+
+
+def _features(model: Model, kind: Any) -> str:
+    described = {}
+    for feature in model._parts().features:
+        count = len(feature.categories)
+        described[feature.name] = f"{feature.type}" + (
+            f" ({count:,} {'category' if count == 1 else 'categories'})" if feature.type.is_categorical else ""
+        )
+    rows = model.importance(kind).rows()
+    widths = [max(map(len, texts)) for texts in (described, [*described.values(), "type"])]
+    widths[0] = max(widths[0], len("feature"))
+    lines = [f"{'feature':<{widths[0]}}  {'type':<{widths[1]}}  {kind}"]
+    lines += [f"{name:<{widths[0]}}  {described[name]:<{widths[1]}}  {amount:.6g}" for name, amount in rows]
+    return "\n".join(lines)
+
+
+def _trees(model: Model, count: int) -> Iterator[str]:
+    frame = model.trees.filter(pl.col("tree") < count)
+    kinds = {feature.name: feature.type for feature in model._parts().features}
+    for (number,), rows in frame.group_by("tree", maintain_order=True):
+        nodes = rows.rows(named=True)
+        output = f" (output {nodes[0]['output']})" if "output" in nodes[0] else ""
+        yield "\n".join([f"tree {number}{output}", *_drawn(nodes, kinds, 0, "", 1)])
+
+
+def _drawn(
+    nodes: list[dict[str, Any]], kinds: Mapping[str, FeatureType], number: int, side: str, depth: int
+) -> Iterator[str]:
+    node = nodes[number]
+    yield "  " * depth + side + (f"{node['value']:.6g}" if node["feature"] is None else f"{_asked(node, kinds)}?")
+    if node["feature"] is not None:
+        for answer, place in (("yes", "left"), ("no", "right")):
+            missing = " or missing" if node["missing"] == place and not _asks_for_presence(node) else ""
+            yield from _drawn(nodes, kinds, node[place], f"{answer}{missing}: ", depth + 1)
+
+
+def _asked(node: Mapping[str, Any], kinds: Mapping[str, FeatureType]) -> str:
+    kind = kinds[node["feature"]]
+    if kind.is_float and node["threshold"] is not None:  # of which SQL needs more than the digits
+        number = str(np.float32(node["threshold"])) if kind.name == "float32" else repr(node["threshold"])
+        return f"{quote_identifier(node['feature'])} < {number}"
+    return _short(str(node["condition"]))
+
+
+def _asks_for_presence(node: Mapping[str, Any]) -> bool:
+    return node["threshold"] is None and node["categories"] is None
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

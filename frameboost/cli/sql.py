@@ -1,0 +1,100 @@
+"""``frameboost sql``: a model as SQL."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from frameboost.cli.arguments import Commands, UsageError, add_command, names, pairs
+from frameboost.interop.open_model import open_model
+from frameboost.model import Model
+from frameboost.tables import STDOUT, check_writable, write_text
+
+__all__ = ["add_sql"]
+
+
+def add_sql(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(commands, "sql", "Write a model as SQL", _sql)
+    parser.epilog = (
+        "Without --table it is one expression over the columns. Expressions and queries end without a semicolon,\n"
+        "statements with one."
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model's file")
+    add("--dialect", default="duckdb", help="whose SQL (docs/dialects.md); default duckdb")
+    add("-o", "--out", default=STDOUT, metavar="FILE", help="the file to write; by default standard output")
+    add("--output", default="mean", metavar="{mean,margin,class,probability,leaf}",
+        help="what to predict; default mean, on the scale of the target")  # fmt: skip
+    add("--column-map", type=pairs, metavar="FEATURE=COLUMN,...", help="columns called otherwise than in training")
+    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    _add_query(parser.add_argument_group("a query over a table"))
+
+
+def _add_query(group: Any) -> None:
+    add = group.add_argument
+    add("--table", help="the table to score")
+    add("--keep", type=names, action="extend", metavar="COLUMNS",
+        help="the columns to return beside the predictions; by default all, of '' none")  # fmt: skip
+    add("--where", metavar="CONDITION", help="which rows, as SQL of the dialect")
+    add("--name", metavar="COLUMN", help="the column of predictions; default prediction")
+    add("--form", metavar="{auto,case,staged,table}",
+        help="one expression a value, common table expressions, or a query over a table of trees; default auto: the "
+        "first that fits into the database")  # fmt: skip
+    add("--trees", metavar="TABLE", help="the table of trees, which --statements makes")
+    add("--statements", action="store_true", help="the statements that make and fill the table of trees, first")
+    how = group.add_mutually_exclusive_group()
+    how.add_argument("--view", metavar="NAME", help="a statement that makes a view of it")
+    how.add_argument("--create-table", metavar="NAME", help="a statement that makes a table of it")
+    how.add_argument("--update", metavar="COLUMN", help="a statement that writes predictions into a column")
+
+
+_OF_QUERIES = ("keep", "where", "name", "form", "view", "create_table", "update")
+_ALONE = {"update": ("keep", "name", "form", "trees", "base_margin"), "create_table": ("name",)}
+
+
+def _spelt(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _sql(given: argparse.Namespace) -> None:
+    if given.statements and given.trees is None:
+        raise UsageError("--statements needs --trees, the name of the table of trees")
+    if given.table is None:
+        for name in _OF_QUERIES:
+            if getattr(given, name) is not None:
+                raise UsageError(f"--{_spelt(name)} needs --table, the table to score")
+        if given.trees is not None and not given.statements:
+            raise UsageError("--trees needs --table, the table to score, or --statements")
+    for option, others in _ALONE.items():
+        for name in others:
+            if getattr(given, option) is not None and getattr(given, name) is not None:
+                raise UsageError(f"--{_spelt(name)} does not go with --{_spelt(option)}")
+    check_writable(given.out)
+    model = open_model(given.model)
+    statements = model.table_statements(given.trees, given.dialect) if given.statements else []
+    text, is_statement = _text(model, given)
+    if is_statement or statements:
+        text = "".join(f"{statement.rstrip().rstrip(';')};\n" for statement in [*statements, text] if statement)
+    write_text(given.out, text if text.endswith("\n") else f"{text}\n")
+
+
+def _text(model: Model, given: argparse.Namespace) -> tuple[str, bool]:
+    """Return the expression, the query or the statement, and whether it is a statement."""
+    shared: dict[str, Any] = {"output": given.output, "columns": given.column_map}
+    if given.table is None:
+        return ("", True) if given.statements else (
+            model.sql(dialect=given.dialect, base_margin=given.base_margin, **shared), False
+        )  # fmt: skip
+    if given.update is not None:
+        return model.update_sql(given.table, given.update, given.dialect, where=given.where, **shared), True
+    how = shared | {
+        "keep": given.keep, "where": given.where, "form": given.form or "auto", "trees": given.trees,
+        "base_margin": given.base_margin,
+    }  # fmt: skip
+    how |= {} if given.name is None else {"name": given.name}
+    if given.view is not None:
+        return model.create_view_sql(given.view, given.table, given.dialect, **how), True
+    if given.create_table is not None:
+        return model.create_table_sql(given.create_table, given.table, given.dialect, **how), True
+    return model.query(given.table, given.dialect, **how), False

@@ -1,0 +1,115 @@
+"""``frameboost train``: from a table to a model's file."""
+
+from __future__ import annotations
+
+import argparse
+import typing
+from dataclasses import Field, fields
+from typing import Any, Literal
+
+from frameboost.api import fit
+from frameboost.cli.arguments import Commands, Parser, UsageError, add_command, names, setting, value
+from frameboost.engines.choose import ENGINES
+from frameboost.interop.open_model import open_model
+from frameboost.model import Model
+from frameboost.parameter_fields import values_text
+from frameboost.parameters import Parameters
+from frameboost.sources import open_source
+from frameboost.tables import STDOUT, check_writable, is_table, read_table, write_text
+
+__all__ = ["add_train"]
+
+
+def add_train(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(commands, "train", "Train a model on a table", _train)
+    parser.usage = "frameboost train DATA --target COLUMN -o MODEL [options]"
+    add = parser.add_argument
+    add("data", metavar="DATA", help="Parquet, CSV or Arrow file, or a DuckDB file's table (flights.duckdb::late)")
+    add("--table", help="the table of a DuckDB file")
+    add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
+    add("-o", "--out", required=True, metavar="MODEL", help="the model's file, JSON ('-': standard output)")
+    add("--objective", default="reg:squarederror", metavar="NAME",
+        help="the loss, by XGBoost's name (docs/objectives.md); default reg:squarederror")  # fmt: skip
+    add("--features", type=names, action="extend", metavar="COLUMNS",
+        help="the columns to predict from, as a,b; by default all that have no other role")  # fmt: skip
+    add("--weight", metavar="COLUMN", help="the rows' weights")
+    add("--group", metavar="COLUMN", help="for ranking, which query a row belongs to")
+    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--label-upper-bound", metavar="COLUMN", help="for survival:aft, the latest that a time can be")
+    add("--valid", metavar="ROWS",
+        help="rows to validate on: another table, a Boolean column, or a SQL condition")  # fmt: skip
+    add("--eval-metric", type=names, action="extend", metavar="NAMES",
+        help="metrics (docs/metrics.md); early stopping watches the last")  # fmt: skip
+    add("--init-model", metavar="MODEL", help="a model to train on from")
+    add("--engine", default="auto", metavar="{" + ",".join(ENGINES) + "}",
+        help="what takes the sums; default auto: duckdb for a DuckDB table, numba for a file")  # fmt: skip
+    add("--quiet", action="store_true", help="no progress bar, and no summary of the model")
+    add("--param", type=setting, action="append", default=[], metavar="NAME=VALUE", dest="settings",
+        help="any training parameter by its name in Python: max_depth=3")  # fmt: skip
+    _add_parameters(parser)
+
+
+def _add_parameters(parser: Parser) -> None:
+    group = parser.add_argument_group(
+        "training parameters",
+        "as in Python (docs/parameters.md); lists as 0.1,0.9, dicts as x=1,y=-1, both as JSON too",
+    )
+    hints = typing.get_type_hints(Parameters)
+    for item in fields(Parameters):
+        hint, option = hints[item.name], f"--{item.name.replace('_', '-')}"
+        help_ = f"{item.metadata['doc']} ({values_text(item, hint)}; default {_written(item.default)})"
+        more: dict[str, Any] = {"type": value, "metavar": _metavar(item, hint)}
+        if hint is bool:
+            more = {"action": argparse.BooleanOptionalAction}
+        group.add_argument(
+            option, dest=item.name, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **more
+        )  # fmt: skip
+
+
+def _written(default: Any) -> str:
+    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+def _metavar(item: Field[Any], hint: Any) -> str:
+    if typing.get_origin(hint) is Literal:
+        return "{" + ",".join(typing.get_args(hint)) + "}"
+    if item.metadata["kind"]:
+        return "VALUES"
+    return "INT" if int in (typing.get_args(hint) or (hint,)) else "NUMBER"
+
+
+def _train(given: argparse.Namespace) -> None:
+    parameters = {item.name: getattr(given, item.name) for item in fields(Parameters) if hasattr(given, item.name)}
+    for name, its_value in given.settings:
+        if name in parameters:
+            raise UsageError(f"the parameter {name} is given twice")
+        parameters[name] = its_value
+    check_writable(given.out)
+    data = read_table(given.data, given.table)
+    valid: Any = given.valid
+    if valid is not None and is_table(valid):
+        types = {name: kind.to_polars() for name, kind in open_source(data).types().items() if kind is not None}
+        valid = read_table(valid, types=types)
+    model = fit(
+        data, given.target[0] if len(given.target) == 1 else given.target,
+        objective=given.objective, features=given.features, weight=given.weight, group=given.group,
+        base_margin=given.base_margin, label_upper_bound=given.label_upper_bound, valid=valid,
+        eval_metric=given.eval_metric, init_model=None if given.init_model is None else open_model(given.init_model),
+        engine=given.engine, verbose=False if given.quiet else None, **parameters,
+    )  # fmt: skip
+    write_text(given.out, model.to_json())
+    if not given.quiet and given.out != STDOUT:
+        print(_said(model))
+
+
+def _said(model: Model) -> str:
+    """Return the model's summary, and its metrics if there are any."""
+    history = model.history
+    if history.is_empty() or history.width == 1:
+        return repr(model)
+    last = history.row(-1 if model.best_iteration is None else model.best_iteration - 1, named=True)
+    number = last.pop("round")
+    metrics = ", ".join(f"{name} {metric:.6g}" for name, metric in last.items())
+    which = "round" if model.best_iteration is None else "best round"
+    return f"{model!r}\n{which} {number}: {metrics}"

@@ -1,0 +1,133 @@
+"""Files of models, whoever wrote them: told apart by what is in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.interop.catboost import from_catboost
+from frameboost.interop.lightgbm import from_lightgbm
+from frameboost.interop.xgboost import from_xgboost
+from frameboost.model import Model
+from frameboost.model_file import FORMAT, read_model
+
+__all__ = ["open_model"]
+
+_KNOWN = "it is none of frameboost's own (JSON), XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
+# What other files start with, and what to do about them.
+_OTHERS = {
+    b"CBM1": "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')",
+    b"\x80": "it is a pickle, which is not opened, as that would run what is in it; save the model as the library does",
+    b"PK": "it is a zip archive; a model is a JSON, UBJSON or text file",
+}
+_UBJSON, _XGBOOST_BINARY = re.compile(rb"\{[iUIlL#]"), b"binf"
+# What files start with as these libraries write them; the whole of a large one need not be parsed twice for that.
+_FIRST_KEYS = (
+    (re.compile(rb'\{\s*"format"\s*:\s*"%s"' % FORMAT.encode()), "frameboost"),
+    (re.compile(rb'\{\s*"learner"\s*:'), "xgboost"),
+)
+
+
+# From the names of columns to the distinct values of each.
+Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
+
+
+def open_model(path: str | Path, categories: Categories | None = None) -> Model:
+    """Read a model from a file of frameboost, XGBoost, LightGBM or CatBoost, which its content tells apart.
+
+    Parameters
+    ----------
+    path
+        A file of frameboost's, XGBoost's JSON or UBJSON, LightGBM's text, or CatBoost's JSON.
+    categories
+        For a model of CatBoost's, which keeps only hashes of them: called with the names of the columns that it knows
+        as categorical, it returns the values that each had in training.
+
+    Raises
+    ------
+    ModelFileError
+        If it is none of them, or damaged; the message says where.
+    ParameterError
+        If the model is one that can't be had here.
+    OSError
+        If the file can't be read.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb, tempfile, pathlib
+    >>> model = fb.fit(pl.DataFrame({"x": [1, 2, 3], "y": [0, 0, 8]}), "y", n_estimators=1)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
+    >>> model.save(path)
+    >>> open_model(path) == model
+    True
+    """
+    data = Path(path).read_bytes()
+    try:
+        return _reader(data, categories)(data)
+    except FrameboostError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Model]:
+    readers: dict[str, Callable[[bytes], Model]] = {
+        "frameboost": _own,
+        "xgboost": from_xgboost,
+        "lightgbm": from_lightgbm,
+        "catboost": lambda text: from_catboost(text, categories and categories(_categorical(text))),
+    }
+    return readers[_writer(data)]
+
+
+def _own(data: bytes) -> Model:
+    parts = read_model(data)
+    return Model(
+        parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees, calibration=parts.calibration
+    )
+
+
+def _categorical(data: bytes) -> list[str]:
+    """Return the names of a CatBoost model's categorical columns."""
+    document = json.loads(data)
+    info = document.get("features_info")
+    items = info.get("categorical_features") if isinstance(info, dict) else None
+    found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return [str(item.get("feature_id") or item.get("flat_feature_index")) for item in found]
+
+
+def _writer(data: bytes) -> str:
+    """Return the library that wrote the file."""
+    if data.startswith(_XGBOOST_BINARY) or _UBJSON.match(data):
+        return "xgboost"
+    if re.match(rb"tree[ \t\r]*\n", data):
+        return "lightgbm"
+    for start, what in _OTHERS.items():
+        if data.startswith(start):
+            raise ModelFileError(f"not a model that can be read here: {what}")
+    text = data.lstrip()
+    for pattern, library in _FIRST_KEYS:
+        if pattern.match(text):
+            return library
+    return _writer_of_json(text)
+
+
+def _writer_of_json(text: bytes) -> str:
+    try:
+        document = json.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"not a model that can be read here: {_KNOWN}") from error
+    if isinstance(document, dict):
+        if document.get("format") == FORMAT:
+            return "frameboost"
+        if "learner" in document:
+            return "xgboost"
+        if {"oblivious_trees", "features_info", "model_info"} & set(document):
+            return "catboost"
+        if "tree_info" in document:
+            raise ModelFileError(
+                "not a model that can be read here: it is LightGBM's JSON dump; save it with model.save_model(path)"
+            )
+    raise ModelFileError(f"not a model that can be read here: {_KNOWN}")
