@@ -340,8 +340,8 @@ class Model(ExportingModel, ExplainingModel):
             return "is calibrated"
         if self._parameters.get("booster") == "dart":
             return "has trees weighted by dropout"
-        as_trained_here = not any(f.zero_is_missing or f.type.name == "codes" for f in self._features)
-        return None if self._loss.is_trainable and as_trained_here else "comes from another library"
+        is_own = self._loss.is_trainable and "learning_rate" in self._parameters
+        return None if is_own else "comes from another library, whose parameters are not known"
 
     def __repr__(self) -> str:
         return summary(self.objective, self._trees, self._features)

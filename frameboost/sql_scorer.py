@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import duckdb
+import polars as pl
 
 from frameboost.compile.forms import check_size, scoring_query
 from frameboost.compile.scoring_sql import Scored
 from frameboost.compile.sql import output_sql
 from frameboost.compile.sql_columns import find_columns
 from frameboost.compile.stages import Stages
-from frameboost.compile.tree_table import table_statements
+from frameboost.compile.tree_table import table_frame, table_statements
 from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
 from frameboost.outputs import leaf_output, output_of
@@ -276,6 +277,22 @@ class SqlScorer(Scorer):
         """
         spoken = get_dialect(dialect)
         return table_statements(name, self._trees, find_columns(self._features, spoken, columns), spoken)
+
+    def table_frame(self) -> pl.DataFrame:
+        """Return the table of trees of `table_statements` as a frame, to be loaded in another way than by INSERT.
+
+        Written to Parquet it is loaded in seconds where many INSERTs take long (Spark, warehouses in a cloud). Types
+        that the database lacks are to be converted as ``docs/dialects.md`` says.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> model.table_frame().select("id", "feature", "threshold_int64", "left", "right", "value").rows()
+        [(0, 0, 3, 1, 2, None), (1, None, None, 1, 1, -4.0), (2, None, None, 2, 2, 4.0)]
+        """
+        return table_frame(self._trees, find_columns(self._features, get_dialect("duckdb")))
 
     # --- as a function ------------------------------------------------------------------------------------------------
 

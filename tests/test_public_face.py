@@ -26,7 +26,8 @@ def test_the_public_names():
     assert METHODS == [
         "baseline", "calibrate", "create_table_sql", "create_view_sql", "drift_query", "explain",
         "explain_interactions", "explain_query", "expr", "importance", "partial_dependence", "predict", "query",
-        "refit", "register", "save", "sql", "table_statements", "to_dbt", "to_json", "to_sql", "to_xgboost",
+        "refit", "register", "save", "sql",
+        "table_frame", "table_statements", "to_dbt", "to_json", "to_sql", "to_xgboost",
         "update_sql",
     ]  # fmt: skip
     assert PROPERTIES == [

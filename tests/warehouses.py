@@ -22,6 +22,7 @@ import duckdb
 import polars as pl
 import pytest
 
+import frameboost as fb
 from frameboost.dialects.known import get_dialect
 from frameboost.types import FeatureType
 from tests.random_models import to_duckdb, to_polars
@@ -83,6 +84,12 @@ class Warehouse:
     def rows(self, sql: str) -> list[tuple]:
         raise NotImplementedError
 
+    def load_trees(self, table: str, model: fb.Model, folder: Path) -> None:
+        """Make the table of a model's trees."""
+        self.run(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
+        for statement in model.table_statements(table, self.name):
+            self.run(statement)
+
     # what most drivers share
 
     def _definition(self, table: str, columns: dict[str, tuple[FeatureType, list]]) -> str:
@@ -121,6 +128,11 @@ class DuckDB(Warehouse):
 
     def rows(self, sql):
         return self.con.execute(sql).fetchall()
+
+    def load_trees(self, table, model, folder):
+        self.con.register("loaded", model.table_frame())
+        self.con.execute(f"CREATE OR REPLACE TABLE {self.dialect.quote(table)} AS FROM loaded")
+        self.con.unregister("loaded")
 
 
 class Postgres(Warehouse):
@@ -296,6 +308,10 @@ class Spark(Warehouse):
 
     def rows(self, sql):
         return [tuple(row) for row in self.spark.sql(sql).collect()]
+
+    def load_trees(self, table, model, folder):
+        model.table_frame().write_parquet(folder / "trees.parquet")  # an INSERT takes half a second
+        self.spark.read.parquet(str(folder / "trees.parquet")).createOrReplaceTempView(table)
 
 
 class MariaDB(Warehouse):

@@ -122,9 +122,12 @@ class TreeArrays:
         """Return the codes of the rows of ``frame``, whose columns have the given types: (rows, features)."""
         if not self.features:  # every tree is a single leaf
             return np.empty((frame.select(pl.len()).collect().item(), 0), dtype=np.uint16)
+        return np.ascontiguousarray(frame.select(self.code_exprs(types)).collect().to_numpy())
+
+    def code_exprs(self, types: Mapping[str, FeatureType]) -> list[pl.Expr]:
+        """Return the codes of columns that have the given types, a column for each of ``features``."""
         dtype = pl.UInt16 if max(self.missing, default=0) < 2**16 - 1 else pl.UInt32
-        columns = [self._code(i, types[f.name]).cast(dtype).alias(str(i)) for i, f in enumerate(self.features)]
-        return np.ascontiguousarray(frame.select(columns).collect().to_numpy())
+        return [self._code(i, types[f.name]).cast(dtype).alias(str(i)) for i, f in enumerate(self.features)]
 
     def _code(self, i: int, scored: FeatureType) -> pl.Expr:
         feature, missing = self.features[i], int(self.missing[i])
@@ -135,13 +138,22 @@ class TreeArrays:
         kind = feature.type if feature.type.is_categorical else scored
         return code_expr(values, kind, edges, missing, other=missing + 1 if kind.is_categorical else None)
 
-    def margins(self, codes: npt.NDArray[np.unsignedinteger], base_margins: Sequence[float]) -> list[FloatArray]:
-        """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order."""
+    def margins(
+        self, codes: npt.NDArray[np.unsignedinteger], base_margins: Sequence[float], *, in_parallel: bool = True
+    ) -> list[FloatArray]:
+        """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
+
+        ``in_parallel``: whether threads share the rows.
+        """
         sums = []
         for output, base in enumerate(base_margins):
             own = self.roots[self.outputs == output]
             total = np.full(len(codes), base)
-            self._over_rows(len(codes), partial(sum_leaves, codes, *self._questions(own), self.value), total)  # type: ignore[call-arg]
+            add = partial(sum_leaves, codes, *self._questions(own), self.value)  # type: ignore[call-arg]
+            if in_parallel:
+                self._over_rows(len(codes), add, total)
+            else:
+                add(0, len(codes), total)  # type: ignore[call-arg]
             sums.append(total)
         return sums
 

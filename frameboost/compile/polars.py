@@ -20,6 +20,7 @@ __all__ = ["margin_expr", "output_expr"]
 
 # A symmetric tree of fewer levels is as fast as when/then.
 _SHALLOWEST_TABLE = 3
+_NO_CODE = -(2**63)
 
 
 def output_expr(output: Output, margins: Sequence[pl.Expr]) -> pl.Expr:
@@ -93,8 +94,10 @@ def _column(feature: Feature) -> pl.Expr:
     if kind.name == "string":
         return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
     if kind.name == "codes":
-        # A column with missing codes is often one of floats.
-        return pl.when(values.cast(pl.Float64).is_not_nan()).then(values)
+        # A column with missing codes is often one of floats; a fraction is none of the codes.
+        whole = values.cast(pl.Int64, strict=False)
+        present = values.is_not_null() & values.cast(pl.Float64).is_not_nan()
+        return pl.when(present).then(pl.when(whole == values).then(whole).otherwise(_NO_CODE))
     if feature.zero_is_missing:
         return pl.when(values.abs() > ZERO).then(values)
     if kind.family == "timestamptz":
@@ -107,11 +110,7 @@ def _test(tree: Tree, node: int, values: pl.Expr, feature: Feature) -> tuple[pl.
     kind, threshold, categories = feature.type, tree.threshold[node], tree.categories[node]
     missing_left = tree.missing_left[node]
     if categories is not None:
-        names = [feature.categories[code] for code in categories]
-        if kind.name == "codes":
-            named = pl.any_horizontal(values == name for name in names)
-        else:
-            named = values.is_in(names)
+        named = values.is_in([feature.categories[code] for code in categories])
         return (named | values.is_null() if tree.with_missing[node] else named), tree.named_left(node)
     if threshold is None:
         return (values.is_not_null() & values.is_not_nan() if kind.is_float else values.is_not_null()), True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frameboost.compile.deep_trees import tree_texts
-from frameboost.compile.sql import balanced_sum, is_scalar, margin_sql, shaped
+from frameboost.compile.sql import is_scalar, margin_sql, shaped
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -19,6 +19,8 @@ __all__ = ["Scored", "as_expressions", "expression_depth", "finish", "in_stages"
 _TREES_A_COLUMN = 50
 # What is left for columns that are passed on.
 _ROOM = 5_000
+# Names and values in a piece of code that is compiled in well under a second.
+_MOST_COMPILED = 1_000
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,19 @@ class Scored:
 
     def margin(self, number: int) -> str:
         """Return a margin as one expression."""
-        return margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
+        margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
+        return f"({margin}\n + {zero})" if (zero := self.uncompiled()) else margin
+
+    def uncompiled(self) -> str | None:
+        """Return a zero that keeps the database from compiling all into one piece of code, where there is much."""
+        template, used = self.dialect.uncompiled, self.used()
+        if template is None or not used or sum(map(n_terms, self.every_tree())) <= _MOST_COMPILED:
+            return None
+        return template.format(x=used[0])
+
+    def every_tree(self) -> list[Tree]:
+        """Return the trees of all margins."""
+        return [tree for of_output in self.trees for tree in of_output]
 
     def used(self) -> list[str]:
         """Return the columns that some tree asks about, quoted."""
@@ -81,8 +95,7 @@ def expression_depth(trees: Sequence[Sequence[Tree]]) -> int:
 def in_stages(scored: Scored, stages: Stages, name: str, into: str = "") -> str:
     """Return the query that adds up the trees column by column, then takes the sums through the output's stages."""
     dialect, output = scored.dialect, scored.output
-    every = [tree for of_output in scored.trees for tree in of_output]
-    texts_in_order = iter(tree_texts(every, scored.columns, dialect, stages))
+    texts_in_order = iter(tree_texts(scored.every_tree(), scored.columns, dialect, stages))
     texts = [[next(texts_in_order) for _ in of_output] for of_output in scored.trees]
     sums: dict[str, str] = {}
     for of_stage in _by_terms(scored, texts):
@@ -91,9 +104,9 @@ def in_stages(scored: Scored, stages: Stages, name: str, into: str = "") -> str:
     for k, (margin, base) in enumerate(zip(output.margins, scored.bases, strict=True)):
         parts = [sums[f"{k}_{first}"] for first in range(0, len(texts[k]), _TREES_A_COLUMN)]
         if isinstance(base, str):  # not on the grid: added last
-            margins[margin] = f"({balanced_sum(parts)} + {base})"
+            margins[margin] = f"({dialect.sum(parts)} + {base})"
         else:
-            margins[margin] = balanced_sum([dialect.number(base), *parts])
+            margins[margin] = dialect.sum([dialect.number(base), *parts])
     return finish(scored, stages, margins, name, into)
 
 
@@ -102,7 +115,7 @@ def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, 
 
     A database that limits them counts the whole of a SELECT as one expression.
     """
-    most = scored.dialect.limits.terms
+    most, zero = scored.dialect.limits.terms, scored.uncompiled()
     stages: list[dict[str, str]] = [{}]
     terms = 0
     for k, of_output in enumerate(texts):
@@ -111,7 +124,8 @@ def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, 
             more = sum(map(n_terms, scored.trees[k][here]))
             if most is not None and stages[-1] and terms + more > most - _ROOM:
                 stages, terms = [*stages, {}], 0
-            stages[-1][f"{k}_{first}"], terms = balanced_sum(of_output[here]), terms + more
+            total = [*of_output[here], *([zero] if zero and not stages[-1] else [])]
+            stages[-1][f"{k}_{first}"], terms = scored.dialect.total(total), terms + more
     return stages
 
 

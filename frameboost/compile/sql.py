@@ -16,7 +16,7 @@ from frameboost.schema import Feature
 from frameboost.sql_text import literal, membership, quote_identifier
 from frameboost.tree import Tree
 
-__all__ = ["balanced_sum", "branch", "condition_sql", "is_scalar", "margin_sql", "output_sql", "shaped", "tree_sql"]
+__all__ = ["branch", "condition_sql", "is_scalar", "margin_sql", "output_sql", "shaped", "tree_sql"]
 
 
 # A symmetric tree of fewer levels is as fast as a CASE.
@@ -82,15 +82,7 @@ def margin_sql(base_margin: float | str, trees: Sequence[Tree], columns: Sequenc
     """
     if isinstance(base_margin, str):
         return f"({margin_sql(0.0, trees, columns, dialect)}\n + {base_margin})"
-    return balanced_sum([dialect.number(base_margin), *(tree_sql(tree, columns, dialect) for tree in trees)])
-
-
-def balanced_sum(terms: Sequence[str]) -> str:
-    """Return a sum as a balanced tree of additions: parsers give up on a chain of some hundred."""
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    return f"({balanced_sum(terms[:middle])}\n + {balanced_sum(terms[middle:])})"
+    return dialect.sum([dialect.number(base_margin), *(tree_sql(tree, columns, dialect) for tree in trees)])
 
 
 def tree_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, node: int = 0) -> str:

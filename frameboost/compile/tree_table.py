@@ -7,18 +7,22 @@ next, as often as the deepest tree has levels; leaves lead to themselves. Then l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import polars as pl
+
+from frameboost.columns import physical_dtype
 from frameboost.compile.scoring_sql import Scored, finish
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect, Outside
 from frameboost.errors import ParameterError
+from frameboost.schema import Feature
 from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.types import FeatureType, Physical
 
-__all__ = ["query_over_table", "table_statements"]
+__all__ = ["query_over_table", "table_frame", "table_statements"]
 
 _ROWS_A_STATEMENT = 500
 _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
@@ -28,30 +32,65 @@ _FLOAT64 = FeatureType("float64")
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
+def table_frame(trees: Sequence[Tree], columns: Sequence[Column]) -> pl.DataFrame:
+    """Return the table as a frame (see `Model.table_frame`)."""
+    rows = _all_rows(trees, columns, lambda kind, threshold: None)
+    found = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in _NUMBERS]
+    for kind in _threshold_kinds(trees, columns):
+        name = _threshold_name(kind)
+        thresholds = [row.get(name) for row in rows]
+        if kind.precision_and_scale:
+            decimals = [None if threshold is None else kind.decimal(int(threshold)) for threshold in thresholds]
+            found.append(pl.Series(name, decimals, dtype=kind.to_polars()))
+        else:
+            found.append(pl.Series(name, thresholds, dtype=physical_dtype(kind)).cast(kind.to_polars()))
+    if _has_categories(trees):
+        found.append(pl.Series("category", [row.get("category") for row in rows], dtype=pl.String))
+    return pl.DataFrame([*found, pl.Series("value", [row.get("value") for row in rows], dtype=pl.Float64)])
+
+
 def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect) -> list[str]:
     """Return the statements that make the table and fill it (see `Model.table_statements`)."""
+    kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
     types = dict.fromkeys(_NUMBERS, dialect.types["int64"])
-    types |= {_threshold_name(kind): str(dialect.type_of(kind)) for kind in _threshold_kinds(trees, columns)}
-    if any(codes is not None for tree in trees for codes in tree.categories):
+    types |= {column: str(dialect.type_of(kind)) for column, kind in kinds.items()}
+    if _has_categories(trees):
         types["category"] = dialect.types["string"]
     types["value"] = dialect.types["float64"]
     table = dialect.quote_path(name)
     defined = (f"{dialect.quote(column)} {dialect.nullable.format(t=type_)}" for column, type_ in types.items())
     statements = [dialect.define_table.format(name=table, columns=",\n  ".join(defined))]
     names = ", ".join(map(dialect.quote, types))
-    rows: list[dict[str, str]] = []
-    start = 0
-    for number, tree in enumerate(trees):
-        rows += _rows(number, start, tree, columns, dialect)
-        start += len(tree)
+
+    def literal(column: str, value: Physical | None) -> str:
+        if value is None:
+            return "NULL"
+        if column in kinds:
+            return str(dialect.literal(kinds[column], value))
+        return dialect.string(str(value)) if column == "category" else _number(value, dialect)
+
+    def outside(kind: FeatureType, threshold: Physical) -> Outside | None:
+        written = dialect.literal(kind, threshold)
+        return written if isinstance(written, Outside) else None
+
+    rows = _all_rows(trees, columns, outside)
     for first in range(0, len(rows), _ROWS_A_STATEMENT):
-        given = [[row.get(column, "NULL") for column in types] for row in rows[first : first + _ROWS_A_STATEMENT]]
+        some = rows[first : first + _ROWS_A_STATEMENT]
+        given = [[literal(column, row.get(column)) for column in types] for row in some]
         statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(given)}")
     if dialect.create_index is not None:
-        for column in ("id", "named_by")[: 1 + ("category" in types)]:
+        for column in ("id", "named_by")[: 1 + _has_categories(trees)]:
             index = dialect.quote(f"{name.rpartition('.')[2]}_{column}")
             statements.append(dialect.create_index.format(index=index, name=table, columns=dialect.quote(column)))
     return statements
+
+
+def _number(value: Physical, dialect: Dialect) -> str:
+    return dialect.number(value) if isinstance(value, float) else str(value)
+
+
+def _has_categories(trees: Sequence[Tree]) -> bool:
+    return any(codes is not None for tree in trees for codes in tree.categories)
 
 
 def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[Column]) -> list[FeatureType]:
@@ -70,39 +109,55 @@ def _threshold_name(kind: FeatureType) -> str:
     return "threshold_" + "".join(c if c.isalnum() else "_" for c in kind.name).rstrip("_")
 
 
-def _rows(number: int, start: int, tree: Tree, columns: Sequence[Column], dialect: Dialect) -> Iterator[dict[str, str]]:
-    """Yield a row for each node, whose ``id`` is ``start`` and its number, and one for each category that it names.
+def _all_rows(
+    trees: Sequence[Tree], columns: Sequence[Column], outside: Callable[[FeatureType, Physical], Outside | None]
+) -> list[dict[str, Physical]]:
+    """Return a row for each node, and one for each category that a node names.
 
-    ``left`` is the id of the node that a value below the threshold goes to, or a category that is named, or false;
-    ``right`` that of all other values; ``missing`` that of a missing one. Without a threshold all values go left.
+    ``id`` numbers the nodes of all trees. ``left`` is the id of the node that a value below the threshold goes to, or a
+    category that is named, or false; ``right`` that of all other values; ``missing`` that of a missing one. Without a
+    threshold all values go left. ``outside`` tells thresholds that the table can't hold.
     """
-    for node in range(len(tree)):
-        here = str(start + node)
-        row = {"id": here, "tree": str(number), "node": str(node), "output": str(tree.output)}
-        if tree.is_leaf(node):
-            value = dialect.number(tree.value[node])
-            yield row | {**dict.fromkeys(("missing", "left", "right"), here), "value": value}
-            continue
-        feature = columns[tree.feature[node]].feature
-        kind, left, right = feature.type, start + tree.left[node], start + tree.right[node]
-        row |= {"feature": str(tree.feature[node]), "missing": str(left if tree.missing_left[node] else right)}
-        codes, threshold = tree.categories[node], tree.threshold[node]
-        if codes is not None:
-            if not tree.named_left(node):
-                left, right = right, left
-            for code in codes:
-                yield {"named_by": here, "category": dialect.string(str(feature.categories[code]))}
-        elif threshold is None:
-            right = left
-        elif kind.family == "boolean":
-            left = left if threshold == 1 else right
-        else:
-            literal = dialect.literal(_compared_as(kind), threshold)
-            if isinstance(literal, Outside):
-                left = right = left if literal is Outside.ABOVE else right
+    rows: list[dict[str, Physical]] = []
+    start = 0
+    for number, tree in enumerate(trees):
+        for node in range(len(tree)):
+            row: dict[str, Physical] = {"id": start + node, "tree": number, "node": node, "output": tree.output}
+            if tree.is_leaf(node):
+                here = dict.fromkeys(("missing", "left", "right"), start + node)
+                rows.append({**row, **here, "value": tree.value[node]})
             else:
-                row[_threshold_name(_compared_as(kind))] = literal
-        yield row | {"left": str(left), "right": str(right)}
+                named, asked = _question(tree, node, start, columns[tree.feature[node]].feature, outside)
+                rows += [{"named_by": start + node, "category": category} for category in named]
+                rows.append({**row, **asked})
+        start += len(tree)
+    return rows
+
+
+def _question(
+    tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], Outside | None]
+) -> tuple[list[str], dict[str, Physical]]:
+    """Return the categories that an inner node names, and what its row says of where values go."""
+    left, right = start + tree.left[node], start + tree.right[node]
+    asked: dict[str, Physical] = {
+        "feature": tree.feature[node],
+        "missing": left if tree.missing_left[node] else right,
+    }
+    named: list[str] = []
+    codes, threshold, kind = tree.categories[node], tree.threshold[node], _compared_as(feature.type)
+    if codes is not None:
+        named = [str(feature.categories[code]) for code in codes]
+        if not tree.named_left(node):
+            left, right = right, left
+    elif threshold is None:
+        right = left
+    elif kind.family == "boolean":
+        left = left if threshold == 1 else right
+    elif (beyond := outside(kind, threshold)) is not None:
+        left = right = left if beyond is Outside.ABOVE else right
+    else:
+        asked[_threshold_name(kind)] = threshold
+    return named, {**asked, "left": left, "right": right}
 
 
 # --- the query --------------------------------------------------------------------------------------------------------

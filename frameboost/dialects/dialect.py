@@ -111,6 +111,11 @@ class Dialect:
         Values that ``IN`` takes; 0 for none, where a chain of OR is better, None for any number.
     branch
         One of two values, ``{t}`` and ``{e}``, by a condition ``{c}``, the second where it is NULL.
+    longest_sum
+        Terms that a sum has without parentheses; None for balanced sums in parentheses.
+    uncompiled
+        A zero, made of a column ``{x}``, that keeps the database from compiling a query into one piece of code, which
+        takes long where there is much of it.
     functions
         Names of functions where they are not the standard's.
     exp
@@ -179,6 +184,8 @@ class Dialect:
     text: str = "{x}"
     text_literal: str = "{v}"
     longest_list: int | None = None
+    longest_sum: int | None = None
+    uncompiled: str | None = None
     branch: str = "CASE WHEN {c} THEN {t} ELSE {e} END"
     functions: Mapping[str, str] = field(default_factory=dict)
     exp: str = "EXP({x})"
@@ -273,6 +280,24 @@ class Dialect:
         size = self.longest_list or len(literals)
         parts = (literals[first : first + size] for first in range(0, len(literals), size))
         return " OR ".join(f"{value} IN ({', '.join(part)})" for part in parts)
+
+    def sum(self, terms: Sequence[str]) -> str:
+        """Return a sum of numbers on a grid, whose order does not matter, in parentheses if it has several terms.
+
+        Most parsers give up on a chain of some hundred additions, so it is a balanced tree; Spark's takes longer over
+        parentheses the more is in them, and likes a chain that is not too long.
+        """
+        if len(terms) == 1:
+            return terms[0]
+        if self.longest_sum is not None and len(terms) <= self.longest_sum:
+            return "(" + "\n + ".join(terms) + ")"
+        middle = len(terms) // 2
+        return f"({self.sum(terms[:middle])}\n + {self.sum(terms[middle:])})"
+
+    def total(self, terms: Sequence[str]) -> str:
+        """Return the same sum where it stands alone."""
+        text = self.sum(terms)
+        return text if self.longest_sum is None or len(terms) == 1 else text[1:-1]
 
     def rows_of(self, rows: Sequence[Sequence[str]]) -> str:
         """Return rows of literals as INSERT takes them."""

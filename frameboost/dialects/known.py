@@ -104,9 +104,11 @@ _SPARK = Dialect(
     wide_integer="CAST('{v}' AS DECIMAL(38, 0))",
     timestamp="TIMESTAMP_NTZ '{v}'",
     array="array({v})",
+    longest_sum=60,
+    uncompiled="aggregate(array({x}), 0D, (zero, value) -> zero)",  # what has a lambda is left to the interpreter
     row_number="ROW_NUMBER() OVER (ORDER BY 1)",
     any_case=True,
-    limits=Limits(text=16 * 2**20, depth=500),
+    limits=Limits(text=16 * 2**20, depth=500, elements=200_000),
 )  # fmt: skip
 
 _MYSQL = Dialect(
