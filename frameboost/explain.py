@@ -12,6 +12,7 @@ import polars as pl
 from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.contributions import Contributions
 from frameboost.compile.explain_sql import contributions_query, reasons_query
+from frameboost.compile.forms import excess
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -82,11 +83,17 @@ def query_for_explanations(
     if top is None:
         _refuse_bias(features, ignore_case=True)
         _refuse_twice([*keep, *(feature.name for feature in features), _BIAS])
-        return contributions_query(stages, _BIAS, base_margin, trees, columns, dialect)
+        return _fitting(contributions_query(stages, _BIAS, base_margin, trees, columns, dialect), trees, dialect)
     if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
         raise ParameterError(f"top must be an integer from 1 to {len(features)}, the number of features, not {top!r}")
     _refuse_twice([*keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
-    return reasons_query(stages, top, base_margin, trees, columns, dialect)
+    return _fitting(reasons_query(stages, top, base_margin, trees, columns, dialect), trees, dialect)
+
+
+def _fitting(text: str, trees: Sequence[Tree], dialect: Dialect) -> str:
+    if reason := excess(text, [trees], dialect, in_one=True):
+        raise ParameterError(f"the explanations do not fit into one query: {reason}; explain a slice of the model")
+    return text
 
 
 def _refuse_twice(names: Sequence[str]) -> None:

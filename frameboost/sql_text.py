@@ -9,7 +9,6 @@ from frameboost.expressions import float_literal
 from frameboost.types import FeatureType, Physical
 
 __all__ = [
-    "any_equal",
     "is_missing",
     "is_present",
     "literal",
@@ -146,11 +145,3 @@ def is_present(kind: FeatureType, column: str) -> str:
 def membership(column: str, values: Sequence[str]) -> str:
     """Return the condition that a column holds one of ``values``, SQL literals; false of an empty list."""
     return f"{column} IN ({', '.join(values)})" if values else "FALSE"
-
-
-def any_equal(column: str, values: Sequence[str]) -> str:
-    """Return the same condition as `membership`, as DuckDB runs it best.
-
-    DuckDB makes a join of every IN, and the joins of a whole model's splits take time quadratic in their number.
-    """
-    return " OR ".join(f"{column} = {value}" for value in values) or "FALSE"

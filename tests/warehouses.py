@@ -27,7 +27,7 @@ from frameboost.dialects.known import get_dialect
 from frameboost.types import FeatureType
 from tests.random_models import to_duckdb, to_polars
 
-__all__ = ["WAREHOUSES", "Warehouse", "open_warehouse", "python_value"]
+__all__ = ["ALL", "ALL_BUT_SPARK", "WAREHOUSES", "Warehouse", "open_warehouse", "python_value"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -267,6 +267,7 @@ class Spark(Warehouse):
 
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.driver.memory", "4g").config("spark.sql.shuffle.partitions", "2")
+        builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp())
         self.spark = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
 
@@ -382,6 +383,10 @@ class MariaDB(Warehouse):
 WAREHOUSES: dict[str, type[Warehouse]] = {
     warehouse.name: warehouse for warehouse in (DuckDB, Postgres, SQLite, ClickHouse, Spark, MariaDB)
 }
+# All tests of a database run in one process, so that each starts but once.
+ALL = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in WAREHOUSES]
+# Spark takes a second a query.
+ALL_BUT_SPARK = [param for param in ALL if param.values != ("spark",)]
 _OPEN: dict[str, Warehouse | str] = {}
 
 

@@ -11,7 +11,7 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.tree import Tree
 
-__all__ = ["FORMS", "check_size", "scoring_query"]
+__all__ = ["FORMS", "check_size", "excess", "scoring_query"]
 
 FORMS = ("auto", "case", "staged", "table")
 # Levels of a parser's tree that a level of ours may be, and what is around it.

@@ -6,7 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.types import FeatureType
-from tests.warehouses import WAREHOUSES, open_warehouse
+from tests.warehouses import ALL, open_warehouse
 
 N_ROWS = 60
 
@@ -30,7 +30,7 @@ def model(data) -> fb.Model:
     return model
 
 
-@pytest.mark.parametrize("name", WAREHOUSES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_thousand_trees_run(name, model, data, tmp_path):
     warehouse = open_warehouse(name)
     data = data[:N_ROWS]

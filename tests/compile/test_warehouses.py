@@ -10,17 +10,16 @@ import frameboost as fb
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.types import FeatureType
 from tests.random_models import NAMES, TYPES, naive_margins, random_model, random_values
-from tests.warehouses import WAREHOUSES, Warehouse, open_warehouse
+from tests.warehouses import ALL, ALL_BUT_SPARK, Warehouse, open_warehouse
 
 
-@pytest.fixture(params=list(WAREHOUSES))
+@pytest.fixture(params=ALL)
 def warehouse(request) -> Warehouse:
     return open_warehouse(request.param)
 
 
-@pytest.fixture(params=[name for name in WAREHOUSES if name != "spark"])
+@pytest.fixture(params=ALL_BUT_SPARK)
 def fast_warehouse(request) -> Warehouse:
-    """All but Spark, which takes a second a query."""
     return open_warehouse(request.param)
 
 
