@@ -9,13 +9,14 @@ import polars as pl
 
 from frameboost.binning import Bins, cut_positions, sample_condition
 from frameboost.polars_names import column
-from frameboost.schema import Feature
+from frameboost.schema import ZERO, Feature
 from frameboost.types import FeatureType, Physical
 
 __all__ = [
     "code_dtype",
     "code_expr",
     "distinct_values",
+    "not_zero",
     "physical_dtype",
     "physical_expr",
     "propose_bins",
@@ -78,12 +79,18 @@ def code_expr(
     return pl.when(values.is_null()).then(pl.lit(missing, dtype=pl.UInt32)).otherwise(codes)
 
 
+def not_zero(values: pl.Expr) -> pl.Expr:
+    """Return whether a number is further from zero than what counts as it (see `Feature.zero_is_missing`)."""
+    return (values > ZERO) | (values < -ZERO)  # the smallest integer of a type has no absolute value in it
+
+
 def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical]) -> pl.Expr:
     """Return the place of each value among the categories, null where it is none of them."""
     if kind.name == "string":
         return values.cast(pl.Enum(list(map(str, categories))), strict=False).to_physical().cast(pl.UInt32)
-    places = range(len(categories))
-    return values.replace_strict(list(categories), list(places), default=None, return_dtype=pl.UInt32)
+    # Whatever numbers the column has: narrow ones can't be compared with codes that they can't hold.
+    edges, places = pl.Series(categories, dtype=pl.Int64).cast(pl.Float64), range(len(categories))
+    return values.cast(pl.Float64).replace_strict(edges, list(places), default=None, return_dtype=pl.UInt32)
 
 
 def sample_of(n_rows: int) -> pl.Series | None:

@@ -28,9 +28,16 @@ def with_margins(source: Source, model: Model) -> tuple[Source, list[str]]:
 
     Raises
     ------
+    ParameterError
+        If the model is another library's and has splits that fit does not know.
     DataError
         If a feature of the model is not in the data, or has another type than in training.
     """
+    foreign = any(f.zero_is_missing or f.type.name == "codes" for f in model._features)
+    if foreign or any(any(tree.with_missing) for tree in model._trees):
+        raise ParameterError(
+            "init_model comes from another library, and treats missing values or codes as fit does not"
+        )
     given = find_features(source, model._features)
     for feature in model._features:
         if given[feature.name] != feature.type:
@@ -63,8 +70,6 @@ def check_continues(model: Model, loss: Loss, parameters: Parameters, features: 
         raise ParameterError(
             f"init_model was trained with objective {model._loss.name!r} and its parameters, not with {loss.name!r}"
         )
-    if any(any(tree.with_missing) for tree in model._trees) or any(f.zero_is_missing for f in model._features):
-        raise ParameterError("init_model comes from another library, and treats missing values as fit does not")
     if [f.name for f in features] != model.features:
         raise ParameterError(
             f"init_model has the features {', '.join(map(repr, model.features))}; train on with the same, in that order"

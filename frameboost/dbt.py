@@ -10,10 +10,19 @@ from pathlib import Path
 from frameboost.errors import ParameterError
 from frameboost.files import write_text
 
-__all__ = ["TABLE", "check_dbt_names", "write_dbt"]
+__all__ = ["check_dbt_names", "write_dbt"]
 
-# Stands for the table in the queries that are given here; no query has this name otherwise.
-TABLE = "frameboost-scored-relation"
+# Names that Jinja, or dbt in it, has taken.
+_TAKEN = frozenset([
+    "adapter", "and", "api", "as", "block", "builtins", "call", "caller", "config", "context", "cycler",
+    "dbt_metadata_envs", "debug", "dict", "do", "doc", "else", "env_var", "execute", "exceptions", "extends", "false",
+    "False", "filter", "for", "from", "fromjson", "fromyaml", "graph", "if", "import", "in", "include",
+    "invocation_id", "is", "joiner", "lipsum", "local_md5", "log", "loop", "macro", "model", "modules", "namespace",
+    "none", "None", "not", "or", "project_name", "raw", "ref", "return", "run_query", "run_started_at", "schema",
+    "selected_resources", "self", "set", "set_strict", "source", "sql", "super", "target", "this", "thread_id",
+    "tojson", "toyaml", "true", "True", "validation", "var", "varargs", "kwargs", "with", "zip", "zip_strict",
+    "range", "diff_of_two_dicts", "statement", "print", "write", "flags", "store_result", "load_result",
+])  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENING = re.compile(r"\{(?=[{%#])")
 
@@ -23,6 +32,8 @@ def check_dbt_names(*names: str) -> None:
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ParameterError(f"a dbt model is named with letters, digits and underscores, not {name!r}")
+        if name in _TAKEN:
+            raise ParameterError(f"the name {name!r} means something else in dbt's templates; give another one")
 
 
 def write_dbt(
@@ -61,14 +72,23 @@ def write_dbt(
 
 
 def _escaped(sql: str) -> str:
-    """Return SQL that Jinja leaves as it is: what opens something in Jinja becomes an expression that says it."""
-    return _OPENING.sub('{{ "{" }}', sql)
+    """Return text that Jinja leaves as it is: what opens something in Jinja becomes an expression that says it.
+
+    So does a carriage return, which Jinja would make a line feed of.
+    """
+    return _OPENING.sub('{{ "{" }}', sql).replace("\r", '{{ "\\r" }}')
 
 
 def _description(name: str, head: str, columns: Mapping[str, str]) -> str:
     """Return the YAML; JSON strings are YAML too."""
     about = " ".join(line.removeprefix("-- ").strip() for line in head.splitlines()[:2])
-    lines = ["version: 2", "models:", f"  - name: {name}", f"    description: {json.dumps(about)}", "    columns:"]
+    lines = [
+        "version: 2",
+        "models:",
+        f"  - name: {name}",
+        f"    description: {json.dumps(_escaped(about))}",
+        "    columns:",
+    ]
     for column, text in columns.items():
         lines += [f"      - name: {json.dumps(column)}", f"        description: {json.dumps(text)}"]
     return "\n".join(lines) + "\n"

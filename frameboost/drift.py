@@ -8,9 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.columns import code_expr, physical_expr, propose_bins
+from frameboost.columns import code_expr, not_zero, physical_expr, propose_bins
 from frameboost.compile.drift_sql import MISSING, WatchedBin
 from frameboost.errors import DataError, ParameterError
+from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
 from frameboost.sources import open_source
@@ -39,26 +40,38 @@ def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.Da
     frame = source.to_frame([feature.name for feature in features]).collect()
     if not frame.height:
         raise DataError("the data has no rows")
-    rows = [row for feature in features for row in _of_feature(frame, feature, n_bins)]
-    return pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(pl.col("share") / frame.height)
+    rows = [(*row, count / frame.height) for f in features for *row, count in _of_feature(frame, f, n_bins)]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
 def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tuple[Any, ...]]:
     """Return feature, bin, edges, category and number of rows of each bin, missing values first."""
     kind, name = feature.type, feature.name
-    values = frame.select(physical_expr(name, kind).alias("value")).to_series()
+    values = _values(frame, feature)
+    present = values.drop_nulls()
     rows: list[tuple[Any, ...]] = [(name, MISSING, None, None, None, values.null_count())]
     if kind.is_categorical:
-        counts = values.drop_nulls().value_counts(name="rows").sort(["rows", "value"], descending=[True, False])
+        counts = present.value_counts(name="rows").sort(["rows", "value"], descending=[True, False])
         kept = counts.head(n_bins - 1).rows()
         rows += [(name, i, None, None, json.dumps(value), count) for i, (value, count) in enumerate(kept)]
         others = int(counts["rows"].sum()) - sum(count for _, count in kept)
         return [*rows, (name, len(kept), None, None, None, others)]
-    bins = propose_bins(feature, values, n_bins)
-    codes = values.to_frame().select(code_expr(pl.col("value"), kind, bins.cuts, bins.missing).alias("bin"))
+    bins = propose_bins(feature, present, n_bins)
+    codes = present.to_frame().select(code_expr(pl.col("value"), kind, bins.cuts, bins.missing).alias("bin"))
     counted = dict(codes.group_by("bin").len().rows())
     edges = [None, *map(json.dumps, bins.cuts), None]
     return rows + [(name, i, edges[i], edges[i + 1], None, counted.get(i, 0)) for i in range(len(edges) - 1)]
+
+
+def _values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
+    """Return the physical values of a column, null where they are missing."""
+    if feature.type.name == "codes":
+        values = column(feature.name).cast(pl.Float64).fill_nan(None).cast(pl.Int64)
+    else:
+        values = physical_expr(feature.name, feature.type)
+    if feature.zero_is_missing:
+        values = pl.when(not_zero(values)).then(values)
+    return frame.select(values.alias("value")).to_series()
 
 
 def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
@@ -71,6 +84,12 @@ def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[i
     """
     if not isinstance(baseline, pl.DataFrame) or dict(baseline.schema) != _SCHEMA:
         raise ParameterError("baseline must be a frame that model.baseline returned")
+    keys = baseline.select("feature", "bin")
+    whole = keys.null_count().sum_horizontal().item() == 0 and keys.is_duplicated().sum() == 0
+    if not baseline.height or not whole or not baseline["share"].is_between(0, 1).fill_null(False).all():
+        raise ParameterError(
+            "baseline has no rows, a bin twice, or a bin without a share; take it anew by model.baseline"
+        )
     number = {feature.name: i for i, feature in enumerate(features)}
     found: dict[int, list[WatchedBin]] = {}
     for name, bin_, lower, upper, category, share in baseline.rows():
@@ -87,6 +106,6 @@ def _physical(feature: Feature, text: str | None) -> Physical | None:
         value = None if text is None else json.loads(text)
     except ValueError:
         value = text
-    if value is not None and not feature.type.accepts(value):
+    if text is not None and not feature.type.accepts(value):
         raise ParameterError(f"baseline has {text!r}, which is no value of feature {feature.name!r}, {feature.type}")
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,10 +11,11 @@ from typing import Any, Literal
 import polars as pl
 
 from frameboost.compile.drift_sql import drift_query
+from frameboost.compile.forms import excess
 from frameboost.compile.scoring_sql import named
 from frameboost.compile.sql_columns import Column, find_columns
 from frameboost.compile.stages import Stages
-from frameboost.dbt import TABLE, check_dbt_names, write_dbt
+from frameboost.dbt import check_dbt_names, write_dbt
 from frameboost.dialects.known import get_dialect
 from frameboost.drift import baseline_frame, read_baseline
 from frameboost.errors import ParameterError
@@ -36,8 +38,9 @@ class ExportingModel(SqlScorer):
             self._loss, self._parameters, self._features, self._base_margins, self._trees, self._calibration
         )
 
-    def _header(self, columns: Sequence[Column], dialect: str, trained: object) -> str:
-        return header(dump_model(self._parts()), self._loss.name, len(self._trees), columns, dialect, trained)
+    def _header(self, columns: Sequence[Column], names: Mapping[str, str] | None, dialect: str, trained: object) -> str:
+        text = dump_model(self._parts())
+        return header(text, self._loss.name, len(self._trees), columns, names or {}, dialect, trained)
 
     def to_sql(
         self,
@@ -102,7 +105,7 @@ class ExportingModel(SqlScorer):
         else:
             make = self.create_view_sql if statement == "view" else self.create_table_sql
             text = make(target, table, dialect, **how)
-        write_text(path, f"{self._header(columns, dialect, trained)}{text};\n")
+        write_text(path, f"{self._header(columns, how.get('columns'), dialect, trained)}{text};\n")
 
     def to_dbt(
         self,
@@ -159,16 +162,16 @@ class ExportingModel(SqlScorer):
         check_dbt_names(name, source, materialized)
         spoken = get_dialect(dialect)
         scored = self._scored(output, dialect, columns, None)
-        table = spoken.quote(TABLE)
-        query = self._query(scored, f'"{TABLE}"', keep, None, "prediction", form, None)
+        stand_in = secrets.token_hex(16)  # for the relation, whose name dbt puts in
+        query = self._query(scored, stand_in, keep, None, "prediction", form, None)
         try:
             expression = None if output == "leaf" else self.sql(output, dialect, columns=columns)
         except ParameterError:  # several values, or larger than an expression may be: the query does it
             expression = None
         values = named([output] * len(scored.output.values), "prediction")
         described = {column: f"{what} of the model" for column, what in values.items()}
-        head = self._header(scored.columns, dialect, trained)
-        return write_dbt(folder, name, source, head, query, table, expression, described, materialized)
+        head = self._header(scored.columns, columns, dialect, trained)
+        return write_dbt(folder, name, source, head, query, spoken.quote(stand_in), expression, described, materialized)
 
     def to_xgboost(self, path: str | Path) -> None:
         """Write the model as XGBoost's JSON, which XGBoost 3 loads and predicts alike.
@@ -274,4 +277,7 @@ class ExportingModel(SqlScorer):
         found = find_columns(self._features, spoken, columns)
         bins = read_baseline(baseline, self._features)
         stages = Stages(spoken, spoken.quote_path(table), [], [found[f].name for f in bins], where)
-        return drift_query(stages, bins, found, spoken)
+        text = drift_query(stages, bins, found, spoken)
+        if reason := excess(text, [], spoken, in_one=False):
+            raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
+        return text

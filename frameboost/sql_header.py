@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from frameboost.compile.sql_columns import Column
 from frameboost.errors import ParameterError
@@ -19,9 +19,15 @@ def fingerprint(model_file: str) -> str:
 
 
 def header(
-    model_file: str, objective: str, n_trees: int, columns: Sequence[Column], dialect: str, trained: object
+    model_file: str,
+    objective: str,
+    n_trees: int,
+    columns: Sequence[Column],
+    names: Mapping[str, str],
+    dialect: str,
+    trained: object,
 ) -> str:
-    """Return lines of comment.
+    """Return lines of comment; ``names`` has the columns that are called otherwise than the feature.
 
     Names go through JSON with nothing but ASCII in it, so that none of them can end its line.
 
@@ -42,5 +48,6 @@ def header(
     lines.append("reads    column: type in training, column type here")
     for column in columns:
         kind = column.feature.type
-        lines.append(f"         {json.dumps(column.feature.name)}: {kind}, {column.dialect.type_of(kind)}")
+        name = names.get(column.feature.name, column.feature.name)
+        lines.append(f"         {json.dumps(name)}: {kind}, {column.dialect.type_of(kind)}")
     return "".join(f"-- {line}\n" for line in lines)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import duckdb
 import polars as pl
 
-from frameboost.compile.forms import check_size, scoring_query
+from frameboost.compile.forms import check_size, excess, scoring_query
 from frameboost.compile.scoring_sql import Scored
 from frameboost.compile.sql import output_sql
 from frameboost.compile.sql_columns import find_columns
@@ -20,7 +20,7 @@ from frameboost.errors import ParameterError
 from frameboost.outputs import leaf_output, output_of
 from frameboost.scorer import OutputName, Scorer
 from frameboost.scoring import find_margins
-from frameboost.udf import create_udf
+from frameboost.udf import create_udf, remove_function
 
 __all__ = ["SqlScorer"]
 
@@ -193,7 +193,7 @@ class SqlScorer(Scorer):
         """
         spoken = get_dialect(dialect)
         query = self.query(table, dialect, **how)
-        return spoken.create_view.format(name=spoken.quote_path(view), query=query)
+        return self._whole(spoken.create_view.format(name=spoken.quote_path(view), query=query), dialect)
 
     def create_table_sql(self, target: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
         """Return a statement that makes a table of a table's rows with predictions; ``how`` is as in `query`.
@@ -212,7 +212,8 @@ class SqlScorer(Scorer):
         spoken = get_dialect(dialect)
         made = spoken.quote_path(target)
         if not spoken.selects_into:
-            return spoken.create_table.format(name=made, query=self.query(table, dialect, **how))
+            text = spoken.create_table.format(name=made, query=self.query(table, dialect, **how))
+            return self._whole(text, dialect)
         rest = {"keep": None, "where": None, "name": "prediction", "form": "auto", "trees": None} | how
         scored = self._scored(
             rest.pop("output", "mean"), dialect, rest.pop("columns", None), rest.pop("base_margin", None)
@@ -249,10 +250,16 @@ class SqlScorer(Scorer):
         """
         spoken = get_dialect(dialect)
         condition = where if where is not None or not spoken.update_needs_where else "1 = 1"
-        return spoken.update.format(
+        text = spoken.update.format(
             name=spoken.quote_path(table), column=spoken.quote(column),
             value=self.sql(output, dialect, columns=columns), where=f"\nWHERE {condition}" if condition else "",
         )  # fmt: skip
+        return self._whole(text, dialect)
+
+    def _whole(self, statement: str, dialect: str) -> str:
+        if reason := excess(statement, [], get_dialect(dialect), in_one=False):
+            raise ParameterError(f"the model does not fit into the statement: {reason}")
+        return statement
 
     def table_statements(
         self, name: str, dialect: str = "duckdb", *, columns: Mapping[str, str] | None = None
@@ -317,8 +324,8 @@ class SqlScorer(Scorer):
             As in `sql`.
         form
             ``"macro"``, as ``"auto"``: the model's SQL, for every client. ``"udf"``: the compiled kernels of `predict`,
-            which DuckDB calls with Arrow batches; much faster, as long as the connection of this process lasts (needs
-            pyarrow).
+            which DuckDB calls with Arrow batches, and which need no planning, as long as the connection of this
+            process lasts (needs pyarrow).
         temporary
             Whether a macro goes with the connection; otherwise it is stored in the database.
 
@@ -347,8 +354,10 @@ class SqlScorer(Scorer):
         if form == "udf":
             if not temporary:
                 raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
+            remove_function(con, name)
             create_udf(self, con, name, output)
             return
+        remove_function(con, name, only_udf=True)
         arguments = ", ".join(column.name for column in columns)
         kind = "TEMPORARY MACRO" if temporary else "MACRO"
         con.execute(f"CREATE OR REPLACE {kind} {spoken.quote_path(name)}({arguments}) AS {self.sql(output)}").fetchall()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -13,18 +14,20 @@ from frameboost.compile.polars import output_expr
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.outputs import output_of
+from frameboost.schema import Feature
 from frameboost.scorer import Scorer
 from frameboost.types import FeatureType
 
-__all__ = ["create_udf"]
+__all__ = ["create_udf", "remove_function"]
 
 
 def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output: Any) -> None:
-    """Register the model (see `Model.register`); DuckDB calls it from several threads at once."""
+    """Register the model (see `Model.register`) under a name that is free; DuckDB calls it from several threads."""
     try:
         import pyarrow  # noqa: F401, DuckDB makes its batches with it
     except ImportError as error:
         raise ParameterError("form='udf' needs pyarrow; install it, or take form='macro'") from error
+    _refuse_types(model._features)
     wanted = output_of(model._loss, output, model._calibration)
     taken = {feature.name: _widened(feature.type) for feature in model._features}
     # A batch has 2,048 rows: what can be worked out before is, and DuckDB brings the threads.
@@ -44,7 +47,6 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     names = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(taken))]
     score.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
     returned = "BIGINT" if wanted.is_class else "DOUBLE" if len(wanted.values) == 1 else "DOUBLE[]"
-    _remove(con, name)
     types = [str(DUCKDB.type_of(kind)) for kind in taken.values()]
     con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
 
@@ -56,10 +58,35 @@ def _widened(kind: FeatureType) -> FeatureType:
     return FeatureType("int64") if kind.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32") else kind
 
 
-def _remove(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Remove a function that has been registered under the name before, of either kind."""
-    if any(row[0] == name for row in con.execute("SELECT function_name FROM duckdb_functions()").fetchall()):
+def _refuse_types(features: Sequence[Feature]) -> None:
+    for feature in features:
+        if feature.type.family == "duration" or feature.type.name == "uint128":
+            raise ParameterError(
+                f"feature {feature.name!r} has type {feature.type}, which DuckDB can't hand to a udf; take form='macro'"
+            )
+
+
+def remove_function(con: duckdb.DuckDBPyConnection, name: str, *, only_udf: bool = False) -> None:
+    """Remove a function that has been registered under the name before, in whatever case.
+
+    Raises
+    ------
+    ParameterError
+        If a function of DuckDB's own has the name.
+    """
+    found = con.execute(
+        "SELECT DISTINCT function_name, function_type, internal, database_name, schema_name FROM duckdb_functions() "
+        "WHERE lower(function_name) = lower(?)",
+        [name],
+    ).fetchall()
+    for existing, kind, is_internal, database, schema in found:
+        if kind == "macro" and not is_internal and not only_udf:
+            con.execute(f"DROP MACRO IF EXISTS {'.'.join(map(DUCKDB.quote, (database, schema, existing)))}")
+    for existing in dict.fromkeys(row[0] for row in found if row[1] != "macro" or row[2]):
         try:
-            con.remove_function(name)
-        except duckdb.InvalidInputException:  # none of ours: a macro, which would take precedence
-            con.execute(f"DROP MACRO IF EXISTS {DUCKDB.quote_path(name)}")
+            con.remove_function(existing)
+        except (duckdb.InvalidInputException, duckdb.CatalogException) as error:  # it is DuckDB's own
+            if not only_udf:
+                raise ParameterError(
+                    f"DuckDB has a function {existing!r} of its own; give the model's another name"
+                ) from error

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.columns import code_expr, physical_expr
+from frameboost.columns import code_expr, not_zero, physical_expr
 from frameboost.compile.predict_kernels import find_leaves, sum_leaves
 from frameboost.parallel import Workers
-from frameboost.schema import ZERO, Feature
+from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
@@ -133,7 +133,7 @@ class TreeArrays:
         feature, missing = self.features[i], int(self.missing[i])
         values = physical_expr(feature.name, scored)
         if feature.zero_is_missing:
-            values = pl.when(values.abs() > ZERO).then(values)
+            values = pl.when(not_zero(values)).then(values)
         edges = _carried(self.edges[i], feature.type, scored)
         kind = feature.type if feature.type.is_categorical else scored
         return code_expr(values, kind, edges, missing, other=missing + 1 if kind.is_categorical else None)

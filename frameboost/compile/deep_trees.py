@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from frameboost.compile.sql import branch, tree_sql
+from frameboost.compile.sql import branch, n_terms, tree_sql
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -19,6 +19,8 @@ def tree_texts(trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialec
     A tree that is too deep is walked in steps: a stage says which node a row has come to, the next goes on from there.
     """
     most = dialect.limits.case_depth
+    if most is not None and any(column.feature.zero_is_missing for column in columns):
+        most -= 1  # such a column is a CASE itself
     fronts: list[list[int]] = [[0] for _ in trees]  # the nodes that a row may have come to
     routes: list[str | None] = [None] * len(trees)  # the column that says to which
     while most is not None:
@@ -36,13 +38,27 @@ def tree_texts(trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialec
             ways = {node: _way(trees[i], node, set(ends[node]), columns, dialect) for node in fronts[i]}
             steps[str(i)] = _by_route(routes[i], ways)
             further[i] = [end for of_node in ends.values() for end in of_node]
-        names = stages.name(steps)
+        names: dict[str, str] = {}
+        for some in _by_terms(deep, trees, dialect.limits.terms):
+            names |= stages.name({str(i): steps[str(i)] for i in some})
         for i in deep:
             fronts[i], routes[i] = further[i], names[str(i)]
     return [
         _by_route(route, {node: tree_sql(tree, columns, dialect, node) for node in front})
         for tree, front, route in zip(trees, fronts, routes, strict=True)
     ]
+
+
+def _by_terms(numbers: Sequence[int], trees: Sequence[Tree], most: int | None) -> list[list[int]]:
+    """Return groups of trees that do not have more names and values than a SELECT may."""
+    groups: list[list[int]] = [[]]
+    terms = 0
+    for i in numbers:
+        terms += n_terms(trees[i])
+        if most is not None and groups[-1] and terms > most:
+            groups, terms = [*groups, []], n_terms(trees[i])
+        groups[-1].append(i)
+    return groups
 
 
 def _by_route(route: str | None, by_node: Mapping[int, str]) -> str:

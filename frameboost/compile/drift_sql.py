@@ -39,33 +39,45 @@ def drift_query(
     stages: Stages, bins: Mapping[int, Sequence[WatchedBin]], columns: Sequence[Column], dialect: Dialect
 ) -> str:
     """Return the query (see `Model.drift_query`); the rows are read once."""
-    counts = {"all": "COUNT(*)"}
-    for f, of_feature in bins.items():
-        for watched in of_feature:
-            condition = _condition(columns[f], watched, of_feature, dialect)
-            counts[f"{f} {watched.number}"] = f"SUM({dialect.branch.format(c=condition, t='1', e='0')})"
+    watched_bins = [(f, watched) for f, of_feature in bins.items() for watched in of_feature]
+    counts = {"all": dialect.count[0]}
+    for place, (f, watched) in enumerate(watched_bins):
+        condition = _condition(columns[f], watched, bins[f], dialect)
+        counts[str(place)] = dialect.count[1].format(c=condition)
     names = stages.aggregate(counts)
-    one = dialect.number(1.0)
-    selects = [
-        f"SELECT {dialect.string(columns[f].feature.name)} AS {dialect.quote('feature')}, "
-        f"{watched.number} AS {dialect.quote('bin')}, "
-        f"{dialect.string(_label(columns[f], watched))} AS {dialect.quote('label')}, "
-        f"{dialect.number(watched.share)} AS {dialect.quote('training_share')}, "
-        f"{one} * {names[f'{f} {watched.number}']} / NULLIF({names['all']}, 0) AS {dialect.quote('share')}\n"
-        f"{stages.source()}"
-        for f, of_feature in bins.items()
-        for watched in of_feature
-    ]
-    stages.replace(_union(selects, dialect), [])
-    share, before = dialect.quote("share"), dialect.quote("training_share")
+    quote, one = dialect.quote, dialect.number(1.0)
+    described = ("place", "feature_number", "feature", "bin", "label", "training_share")
+    rows = [
+        [str(place), str(f), dialect.string(columns[f].feature.name), str(watched.number),
+         dialect.string(_label(columns[f], watched)), dialect.number(watched.share)]
+        for place, (f, watched) in enumerate(watched_bins)
+    ]  # fmt: skip
+    listed = _union([_row(row, described if place == 0 else (), dialect) for place, row in enumerate(rows)], dialect)
+    found = " ".join(f"WHEN {place} THEN a.{names[str(place)]}" for place in range(len(watched_bins)))
+    share, before = quote("share"), quote("training_share")
+    stages.replace(
+        f"SELECT {', '.join(f'b.{quote(name)} AS {quote(name)}' for name in described)}, "
+        f"{one} * CASE b.{quote('place')} {found} END / NULLIF(a.{names['all']}, 0) AS {share}\n"
+        f"{stages.source(f'{dialect.alias}a')}\nCROSS JOIN (\n{listed}\n) {dialect.alias}b",
+        [],
+    )
     low = dialect.number(_SMALLEST_SHARE)
     a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
     index = f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
-    shown = [dialect.quote(name) for name in ("feature", "bin", "label")] + [before, share]
+    shown = [quote(name) for name in ("feature", "bin", "label", "training_share", "share")]
+    number = quote("feature_number")
     return stages.finish(
-        f"SELECT {', '.join(shown)}, SUM({index}) OVER (PARTITION BY {shown[0]}) AS {dialect.quote('psi')}\n"
-        f"{stages.source()}\nORDER BY {dialect.quote('psi')} DESC, {shown[0]}, {shown[1]}"
+        f"SELECT {', '.join(shown)}, SUM({index}) OVER (PARTITION BY {number}) AS {quote('psi')}\n"
+        f"{stages.source()}\nORDER BY {quote('psi')} DESC, {number}, {quote('bin')}"
     )
+
+
+def _row(values: Sequence[str], names: Sequence[str], dialect: Dialect) -> str:
+    """Return a SELECT of constants, with names if there are any."""
+    named = (
+        [f"{value} AS {dialect.quote(name)}" for value, name in zip(values, names, strict=True)] if names else values
+    )
+    return (dialect.insert_row or "SELECT {v}").format(v=", ".join(named))
 
 
 def _union(selects: Sequence[str], dialect: Dialect) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from frameboost.compile.scoring_sql import Scored, as_expressions, expression_depth, in_stages, n_terms
+from frameboost.compile.scoring_sql import Scored, as_expressions, expression_depth, in_stages
+from frameboost.compile.sql import n_terms
 from frameboost.compile.stages import Stages
 from frameboost.compile.tree_table import query_over_table
 from frameboost.dialects.dialect import Dialect

@@ -8,10 +8,11 @@ from operator import add
 
 import polars as pl
 
+from frameboost.columns import not_zero
 from frameboost.expressions import Expression
 from frameboost.outputs import Output
 from frameboost.polars_names import column
-from frameboost.schema import ZERO, Feature
+from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
@@ -95,11 +96,11 @@ def _column(feature: Feature) -> pl.Expr:
         return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
     if kind.name == "codes":
         # A column with missing codes is often one of floats; a fraction is none of the codes.
-        whole = values.cast(pl.Int64, strict=False)
-        present = values.is_not_null() & values.cast(pl.Float64).is_not_nan()
-        return pl.when(present).then(pl.when(whole == values).then(whole).otherwise(_NO_CODE))
+        number = values.cast(pl.Float64).fill_nan(None)
+        whole = number.cast(pl.Int64, strict=False)
+        return pl.when(number.is_not_null()).then(pl.when(whole == number).then(whole).otherwise(_NO_CODE))
     if feature.zero_is_missing:
-        return pl.when(values.abs() > ZERO).then(values)
+        return pl.when(not_zero(values)).then(values)
     if kind.family == "timestamptz":
         values = values.dt.convert_time_zone("UTC")
     return values.dt.cast_time_unit(kind.unit) if kind.unit else values  # type: ignore[arg-type]

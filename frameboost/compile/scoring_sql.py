@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frameboost.compile.deep_trees import tree_texts
-from frameboost.compile.sql import is_scalar, margin_sql, shaped
+from frameboost.compile.sql import is_scalar, margin_sql, n_terms, shaped
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.outputs import Output
 from frameboost.tree import Tree
 
-__all__ = ["Scored", "as_expressions", "expression_depth", "finish", "in_stages", "n_terms"]
+__all__ = ["Scored", "as_expressions", "expression_depth", "finish", "in_stages"]
 
 # Trees in one column of a stage: few enough for any compiler of expressions, enough that columns stay few.
 _TREES_A_COLUMN = 50
@@ -102,7 +102,7 @@ def in_stages(scored: Scored, stages: Stages, name: str, into: str = "") -> str:
         sums |= stages.name(of_stage)
     margins = {}
     for k, (margin, base) in enumerate(zip(output.margins, scored.bases, strict=True)):
-        parts = [sums[f"{k}_{first}"] for first in range(0, len(texts[k]), _TREES_A_COLUMN)]
+        parts = [column for key, column in sums.items() if key.startswith(f"{k}_")]
         if isinstance(base, str):  # not on the grid: added last
             margins[margin] = f"({dialect.sum(parts)} + {base})"
         else:
@@ -116,23 +116,27 @@ def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, 
     A database that limits them counts the whole of a SELECT as one expression.
     """
     most, zero = scored.dialect.limits.terms, scored.uncompiled()
+    room = None if most is None else most - _ROOM
     stages: list[dict[str, str]] = [{}]
     terms = 0
     for k, of_output in enumerate(texts):
-        for first in range(0, len(of_output), _TREES_A_COLUMN):
-            here = slice(first, first + _TREES_A_COLUMN)
+        for here in _slices(scored.trees[k], room):
             more = sum(map(n_terms, scored.trees[k][here]))
-            if most is not None and stages[-1] and terms + more > most - _ROOM:
+            if room is not None and stages[-1] and terms + more > room:
                 stages, terms = [*stages, {}], 0
             total = [*of_output[here], *([zero] if zero and not stages[-1] else [])]
-            stages[-1][f"{k}_{first}"], terms = scored.dialect.total(total), terms + more
+            stages[-1][f"{k}_{here.start}"], terms = scored.dialect.total(total), terms + more
     return stages
 
 
-def n_terms(tree: Tree) -> int:
-    """Return how many names and values the tree's expression has, at most."""
-    inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
-    return len(tree) - len(inner) + sum(3 + 2 * len(tree.categories[node] or ()) for node in inner)
+def _slices(trees: Sequence[Tree], room: int | None) -> list[slice]:
+    """Return which trees make a column each: not too many, and with no more names and values than there is room for."""
+    starts, terms = [0], 0
+    for i, tree in enumerate(trees):
+        terms += n_terms(tree)
+        if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or (room is not None and terms > room)):
+            starts, terms = [*starts, i], n_terms(tree)
+    return [slice(first, last) for first, last in zip(starts, [*starts[1:], len(trees)], strict=True) if last > first]
 
 
 def finish(scored: Scored, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:

@@ -16,7 +16,7 @@ from frameboost.schema import Feature
 from frameboost.sql_text import literal, membership, quote_identifier
 from frameboost.tree import Tree
 
-__all__ = ["branch", "condition_sql", "is_scalar", "margin_sql", "output_sql", "shaped", "tree_sql"]
+__all__ = ["branch", "condition_sql", "is_scalar", "margin_sql", "n_terms", "output_sql", "shaped", "tree_sql"]
 
 
 # A symmetric tree of fewer levels is as fast as a CASE.
@@ -100,6 +100,12 @@ def tree_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, node: int 
 def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
     """Return one of two values by a condition; where it is NULL, the second."""
     return dialect.branch.format(c=condition, t=then, e=otherwise)
+
+
+def n_terms(tree: Tree) -> int:
+    """Return how many names and values the tree's expression has, at most."""
+    inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
+    return len(tree) - len(inner) + sum(3 + 2 * len(tree.categories[node] or ()) for node in inner)
 
 
 def _table_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, levels: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ next, as often as the deepest tree has levels; leaves lead to themselves. Then l
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ __all__ = ["query_over_table", "table_frame", "table_statements"]
 
 _ROWS_A_STATEMENT = 500
 _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
-_FLOAT64 = FeatureType("float64")
+_FLOAT64, _INT64 = FeatureType("float64"), FeatureType("int64")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -51,6 +52,8 @@ def table_frame(trees: Sequence[Tree], columns: Sequence[Column]) -> pl.DataFram
 
 def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect) -> list[str]:
     """Return the statements that make the table and fill it (see `Model.table_statements`)."""
+    if dialect.define_table is None:
+        raise ParameterError(f"{dialect.name} makes tables of files in S3; load model.table_frame()")
     kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
     types = dict.fromkeys(_NUMBERS, dialect.types["int64"])
     types |= {column: str(dialect.type_of(kind)) for column, kind in kinds.items()}
@@ -79,10 +82,21 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column]
         given = [[literal(column, row.get(column)) for column in types] for row in some]
         statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(given)}")
     if dialect.create_index is not None:
-        for column in ("id", "named_by")[: 1 + _has_categories(trees)]:
-            index = dialect.quote(f"{name.rpartition('.')[2]}_{column}")
-            statements.append(dialect.create_index.format(index=index, name=table, columns=dialect.quote(column)))
+        statements += [_index(name, column, dialect) for column in ("id", "named_by")[: 1 + _has_categories(trees)]]
     return statements
+
+
+def _index(name: str, column: str, dialect: Dialect) -> str:
+    """Return the statement that makes an index, named after the table as far as names are that long."""
+    assert dialect.create_index is not None
+    *schema, own = dialect.parts_of(name)
+    digest = hashlib.sha256(own.encode()).hexdigest()[:8]
+    room = (dialect.longest_name or 1000) // (4 if dialect.name_in_bytes else 1) - len(column) - len(digest) - 2
+    index = f"{own}_{column}" if len(own) <= room else f"{own[:room]}_{digest}_{column}"
+    table, place = dialect.quote_path(name), [dialect.quote(index)]
+    if dialect.index_in_schema:
+        table, place = dialect.quote(own), [*map(dialect.quote, schema), *place]
+    return dialect.create_index.format(index=".".join(place), name=table, columns=dialect.quote(column))
 
 
 def _number(value: Physical, dialect: Dialect) -> str:
@@ -101,8 +115,10 @@ def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[Column]) -> list[F
 
 
 def _compared_as(kind: FeatureType) -> FeatureType:
-    """Return the type of the column of thresholds: of float32, float64 compares alike."""
-    return _FLOAT64 if kind.is_float else kind
+    """Return the type of the column of thresholds: float64 compares with float32 alike, int64 with narrower ones."""
+    if kind.is_float:
+        return _FLOAT64
+    return _INT64 if kind.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32") else kind
 
 
 def _threshold_name(kind: FeatureType) -> str:
@@ -229,7 +245,7 @@ class _Walk:
         if column.feature.type.name == "string":
             return column.value
         dialect = self._dialect
-        return dialect.text.format(x=dialect.cast(dialect.cast(column.name, "int64"), "string"))
+        return dialect.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
 
     def _next(self, column: Column) -> str:
         """Return the node that a row goes to from a node that asks about this column."""

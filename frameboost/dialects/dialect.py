@@ -69,8 +69,8 @@ class Dialect:
         What sqlglot calls it.
     quotes
         What opens and what closes a quoted name; the closing one is doubled inside.
-    escapes
-        What is written for a character inside of a quoted string, besides ``''`` for a quote.
+    escapes, string_prefix
+        What is written for a character inside of a quoted string, besides ``''`` for a quote; and before the string.
     name_escapes
         The same for quoted names, besides the closing quote.
     unnameable, longest_name, name_in_bytes
@@ -95,6 +95,8 @@ class Dialect:
         An integer beyond 64 bits, of ``{v}``, and a decimal, of ``{v}``, ``{p}`` and ``{s}``.
     date, timestamp, timestamptz
         Of ``{v}``, as in ISO 8601 with a space before the time; timestamps have ``digits`` of a second's fraction.
+    has_whole_fractions
+        Whether all of them are always written.
     time_separator
         Between date and time.
     years
@@ -135,7 +137,10 @@ class Dialect:
     nullable
         A column type ``{t}`` that takes NULL.
     define_table, create_index
-        Statements of ``{name}`` and ``{columns}``, and ``{index}``; None where tables need no index to be joined.
+        Statements of ``{name}`` and ``{columns}``, and ``{index}``; None where tables are not made by a statement
+        alone, and where they need no index to be joined.
+    index_in_schema
+        Whether it is the index, not the table, whose name says in which schema it is.
     insert_row
         A row of ``{v}`` for INSERT, where it is a SELECT of its own; None where rows are listed after VALUES.
     create_view, create_table, update
@@ -144,6 +149,8 @@ class Dialect:
         Whether a table is made of a query by INTO in the query, instead.
     update_needs_where
         Whether an update of all rows must say so.
+    count
+        The number of rows, and what adds one where ``{c}`` holds, both in 64 bits.
     row_number
         A number that is different in each row.
     any_case
@@ -156,6 +163,7 @@ class Dialect:
     parser: str
     quotes: tuple[str, str] = ('"', '"')
     escapes: Mapping[str, str] = field(default_factory=dict)
+    string_prefix: str = ""
     name_escapes: Mapping[str, str] = field(default_factory=dict)
     unnameable: str = "\0"
     longest_name: int | None = None
@@ -175,6 +183,7 @@ class Dialect:
     timestamp: str = "TIMESTAMP '{v}'"
     timestamptz: str = "TIMESTAMP '{v}+00:00'"
     digits: int = 6
+    has_whole_fractions: bool = False
     time_separator: str = " "
     years: tuple[int, int] = (1, 9999)
     has_endless_dates: bool = False
@@ -196,14 +205,16 @@ class Dialect:
     except_columns: str | None = None
     alias: str = "AS "
     nullable: str = "{t}"
-    define_table: str = "CREATE TABLE {name} (\n  {columns}\n)"
+    define_table: str | None = "CREATE TABLE {name} (\n  {columns}\n)"
     create_index: str | None = None
+    index_in_schema: bool = False
     insert_row: str | None = None
     create_view: str = "CREATE VIEW {name} AS\n{query}"
     create_table: str = "CREATE TABLE {name} AS\n{query}"
     update: str = "UPDATE {name}\nSET {column} = {value}{where}"
     selects_into: bool = False
     update_needs_where: bool = False
+    count: tuple[str, str] = ("COUNT(*)", "SUM(CASE WHEN {c} THEN 1 ELSE 0 END)")
     row_number: str = "ROW_NUMBER() OVER ()"
     any_case: bool = False
     limits: Limits = Limits()
@@ -218,6 +229,8 @@ class Dialect:
         ParameterError
             If the database can't have such a name.
         """
+        if not isinstance(name, str):
+            raise ParameterError(f"a name must be a string, not {name!r}")
         wrong = next((character for character in name if character in self.unnameable), None)
         what = f"holds {wrong!r}" if wrong is not None else ""
         if not self.ends_in_blank and name.endswith(" "):
@@ -238,6 +251,13 @@ class Dialect:
 
     def quote_path(self, name: str) -> str:
         """Return a table name that may be qualified by dots, each part quoted; a part may come in quotes of its own."""
+        return ".".join(map(self.quote, self.parts_of(name)))
+
+    @staticmethod
+    def parts_of(name: str) -> list[str]:
+        """Return the parts of a table name that may be qualified by dots."""
+        if not isinstance(name, str):
+            raise ParameterError(f"the name of a table must be a string, not {name!r}")
         parts, inside = [""], False
         for character in name:
             if character == '"':
@@ -246,14 +266,12 @@ class Dialect:
                 parts.append("")
             else:
                 parts[-1] += character
-        return ".".join(
-            self.quote(p[1:-1].replace('""', '"') if len(p) > 1 and p[0] == p[-1] == '"' else p) for p in parts
-        )
+        return [p[1:-1].replace('""', '"') if len(p) > 1 and p[0] == p[-1] == '"' else p for p in parts]
 
     def string(self, value: str) -> str:
         """Return a string as a literal."""
         escapes = {"'": "''", **self.escapes}
-        return "'" + "".join(escapes.get(character, character) for character in value) + "'"
+        return f"{self.string_prefix}'" + "".join(escapes.get(c, c) for c in value) + "'"
 
     # --- numbers ------------------------------------------------------------------------------------------------------
 
@@ -352,7 +370,8 @@ class Dialect:
         else:
             parts = -(-value * 10**self.digits // _PER_SECOND[kind.unit or "us"])
             seconds, rest = divmod(parts, 10**self.digits)
-            fraction = f".{rest:0{self.digits}d}".rstrip("0").rstrip(".")
+            fraction = f".{rest:0{self.digits}d}"
+            fraction = fraction if self.has_whole_fractions else fraction.rstrip("0").rstrip(".")
         if not _second_of(self.years[0]) <= seconds < _second_of(self.years[1] + 1):
             return Outside.ABOVE if value > 0 else Outside.BELOW
         moment = _EPOCH + dt.timedelta(seconds=seconds)

@@ -78,6 +78,7 @@ _CLICKHOUSE = Dialect(
     element="{x}[1 + {i}]",
     branch="if({c}, {t}, {e})",  # as short as can be, for the sake of the limit on text
     except_columns="* EXCEPT ({v})",
+    casts={"codes": "Nullable(Int64)", "string": "Nullable(String)"},
     nullable="Nullable({t})",
     define_table="CREATE TABLE {name} (\n  {columns}\n) ENGINE = MergeTree ORDER BY tuple()",
     create_table="CREATE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
@@ -90,7 +91,7 @@ _SPARK = Dialect(
     name="spark",
     parser="spark",
     quotes=("`", "`"),
-    escapes=_BACKSLASH,
+    escapes={**_BACKSLASH, "'": "\\'"},  # before 4.0 two quotes are an end and a beginning
     double="{v}D",
     infinity=("DOUBLE('Infinity')", "DOUBLE('-Infinity')"),
     is_number="NOT isnan({x})",
@@ -122,13 +123,14 @@ _MYSQL = Dialect(
     types={
         **_INTEGERS, "int8": "TINYINT", "uint64": "BIGINT UNSIGNED", "int128": "DECIMAL(39, 0)",
         "uint128": "DECIMAL(39, 0)", "float32": "FLOAT", "float64": "DOUBLE", "decimal": "DECIMAL({p}, {s})",
-        "boolean": "BOOLEAN", "date": "DATE", "timestamp": "DATETIME(6)", "string": "VARCHAR(255)",
+        "boolean": "BOOLEAN", "date": "DATE", "timestamp": "DATETIME(6)", "string": "TEXT",
     },
-    casts={"int64": "SIGNED", "string": "CHAR"},
+    casts={"int64": "SIGNED", "codes": "SIGNED", "string": "CHAR"},
     years=(1, 9999),
     is_true="{x} = 1",
     is_false="{x} = 0",
-    text="CAST({x} AS BINARY)",
+    text="CAST(CONVERT({x} USING utf8mb4) AS BINARY)",
+    text_literal="CAST(CONVERT({v} USING utf8mb4) AS BINARY)",
     exp=_GUARDED_EXP.format(x="{x}", high="709e0", low="-708e0"),
     create_index="CREATE INDEX {index} ON {name} ({columns})",
     any_case=True,
@@ -176,13 +178,16 @@ _SNOWFLAKE = Dialect(
         "timestamptz": "TIMESTAMP_TZ", "string": "VARCHAR",
     },
     integer_digits=38,
-    timestamp="'{v}'::TIMESTAMP_NTZ",
-    timestamptz="'{v} +00:00'::TIMESTAMP_TZ",
+    # Without a format the session's settings have a say.
+    timestamp="TO_TIMESTAMP_NTZ('{v}', 'YYYY-MM-DD HH24:MI:SS.FF9')",
+    timestamptz="TO_TIMESTAMP_TZ('{v} +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM')",
+    has_whole_fractions=True,
     digits=9,
     exp=_GUARDED_EXP.format(x="{x}", high="709", low="-708"),
     array="ARRAY_CONSTRUCT({v})",
     except_columns="* EXCLUDE ({v})",
     row_number="ROW_NUMBER() OVER (ORDER BY 1)",
+    longest_list=16_384,
     limits=Limits(text=10**6, depth=500),
 )  # fmt: skip
 
@@ -192,7 +197,7 @@ _REDSHIFT = Dialect(
     escapes={"\\": "\\\\"},
     longest_name=127,
     name_in_bytes=True,
-    double="{v}::float8",
+    double="'{v}'::float8",
     infinity=("'Infinity'::float8", "'-Infinity'::float8"),
     is_number="{x} <= 'Infinity'::float8",
     types={
@@ -253,7 +258,9 @@ _TSQL = Dialect(
     is_false="{x} = 0",
     # Neither case nor blanks at the end count in comparisons of strings; of bytes they do.
     text="CAST(CAST({x} AS NVARCHAR(4000)) AS VARBINARY(8000))",
-    text_literal="CAST(N{v} AS VARBINARY(8000))",
+    text_literal="CAST({v} AS VARBINARY(8000))",
+    string_prefix="N",
+    count=("COUNT_BIG(*)", "SUM(CAST(CASE WHEN {c} THEN 1 ELSE 0 END AS BIGINT))"),
     functions={"LN": "LOG"},
     exp=_GUARDED_EXP.format(x="{x}", high="709e0", low="-708e0"),
     selects_into=True,
@@ -291,6 +298,15 @@ _ORACLE = Dialect(
     limits=Limits(text=2**20, depth=500, columns=1000),
 )  # fmt: skip
 
+# Its times have milliseconds.
+_PRESTO = replace(
+    _TRINO,
+    name="presto",
+    parser="presto",
+    types={**_TRINO.types, "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"},
+    digits=3,
+)
+
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
@@ -304,8 +320,8 @@ DIALECTS: dict[str, Dialect] = {
         _BIGQUERY,
         _REDSHIFT,
         _TRINO,
-        replace(_TRINO, name="presto", parser="presto"),
-        replace(_TRINO, name="athena", parser="athena", limits=replace(_TRINO.limits, text=262_144)),
+        _PRESTO,
+        replace(_TRINO, name="athena", parser="athena", define_table=None, limits=replace(_TRINO.limits, text=262_144)),
         _MYSQL,
         replace(_MYSQL, name="mariadb"),
         _TSQL,

@@ -56,6 +56,7 @@ SQLITE = _SQLite(
     digits=9,
     text="{x} COLLATE BINARY",
     functions={"GREATEST": "MAX", "LEAST": "MIN"},
+    index_in_schema=True,
     create_index="CREATE INDEX {index} ON {name} ({columns})",
     any_case=True,
     limits=Limits(text=10**9, depth=1000, columns=2000),

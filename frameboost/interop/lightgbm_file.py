@@ -73,7 +73,7 @@ def read_lightgbm(data: bytes) -> LightGBMFile:
     except UnicodeDecodeError as error:
         raise ModelFileError(f"not a LightGBM model: the file is not text ({error})") from error
     if lines[0].strip() != "tree":
-        raise ModelFileError("not a LightGBM model: its text starts with the line 'tree'")
+        raise ModelFileError("not a LightGBM model: its text does not start with the line 'tree'")
     if "end of trees" not in lines:
         raise ModelFileError("damaged LightGBM model: the line 'end of trees' is missing")
     end = lines.index("end of trees")

@@ -332,7 +332,7 @@ def test_what_is_not_supported():
 
 
 DAMAGE = [
-    ("tree\n", "tree?\n", "starts with the line 'tree'"),
+    ("tree\n", "tree?\n", "does not start with the line 'tree'"),
     ("version=v4", "version=v9", 'version "v9"'),
     ("version=v4", "", "version is missing"),
     ("end of trees", "", "'end of trees' is missing"),

@@ -1,0 +1,305 @@
+-- margin, one expression
+(((0.5
+ + (CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END
+ + CASE WHEN `x` < 1e-300 THEN 0.125 ELSE CASE WHEN `x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`) THEN 0.75 ELSE 0.25 END END))
+ + ((CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END
+ + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5 ELSE 0.25 END ELSE 0.5 END)
+ + (CASE WHEN `big` < BIGNUMERIC '18446744073709551615' THEN 0.5 ELSE -0.5 END
+ + CASE WHEN `price` >= BIGNUMERIC '-1.005' THEN -0.5 ELSE 0.5 END)))
+ + (((CASE WHEN `ok` THEN -0.5 ELSE 0.5 END
+ + CASE WHEN NOT `ok` THEN 0.5 ELSE -0.5 END)
+ + (CASE WHEN `ok` IS NOT NULL THEN -0.5 ELSE 0.5 END
+ + CASE WHEN `day` < DATE '2024-02-29' THEN 0.5 ELSE -0.5 END))
+ + ((CASE WHEN `at` >= DATETIME '2024-02-29 00:00:01.5' THEN -0.5 ELSE 0.5 END
+ + CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5 ELSE -0.5 END)
+ + (CASE WHEN `it's x&y` IN ('', 'A', 'O\'Hare "ORD"') THEN CASE WHEN `x` < 3.0 THEN CASE WHEN `it's x&y` IN ('back\\slash', 'end \\\nof line', 'ﬁ ') THEN 0.5 ELSE 1.5 END ELSE 2.0 END ELSE 0.5 END
+ + CASE WHEN `it's x&y` = 'A' THEN 0.5 ELSE -0.5 END))));
+
+-- query, of all columns
+SELECT *, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
+ + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END)), 709.0), -708.0)))) AS `prediction`
+FROM `shop`.`orders`
+WHERE 1 = 1;
+
+-- query, of classes
+WITH stage_1 AS (
+SELECT `id`, `x`, `f`, `n`, (CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END
+ + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5 ELSE 0.25 END ELSE 0.5 END) AS `v_1`, CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END AS `v_2`
+FROM `orders`
+),
+stage_2 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, (0.5
+ + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
+ + `v_2`) AS `v_5`
+FROM stage_1
+)
+SELECT `id`, CAST(CASE WHEN (`v_3` >= GREATEST(`v_4`, `v_5`)) THEN 0.0 WHEN (`v_4` >= `v_5`) THEN 1.0 ELSE 2.0 END AS INT64) AS `prediction`
+FROM stage_2;
+
+-- query in stages
+WITH stage_1 AS (
+SELECT `id`, `x`, `f`, `n`, (CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END
+ + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5 ELSE 0.25 END ELSE 0.5 END) AS `v_1`, CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END AS `v_2`
+FROM `orders`
+),
+stage_2 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, (0.5
+ + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
+ + `v_2`) AS `v_5`
+FROM stage_1
+),
+stage_3 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+FROM stage_2
+),
+stage_4 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(GREATEST(LEAST((`v_3` - `v_6`), 709.0), -708.0)) AS `v_7`, EXP(GREATEST(LEAST((`v_4` - `v_6`), 709.0), -708.0)) AS `v_8`, EXP(GREATEST(LEAST((`v_5` - `v_6`), 709.0), -708.0)) AS `v_9`
+FROM stage_3
+),
+stage_5 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+FROM stage_4
+)
+SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
+FROM stage_5;
+
+-- leaves
+SELECT `id`, CAST((0.0
+ + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 3.0 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 5.0 ELSE 6.0 END END ELSE 1.0 END) AS INT64) AS `leaf_0`, CAST((0.0
+ + CASE WHEN `f` < 0.10000000149011612 THEN 1.0 ELSE 2.0 END) AS INT64) AS `leaf_1`, CAST((0.0
+ + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN 3.0 ELSE 4.0 END ELSE 1.0 END) AS INT64) AS `leaf_2`
+FROM `orders`;
+
+-- trees, statement 1
+CREATE TABLE `shop`.`trees` (
+  `id` INT64,
+  `named_by` INT64,
+  `tree` INT64,
+  `node` INT64,
+  `output` INT64,
+  `feature` INT64,
+  `missing` INT64,
+  `left` INT64,
+  `right` INT64,
+  `threshold_float64` FLOAT64,
+  `threshold_int64` INT64,
+  `threshold_uint64` BIGNUMERIC,
+  `threshold_decimal_12_3` BIGNUMERIC,
+  `threshold_date` DATE,
+  `threshold_timestamp_us` DATETIME,
+  `threshold_timestamptz_us` TIMESTAMP,
+  `category` STRING,
+  `value` FLOAT64
+);
+
+-- trees, statement 2
+INSERT INTO `shop`.`trees` (`id`, `named_by`, `tree`, `node`, `output`, `feature`, `missing`, `left`, `right`, `threshold_float64`, `threshold_int64`, `threshold_uint64`, `threshold_decimal_12_3`, `threshold_date`, `threshold_timestamp_us`, `threshold_timestamptz_us`, `category`, `value`)
+VALUES
+(0, NULL, 0, 0, 0, 0, 1, 1, 2, 0.1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(1, NULL, 0, 1, 0, NULL, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.25),
+(2, NULL, 0, 2, 0, 0, 4, 3, 4, CAST('inf' AS FLOAT64), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(3, NULL, 0, 3, 0, NULL, 3, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(4, NULL, 0, 4, 0, 0, 6, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(5, NULL, 0, 5, 0, NULL, 5, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0),
+(6, NULL, 0, 6, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0),
+(7, NULL, 1, 0, 0, 0, 9, 8, 9, 1e-300, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(8, NULL, 1, 1, 0, NULL, 8, 8, 8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125),
+(9, NULL, 1, 2, 0, 0, 10, 10, 11, CAST('-inf' AS FLOAT64), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(10, NULL, 1, 3, 0, NULL, 10, 10, 10, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25),
+(11, NULL, 1, 4, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75),
+(12, NULL, 2, 0, 0, 1, 14, 13, 14, 0.10000000149011612, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(13, NULL, 2, 1, 0, NULL, 13, 13, 13, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(14, NULL, 2, 2, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(15, NULL, 3, 0, 0, 2, 16, 16, 17, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(16, NULL, 3, 1, 0, NULL, 16, 16, 16, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(17, NULL, 3, 2, 0, 2, 19, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(18, NULL, 3, 3, 0, NULL, 18, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(19, NULL, 3, 4, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25),
+(20, NULL, 4, 0, 0, 3, 22, 21, 22, NULL, NULL, BIGNUMERIC '18446744073709551615', NULL, NULL, NULL, NULL, NULL, NULL),
+(21, NULL, 4, 1, 0, NULL, 21, 21, 21, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(22, NULL, 4, 2, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(23, NULL, 5, 0, 0, 4, 24, 24, 25, NULL, NULL, NULL, BIGNUMERIC '-1.005', NULL, NULL, NULL, NULL, NULL),
+(24, NULL, 5, 1, 0, NULL, 24, 24, 24, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(25, NULL, 5, 2, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(26, NULL, 6, 0, 0, 5, 27, 27, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(27, NULL, 6, 1, 0, NULL, 27, 27, 27, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(28, NULL, 6, 2, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(29, NULL, 7, 0, 0, 5, 31, 30, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(30, NULL, 7, 1, 0, NULL, 30, 30, 30, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(31, NULL, 7, 2, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(32, NULL, 8, 0, 0, 5, 33, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(33, NULL, 8, 1, 0, NULL, 33, 33, 33, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(34, NULL, 8, 2, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(35, NULL, 9, 0, 0, 6, 37, 36, 37, NULL, NULL, NULL, NULL, DATE '2024-02-29', NULL, NULL, NULL, NULL),
+(36, NULL, 9, 1, 0, NULL, 36, 36, 36, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(37, NULL, 9, 2, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(38, NULL, 10, 0, 0, 7, 39, 39, 40, NULL, NULL, NULL, NULL, NULL, DATETIME '2024-02-29 00:00:01.5', NULL, NULL, NULL),
+(39, NULL, 10, 1, 0, NULL, 39, 39, 39, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(40, NULL, 10, 2, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(41, NULL, 11, 0, 0, 8, 43, 42, 43, NULL, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:00.000001+00:00', NULL, NULL),
+(42, NULL, 11, 1, 0, NULL, 42, 42, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(43, NULL, 11, 2, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O\'Hare "ORD"', NULL),
+(44, NULL, 12, 0, 0, 9, 45, 46, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(45, NULL, 12, 1, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(46, NULL, 12, 2, 0, 0, 50, 47, 50, 3.0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back\\slash', NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end \\\nof line', NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
+(47, NULL, 12, 3, 0, 9, 49, 48, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(48, NULL, 12, 4, 0, NULL, 48, 48, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(49, NULL, 12, 5, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5),
+(50, NULL, 12, 6, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0),
+(NULL, 51, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(51, NULL, 13, 0, 0, 9, 53, 52, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(52, NULL, 13, 1, 0, NULL, 52, 52, 52, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5),
+(53, NULL, 13, 2, 0, NULL, 53, 53, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5);
+
+-- query over the table of trees
+WITH stage_1 AS (
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's x&y`, ROW_NUMBER() OVER () AS `v_1`
+FROM `orders`
+),
+stage_2 AS (
+SELECT d.`v_1` AS `v_1`, d.`id` AS `id`, d.`x` AS `x`, d.`f` AS `f`, d.`n` AS `n`, d.`big` AS `big`, d.`price` AS `price`, d.`ok` AS `ok`, d.`day` AS `day`, d.`at` AS `at`, d.`seen` AS `seen`, d.`it's x&y` AS `it's x&y`, CASE n.`feature` WHEN 0 THEN CASE WHEN d.`x` IS NOT NULL AND NOT IS_NAN(d.`x`) THEN CASE WHEN d.`x` >= n.`threshold_float64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 1 THEN CASE WHEN d.`f` IS NOT NULL AND NOT IS_NAN(d.`f`) THEN CASE WHEN d.`f` >= n.`threshold_float64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 2 THEN CASE WHEN d.`n` IS NOT NULL THEN CASE WHEN d.`n` >= n.`threshold_int64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 3 THEN CASE WHEN d.`big` IS NOT NULL THEN CASE WHEN d.`big` >= n.`threshold_uint64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 4 THEN CASE WHEN d.`price` IS NOT NULL THEN CASE WHEN d.`price` >= n.`threshold_decimal_12_3` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 5 THEN CASE WHEN d.`ok` IS NULL THEN n.`missing` WHEN d.`ok` THEN n.`right` ELSE n.`left` END WHEN 6 THEN CASE WHEN d.`day` IS NOT NULL THEN CASE WHEN d.`day` >= n.`threshold_date` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 7 THEN CASE WHEN d.`at` IS NOT NULL THEN CASE WHEN d.`at` >= n.`threshold_timestamp_us` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 8 THEN CASE WHEN d.`seen` IS NOT NULL THEN CASE WHEN d.`seen` >= n.`threshold_timestamptz_us` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 9 THEN CASE WHEN d.`it's x&y` IS NULL THEN n.`missing` WHEN m.`named_by` IS NOT NULL THEN n.`left` ELSE n.`right` END ELSE n.`id` END AS `v_2`
+FROM stage_1 AS d
+CROSS JOIN `shop`.`trees` AS n
+LEFT JOIN `shop`.`trees` AS m ON m.`named_by` = n.`id` AND m.`category` = CASE n.`feature` WHEN 9 THEN d.`it's x&y` END
+WHERE n.`node` = 0
+),
+stage_3 AS (
+SELECT d.`v_1` AS `v_1`, d.`id` AS `id`, d.`x` AS `x`, d.`f` AS `f`, d.`n` AS `n`, d.`big` AS `big`, d.`price` AS `price`, d.`ok` AS `ok`, d.`day` AS `day`, d.`at` AS `at`, d.`seen` AS `seen`, d.`it's x&y` AS `it's x&y`, CASE n.`feature` WHEN 0 THEN CASE WHEN d.`x` IS NOT NULL AND NOT IS_NAN(d.`x`) THEN CASE WHEN d.`x` >= n.`threshold_float64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 1 THEN CASE WHEN d.`f` IS NOT NULL AND NOT IS_NAN(d.`f`) THEN CASE WHEN d.`f` >= n.`threshold_float64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 2 THEN CASE WHEN d.`n` IS NOT NULL THEN CASE WHEN d.`n` >= n.`threshold_int64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 3 THEN CASE WHEN d.`big` IS NOT NULL THEN CASE WHEN d.`big` >= n.`threshold_uint64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 4 THEN CASE WHEN d.`price` IS NOT NULL THEN CASE WHEN d.`price` >= n.`threshold_decimal_12_3` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 5 THEN CASE WHEN d.`ok` IS NULL THEN n.`missing` WHEN d.`ok` THEN n.`right` ELSE n.`left` END WHEN 6 THEN CASE WHEN d.`day` IS NOT NULL THEN CASE WHEN d.`day` >= n.`threshold_date` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 7 THEN CASE WHEN d.`at` IS NOT NULL THEN CASE WHEN d.`at` >= n.`threshold_timestamp_us` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 8 THEN CASE WHEN d.`seen` IS NOT NULL THEN CASE WHEN d.`seen` >= n.`threshold_timestamptz_us` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 9 THEN CASE WHEN d.`it's x&y` IS NULL THEN n.`missing` WHEN m.`named_by` IS NOT NULL THEN n.`left` ELSE n.`right` END ELSE n.`id` END AS `v_2`
+FROM stage_2 AS d
+JOIN `shop`.`trees` AS n ON n.`id` = d.`v_2`
+LEFT JOIN `shop`.`trees` AS m ON m.`named_by` = n.`id` AND m.`category` = CASE n.`feature` WHEN 9 THEN d.`it's x&y` END
+),
+stage_4 AS (
+SELECT d.`v_1` AS `v_1`, d.`id` AS `id`, d.`x` AS `x`, d.`f` AS `f`, d.`n` AS `n`, d.`big` AS `big`, d.`price` AS `price`, d.`ok` AS `ok`, d.`day` AS `day`, d.`at` AS `at`, d.`seen` AS `seen`, d.`it's x&y` AS `it's x&y`, CASE n.`feature` WHEN 0 THEN CASE WHEN d.`x` IS NOT NULL AND NOT IS_NAN(d.`x`) THEN CASE WHEN d.`x` >= n.`threshold_float64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 1 THEN CASE WHEN d.`f` IS NOT NULL AND NOT IS_NAN(d.`f`) THEN CASE WHEN d.`f` >= n.`threshold_float64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 2 THEN CASE WHEN d.`n` IS NOT NULL THEN CASE WHEN d.`n` >= n.`threshold_int64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 3 THEN CASE WHEN d.`big` IS NOT NULL THEN CASE WHEN d.`big` >= n.`threshold_uint64` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 4 THEN CASE WHEN d.`price` IS NOT NULL THEN CASE WHEN d.`price` >= n.`threshold_decimal_12_3` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 5 THEN CASE WHEN d.`ok` IS NULL THEN n.`missing` WHEN d.`ok` THEN n.`right` ELSE n.`left` END WHEN 6 THEN CASE WHEN d.`day` IS NOT NULL THEN CASE WHEN d.`day` >= n.`threshold_date` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 7 THEN CASE WHEN d.`at` IS NOT NULL THEN CASE WHEN d.`at` >= n.`threshold_timestamp_us` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 8 THEN CASE WHEN d.`seen` IS NOT NULL THEN CASE WHEN d.`seen` >= n.`threshold_timestamptz_us` THEN n.`right` ELSE n.`left` END ELSE n.`missing` END WHEN 9 THEN CASE WHEN d.`it's x&y` IS NULL THEN n.`missing` WHEN m.`named_by` IS NOT NULL THEN n.`left` ELSE n.`right` END ELSE n.`id` END AS `v_2`
+FROM stage_3 AS d
+JOIN `shop`.`trees` AS n ON n.`id` = d.`v_2`
+LEFT JOIN `shop`.`trees` AS m ON m.`named_by` = n.`id` AND m.`category` = CASE n.`feature` WHEN 9 THEN d.`it's x&y` END
+),
+stage_5 AS (
+SELECT d.`id` AS `id`, SUM(n.`value`) AS `v_3`
+FROM stage_4 AS d
+JOIN `shop`.`trees` AS n ON n.`id` = d.`v_2`
+GROUP BY d.`v_1`, d.`id`
+)
+SELECT `id`, (0.5 + `v_3`) AS `prediction`
+FROM stage_5;
+
+-- view
+CREATE VIEW `scored` AS
+SELECT `id`, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
+ + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END)), 709.0), -708.0)))) AS `prediction`
+FROM `orders`;
+
+-- table
+CREATE TABLE `scored` AS
+SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
+ + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END)), 709.0), -708.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
+FROM `orders`
+WHERE id > 7;
+
+-- table, in stages
+CREATE TABLE `scored` AS
+WITH stage_1 AS (
+SELECT `id`, `x`, `f`, `n`, (CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END
+ + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5 ELSE 0.25 END ELSE 0.5 END) AS `v_1`, CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END AS `v_2`
+FROM `orders`
+),
+stage_2 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, (0.5
+ + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
+ + `v_2`) AS `v_5`
+FROM stage_1
+),
+stage_3 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+FROM stage_2
+),
+stage_4 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(GREATEST(LEAST((`v_3` - `v_6`), 709.0), -708.0)) AS `v_7`, EXP(GREATEST(LEAST((`v_4` - `v_6`), 709.0), -708.0)) AS `v_8`, EXP(GREATEST(LEAST((`v_5` - `v_6`), 709.0), -708.0)) AS `v_9`
+FROM stage_3
+),
+stage_5 AS (
+SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+FROM stage_4
+)
+SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
+FROM stage_5;
+
+-- update
+UPDATE `orders`
+SET `score` = (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
+ + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END ELSE -0.25 END)), 709.0), -708.0))))
+WHERE 1 = 1;
+
+-- contributions
+SELECT `id`, (0.0
+ + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.4375 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 0.9375 ELSE -1.0625 END END ELSE -0.3125 END) AS `x`, 0.0 AS `f`, 0.0 AS `n`, -0.9375 AS `bias`
+FROM `orders`;
+
+-- reasons
+WITH stage_1 AS (
+SELECT `id`, 0.0 AS `v_1`, 0.0 AS `v_2`, 0.0 AS `v_3`, 0.0 AS `v_4`, 0.0 AS `v_5`, 0.0 AS `v_6`, 0.0 AS `v_7`, 0.0 AS `v_8`, 0.0 AS `v_9`, 0.0 AS `v_10`
+FROM `orders`
+),
+stage_2 AS (
+SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, GREATEST(ABS(`v_1`), ABS(`v_2`), ABS(`v_3`), ABS(`v_4`), ABS(`v_5`), ABS(`v_6`), ABS(`v_7`), ABS(`v_8`), ABS(`v_9`), ABS(`v_10`)) AS `v_11`
+FROM stage_1
+),
+stage_3 AS (
+SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, CASE WHEN ABS(`v_1`) = `v_11` THEN 0 WHEN ABS(`v_2`) = `v_11` THEN 1 WHEN ABS(`v_3`) = `v_11` THEN 2 WHEN ABS(`v_4`) = `v_11` THEN 3 WHEN ABS(`v_5`) = `v_11` THEN 4 WHEN ABS(`v_6`) = `v_11` THEN 5 WHEN ABS(`v_7`) = `v_11` THEN 6 WHEN ABS(`v_8`) = `v_11` THEN 7 WHEN ABS(`v_9`) = `v_11` THEN 8 WHEN ABS(`v_10`) = `v_11` THEN 9 END AS `v_12`
+FROM stage_2
+),
+stage_4 AS (
+SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, `v_12`, CASE WHEN `v_12` = 0 THEN -1.0 ELSE ABS(`v_1`) END AS `v_13`, CASE WHEN `v_12` = 1 THEN -1.0 ELSE ABS(`v_2`) END AS `v_14`, CASE WHEN `v_12` = 2 THEN -1.0 ELSE ABS(`v_3`) END AS `v_15`, CASE WHEN `v_12` = 3 THEN -1.0 ELSE ABS(`v_4`) END AS `v_16`, CASE WHEN `v_12` = 4 THEN -1.0 ELSE ABS(`v_5`) END AS `v_17`, CASE WHEN `v_12` = 5 THEN -1.0 ELSE ABS(`v_6`) END AS `v_18`, CASE WHEN `v_12` = 6 THEN -1.0 ELSE ABS(`v_7`) END AS `v_19`, CASE WHEN `v_12` = 7 THEN -1.0 ELSE ABS(`v_8`) END AS `v_20`, CASE WHEN `v_12` = 8 THEN -1.0 ELSE ABS(`v_9`) END AS `v_21`, CASE WHEN `v_12` = 9 THEN -1.0 ELSE ABS(`v_10`) END AS `v_22`
+FROM stage_3
+),
+stage_5 AS (
+SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, `v_12`, `v_13`, `v_14`, `v_15`, `v_16`, `v_17`, `v_18`, `v_19`, `v_20`, `v_21`, `v_22`, GREATEST(`v_13`, `v_14`, `v_15`, `v_16`, `v_17`, `v_18`, `v_19`, `v_20`, `v_21`, `v_22`) AS `v_23`
+FROM stage_4
+),
+stage_6 AS (
+SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, `v_12`, `v_13`, `v_14`, `v_15`, `v_16`, `v_17`, `v_18`, `v_19`, `v_20`, `v_21`, `v_22`, `v_23`, CASE WHEN `v_13` = `v_23` THEN 0 WHEN `v_14` = `v_23` THEN 1 WHEN `v_15` = `v_23` THEN 2 WHEN `v_16` = `v_23` THEN 3 WHEN `v_17` = `v_23` THEN 4 WHEN `v_18` = `v_23` THEN 5 WHEN `v_19` = `v_23` THEN 6 WHEN `v_20` = `v_23` THEN 7 WHEN `v_21` = `v_23` THEN 8 WHEN `v_22` = `v_23` THEN 9 END AS `v_24`
+FROM stage_5
+)
+SELECT `id`, CASE `v_12` WHEN 0 THEN 'x' WHEN 1 THEN 'f' WHEN 2 THEN 'n' WHEN 3 THEN 'big' WHEN 4 THEN 'price' WHEN 5 THEN 'ok' WHEN 6 THEN 'day' WHEN 7 THEN 'at' WHEN 8 THEN 'seen' WHEN 9 THEN 'it\'s "x\\y] `z' END AS `reason_1`, CASE `v_12` WHEN 0 THEN `v_1` WHEN 1 THEN `v_2` WHEN 2 THEN `v_3` WHEN 3 THEN `v_4` WHEN 4 THEN `v_5` WHEN 5 THEN `v_6` WHEN 6 THEN `v_7` WHEN 7 THEN `v_8` WHEN 8 THEN `v_9` WHEN 9 THEN `v_10` END AS `contribution_1`, CASE `v_24` WHEN 0 THEN 'x' WHEN 1 THEN 'f' WHEN 2 THEN 'n' WHEN 3 THEN 'big' WHEN 4 THEN 'price' WHEN 5 THEN 'ok' WHEN 6 THEN 'day' WHEN 7 THEN 'at' WHEN 8 THEN 'seen' WHEN 9 THEN 'it\'s "x\\y] `z' END AS `reason_2`, CASE `v_24` WHEN 0 THEN `v_1` WHEN 1 THEN `v_2` WHEN 2 THEN `v_3` WHEN 3 THEN `v_4` WHEN 4 THEN `v_5` WHEN 5 THEN `v_6` WHEN 6 THEN `v_7` WHEN 7 THEN `v_8` WHEN 8 THEN `v_9` WHEN 9 THEN `v_10` END AS `contribution_2`
+FROM stage_6;
+
+-- drift
+WITH stage_1 AS (
+SELECT COUNT(*) AS `v_1`, SUM(CASE WHEN `x` IS NULL OR NOT (NOT IS_NAN(`x`)) THEN 1 ELSE 0 END) AS `v_2`, SUM(CASE WHEN `x` < 0.1 AND `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1 ELSE 0 END) AS `v_3`, SUM(CASE WHEN `x` >= 0.1 AND `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1 ELSE 0 END) AS `v_4`, SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`, SUM(CASE WHEN NOT `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`, SUM(CASE WHEN `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`, SUM(CASE WHEN `it's x&y` IS NULL THEN 1 ELSE 0 END) AS `v_8`, SUM(CASE WHEN `it's x&y` = 'O\'Hare "ORD"' THEN 1 ELSE 0 END) AS `v_9`, SUM(CASE WHEN `it's x&y` = '' THEN 1 ELSE 0 END) AS `v_10`, SUM(CASE WHEN `it's x&y` IS NOT NULL AND NOT (`it's x&y` IN ('O\'Hare "ORD"', '')) THEN 1 ELSE 0 END) AS `v_11`
+FROM `orders`
+),
+stage_2 AS (
+SELECT b.`place` AS `place`, b.`feature_number` AS `feature_number`, b.`feature` AS `feature`, b.`bin` AS `bin`, b.`label` AS `label`, b.`training_share` AS `training_share`, 1.0 * CASE b.`place` WHEN 0 THEN a.`v_2` WHEN 1 THEN a.`v_3` WHEN 2 THEN a.`v_4` WHEN 3 THEN a.`v_5` WHEN 4 THEN a.`v_6` WHEN 5 THEN a.`v_7` WHEN 6 THEN a.`v_8` WHEN 7 THEN a.`v_9` WHEN 8 THEN a.`v_10` WHEN 9 THEN a.`v_11` END / NULLIF(a.`v_1`, 0) AS `share`
+FROM stage_1 AS a
+CROSS JOIN (
+SELECT 0 AS `place`, 0 AS `feature_number`, 'x' AS `feature`, -1 AS `bin`, 'missing' AS `label`, 0.0 AS `training_share`
+UNION ALL
+SELECT 1, 0, 'x', 0, 'below 0.1', 0.5
+UNION ALL
+SELECT 2, 0, 'x', 1, 'from 0.1', 0.5
+UNION ALL
+SELECT 3, 5, 'ok', -1, 'missing', 0.0
+UNION ALL
+SELECT 4, 5, 'ok', 0, 'below true', 0.5
+UNION ALL
+SELECT 5, 5, 'ok', 1, 'from true', 0.5
+UNION ALL
+SELECT 6, 9, 'it\'s "x\\y] `z', -1, 'missing', 0.25
+UNION ALL
+SELECT 7, 9, 'it\'s "x\\y] `z', 0, 'O\'Hare "ORD"', 0.5
+UNION ALL
+SELECT 8, 9, 'it\'s "x\\y] `z', 1, '', 0.125
+UNION ALL
+SELECT 9, 9, 'it\'s "x\\y] `z', 2, 'other', 0.125
+) AS b
+)
+SELECT `feature`, `bin`, `label`, `training_share`, `share`, SUM((CASE WHEN `share` < 0.0001 THEN 0.0001 ELSE `share` END - CASE WHEN `training_share` < 0.0001 THEN 0.0001 ELSE `training_share` END) * LN((CASE WHEN `share` < 0.0001 THEN 0.0001 ELSE `share` END) / (CASE WHEN `training_share` < 0.0001 THEN 0.0001 ELSE `training_share` END))) OVER (PARTITION BY `feature_number`) AS `psi`
+FROM stage_2
+ORDER BY `psi` DESC, `feature_number`, `bin`;

@@ -1,0 +1,758 @@
+"""What is written for each database reads back as it was meant, fits its limits, or is refused in a sentence.
+
+Databases that don't run here have their SQL read by sqlglot's parser for them, and golden files in ``golden``, which
+were read against ``docs/vendors.md``; ``FRAMEBOOST_WRITE_GOLDEN=1`` writes them anew. Limits that only those databases
+have are put upon DuckDB, where the SQL that is laid out for them runs.
+"""
+
+import itertools
+import math
+import os
+import random
+import re
+import sqlite3
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import sqlglot
+from sqlglot import exp
+
+import frameboost as fb
+from frameboost.dialects import known
+from frameboost.dialects.dialect import Limits
+from frameboost.dialects.duckdb import DUCKDB
+from frameboost.dialects.known import DIALECTS, get_dialect
+from frameboost.errors import ParameterError
+from frameboost.leaf_grid import on_leaf_grid
+from frameboost.losses import get_loss
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+from tests.random_models import (
+    NAMES,
+    TYPES,
+    naive_margins,
+    random_model,
+    random_values,
+    to_duckdb,
+    to_polars,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+CATEGORIES = [*NAMES, "NULL", "nan", "日本", "a", "A", "ﬁ", "\\", "\\'", "'", "''", "\\\n", "\r\n", "\\n", "a]", "%"]
+NUMERIC = ("float64", "int32", "boolean")
+
+
+def grown(question, output: int = 0) -> Tree:
+    """Return a tree of nested tuples: (feature, threshold or set of codes or None, where missing goes, yes, no)."""
+    nodes: list[dict] = []
+
+    def grow(question) -> int:
+        i = len(nodes)
+        node = {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
+                "gain": 0.0, "cover": 1.0, "value": 0.0}  # fmt: skip
+        nodes.append(node)
+        if isinstance(question, float):
+            node["value"] = question
+            return i
+        node["feature"], asked, missing, yes, no = question
+        node["categories" if isinstance(asked, set) else "threshold"] = (
+            tuple(sorted(asked)) if isinstance(asked, set) else asked
+        )
+        node["missing_left"] = missing == "left"
+        node["left"], node["right"] = grow(yes), grow(no)
+        node["cover"] = sum(nodes[child]["cover"] for child in (node["left"], node["right"]))
+        return i
+
+    grow(question)
+    return Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]}, output=output)
+
+
+def made(features, trees, base=(0.5,), objective="reg:squarederror", **parameters) -> fb.Model:
+    base, trees = on_leaf_grid(base, trees)
+    return fb.Model(get_loss(objective, {"scale_pos_weight": 1.0, **parameters}), {}, features, base, trees)
+
+
+# --- golden files -----------------------------------------------------------------------------------------------------
+
+PLACE = "it's \"x\\y] `z"
+# Where a database can't have that name.
+RENAMED = {"bigquery": "it's x&y", "oracle": "it's x\\y] `z"}
+PLACES = ("", "A", 'O\'Hare "ORD"', "back\\slash", "end \\\nof line", "ﬁ ")
+DAY = 86_400 * 10**6
+# Each type, and trees that ask about it: by the number that is put in the place of "f".
+ASKED = {
+    "x": ("float64", [("x", 0.1, "left", -0.25, ("x", math.inf, "right", 0.5, ("x", None, "right", 1.0, -1.0))),
+                      ("x", 1e-300, "right", 0.125, ("x", -math.inf, "left", 0.25, 0.75))]),
+    "f": ("float32", [("f", float(np.float32(0.1)), "right", 0.5, -0.5)]),
+    "n": ("int32", [("n", -7, "left", 0.5, ("n", None, "right", -0.5, 0.25))]),
+    "big": ("uint64", [("big", 2**64 - 1, "right", 0.5, -0.5)]),
+    "price": ("decimal(12,3)", [("price", -1_005, "left", 0.5, -0.5)]),
+    "ok": ("boolean", [("ok", 1, "left", 0.5, -0.5), ("ok", 1, "right", 0.5, -0.5), ("ok", 0, "left", 0.5, -0.5)]),
+    "day": ("date", [("day", 19_782, "right", 0.5, -0.5)]),
+    "at": ("timestamp[us]", [("at", 19_782 * DAY + 1_500_000, "left", 0.5, -0.5)]),
+    "seen": ("timestamptz[us]", [("seen", 19_782 * DAY + 1, "right", 0.5, -0.5)]),
+    PLACE: ("string", [(PLACE, {0, 1, 2}, "left", 0.5, ("x", 3.0, "right", (PLACE, {3, 4, 5}, "right", 0.5, 1.5), 2.0)),
+                       (PLACE, {1}, "right", 0.5, -0.5)]),
+}  # fmt: skip
+
+
+def numbered(question, numbers):
+    if isinstance(question, float):
+        return question
+    feature, asked, missing, yes, no = question
+    return (numbers[feature], asked, missing, numbered(yes, numbers), numbered(no, numbers))
+
+
+def golden_features(dialect) -> list[Feature]:
+    kinds = {name: FeatureType(type_name) for name, (type_name, _) in ASKED.items()}
+    return [
+        Feature(name, kind, PLACES if kind.is_categorical else ())
+        for name, kind in kinds.items()
+        if dialect.type_of(kind) is not None
+    ]
+
+
+def golden_statements(name: str) -> dict[str, str]:
+    """Return the SQL of the fixed models, by what it is."""
+    dialect = get_dialect(name)
+    features = golden_features(dialect)
+    numbers = {feature.name: i for i, feature in enumerate(features)}
+    trees = [numbered(question, numbers) for name in numbers for question in ASKED[name][1]]
+    model = made(features, map(grown, trees))
+    several = made(
+        features,
+        [grown(trees[k], output=k % 3) for k in (0, 2, 3)],
+        base=(0.5, 0.0, -0.25),
+        objective="multi:softprob",
+        num_class=3,
+    )
+    # Contributions are called what features are called, so that no name of theirs may be one the database has not.
+    binary = made(features[:3], [grown(trees[0])], base=(-1.0,), objective="binary:logistic")
+    columns = {PLACE: RENAMED[name]} if name in RENAMED else None
+    plain = {"dialect": name}
+    how = {"dialect": name, "columns": columns}
+    statements = {
+        "margin, one expression": model.sql("margin", **how),
+        "query, of all columns": binary.query("shop.orders", where="1 = 1", **plain),
+        "query, of classes": several.query("orders", keep=["id"], output="class", **how),
+        "query in stages": several.query("orders", keep=["id"], **how),
+        "leaves": several.query("orders", keep=["id"], output="leaf", name="leaf", **how),
+    }
+    filled = [] if name == "athena" else model.table_statements("shop.trees", **how)
+    statements |= {f"trees, statement {i + 1}": statement for i, statement in enumerate(filled)}
+    statements |= {
+        "query over the table of trees": model.query(
+            "orders", keep=["id"], output="margin", form="table", trees="shop.trees", **how
+        ),
+        "view": binary.create_view_sql("scored", "orders", keep=["id"], **plain),
+        "table": binary.create_table_sql("scored", "orders", keep=["id"], where="id > 7", output="class", **plain),
+        "table, in stages": several.create_table_sql("scored", "orders", keep=["id"], **how),
+        "update": binary.update_sql("orders", "score", **plain),
+        "contributions": binary.explain_query("orders", keep=["id"], **plain),
+        "reasons": several.explain_query("orders", keep=["id"], top=2, output=1, **how),
+        "drift": model.drift_query("orders", golden_baseline(numbers), **how),
+    }
+    return statements
+
+
+def golden_baseline(names) -> pl.DataFrame:
+    rows = [
+        ("x", -1, None, None, None, 0.0), ("x", 0, None, "0.1", None, 0.5), ("x", 1, "0.1", None, None, 0.5),
+        ("ok", -1, None, None, None, 0.0), ("ok", 0, None, "1", None, 0.5), ("ok", 1, "1", None, None, 0.5),
+        (PLACE, -1, None, None, None, 0.25), (PLACE, 0, None, None, '"O\'Hare \\"ORD\\""', 0.5),
+        (PLACE, 1, None, None, '""', 0.125), (PLACE, 2, None, None, None, 0.125),
+    ]  # fmt: skip
+    schema = {"feature": pl.String, "bin": pl.Int32, "lower": pl.String, "upper": pl.String, "category": pl.String,
+              "share": pl.Float64}  # fmt: skip
+    return pl.DataFrame([row for row in rows if row[0] in names], schema=schema, orient="row")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bigquery", "snowflake", "redshift", "tsql", "oracle", "trino", "presto", "athena", "databricks", "mysql"],
+)
+def test_sql_is_that_of_the_golden_file(name):
+    text = "\n\n".join(f"-- {what}\n{statement};" for what, statement in golden_statements(name).items()) + "\n"
+    path = GOLDEN / f"{name}.sql"
+    if os.environ.get("FRAMEBOOST_WRITE_GOLDEN") == "1":
+        path.write_bytes(text.encode())
+    assert text == path.read_bytes().decode()
+
+
+# --- what is written reads back ---------------------------------------------------------------------------------------
+
+
+def nameable(dialect) -> list[str]:
+    """Return the hostile names that the database can have side by side."""
+    names = []
+    for name in NAMES:
+        try:
+            dialect.quote(name)
+        except ParameterError:
+            continue
+        names.append(name)
+    return names
+
+
+@pytest.fixture(scope="module", params=list(DIALECTS))
+def everything(request):
+    """A dialect, and a model that asks about columns of all its types, for each category of theirs, present or not."""
+    dialect, rng = get_dialect(request.param), random.Random(request.param)
+    kinds = [kind for kind in map(FeatureType, TYPES) if dialect.type_of(kind) is not None and kind.name != "string"]
+    kinds += [FeatureType("string")] * (2 + max(0, len(NAMES) - len(kinds)))
+    names = nameable(dialect)
+    names += [f"column {i}" for i in range(len(kinds) - len(names))]
+    rng.shuffle(names)
+    random_one = random_model(kinds, names, rng, n_trees=6, depth=4)
+    features = [
+        replace(feature, categories=tuple(sorted(CATEGORIES))) if feature.type.is_categorical else feature
+        for feature in random_one._features
+    ]
+    present = [grown((i, None, "right", 0.5, -0.5)) for i in range(len(features))]
+    named = [
+        grown((i, set(range(len(CATEGORIES))), "right", 0.5, -0.5)) for i in range(len(features) - 2, len(features))
+    ]
+    return dialect, made(features, [*random_one._trees, *present, *named])
+
+
+def read_back(dialect, text: str) -> exp.Expression:
+    """Return the tree of the text, which is one statement."""
+    statements = sqlglot.parse(text, read=dialect.parser)
+    assert len(statements) == 1
+    assert not isinstance(statements[0], exp.Command)  # what sqlglot calls a statement that it does not understand
+    return statements[0]
+
+
+def identifiers(tree) -> set[str]:
+    """Return the quoted names; without quotes there are aliases and stages, and what sqlglot takes for a name."""
+    return {identifier.this for identifier in tree.find_all(exp.Identifier) if identifier.args.get("quoted")}
+
+
+def strings(tree) -> set[str]:
+    """Return the string literals; those that T-SQL has in pieces put together."""
+    found = set()
+    for node in tree.find_all(exp.Literal, exp.National, exp.Add):
+        if isinstance(node, exp.Add):
+            parts = [_piece(part) for part in node.flatten()]
+            found |= {"".join(parts)} if all(part is not None for part in parts) else set()
+        elif isinstance(node, exp.National) or node.is_string:
+            found.add(str(node.this))
+    return found
+
+
+def _piece(node) -> str | None:
+    if isinstance(node, exp.National) or (isinstance(node, exp.Literal) and node.is_string):
+        return str(node.this)
+    if isinstance(node, exp.Chr | exp.Anonymous) and node.expressions:
+        return chr(int(node.expressions[0].this))
+    return None
+
+
+# What a query has names for besides columns.
+OURS = re.compile(r"id|prediction|score|bias|stage_\d+|v_\d+|s|tx|[abdnm]|trees|place|feature_number")
+
+
+def ours(dialect) -> set[str]:
+    return {"id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right", "category", "value"}
+
+
+def assert_names(tree, model, more=()) -> None:
+    """Check that all features are named, and nothing else, such as what a name would have smuggled in."""
+    found = identifiers(tree)
+    assert found >= set(model.features)
+    others = {name for name in found - set(model.features) - set(more) if not OURS.fullmatch(name)}
+    assert not {name for name in others if not name.startswith("threshold_")}
+
+
+def test_an_expression_reads_back(everything):
+    dialect, model = everything
+    tree = read_back(dialect, "SELECT " + model.sql("margin", dialect.name))
+    assert identifiers(tree) == set(model.features)
+
+
+def test_categories_read_back(everything):
+    dialect, model = everything
+    assert strings(read_back(dialect, "SELECT " + model.sql("margin", dialect.name))) >= set(CATEGORIES)
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "table"])
+def test_a_query_reads_back(everything, form):
+    dialect, model = everything
+    query = model.query("s.tx", dialect.name, keep=["id"], output="margin", form=form, trees="trees")
+    assert_names(read_back(dialect, query), model, ours(dialect))
+
+
+def test_statements_about_views_and_tables_read_back(everything):
+    dialect, model = everything
+    how = {"dialect": dialect.name, "keep": ["id"], "output": "margin", "form": "staged"}
+    for statement in (model.create_view_sql("trees", "s.tx", **how), model.create_table_sql("trees", "s.tx", **how)):
+        tree = read_back(dialect, statement)
+        assert isinstance(tree, exp.Select if statement.startswith("WITH") else exp.Create)
+        assert_names(tree, model)
+
+
+def test_an_update_reads_back(everything):
+    dialect, model = everything
+    update = model.update_sql("s.tx", "score", dialect.name)
+    if dialect.name == "clickhouse":  # sqlglot does not know ALTER TABLE ... UPDATE
+        update = update.replace("ALTER TABLE", "UPDATE", 1).replace("\nUPDATE", "\nSET", 1)
+    tree = read_back(dialect, update)
+    assert isinstance(tree, exp.Update)
+    assert (tree.args.get("where") is not None) == dialect.update_needs_where
+    assert_names(tree, model)
+
+
+def test_a_table_of_trees_reads_back(everything):
+    dialect, model = everything
+    if dialect.name == "athena":
+        with pytest.raises(
+            fb.ParameterError, match=r"^athena makes tables of files in S3; load model.table_frame\(\)$"
+        ):
+            model.table_statements("s.trees", dialect.name)
+        return
+    statements = model.table_statements("s.trees", dialect.name)
+    trees = [read_back(dialect, statement) for statement in statements]
+    assert isinstance(trees[0], exp.Create)
+    assert ours(dialect) <= identifiers(trees[0])
+    inserts = [tree for tree in trees if isinstance(tree, exp.Insert)]
+    assert len(inserts) == len(statements) - 1 - 2 * (dialect.create_index is not None)
+    assert all(identifiers(tree) <= identifiers(trees[0]) | {"DUAL"} for tree in inserts)
+    values = [tree.expression for tree in inserts]
+    rows = sum(len(v.expressions if isinstance(v, exp.Values) else list(v.find_all(exp.Select))) for v in values)
+    named = sum(len(codes or ()) for tree in model._trees for codes in tree.categories)
+    assert rows == sum(map(len, model._trees)) + named
+    assert set().union(*map(strings, inserts)) >= set(CATEGORIES)
+
+
+def test_explanations_read_back(everything):
+    dialect, model = everything
+    assert_names(read_back(dialect, model.explain_query("s.tx", dialect.name, keep=["id"])), model)
+    reasons = read_back(dialect, model.explain_query("s.tx", dialect.name, keep=["id"], top=2))
+    more = {f"{name}_{k}" for name in ("reason", "contribution") for k in (1, 2)}
+    assert_names(reasons, model, more)
+    assert strings(reasons) >= set(model.features)
+
+
+def test_drift_reads_back(everything):
+    dialect, model = everything
+    rng = random.Random(dialect.name)
+    values = {
+        feature.name: CATEGORIES
+        if feature.type.is_categorical
+        else (random_values(feature.type, 4, rng) * 9)[: len(CATEGORIES)]
+        for feature in model._features
+    }
+    frame = pl.DataFrame({feature.name: to_polars(feature.type, values[feature.name]) for feature in model._features})
+    tree = read_back(dialect, model.drift_query("s.tx", model.baseline(frame, bins=60), dialect.name))
+    assert_names(tree, model, {"feature", "bin", "label", "training_share", "share", "psi"})
+    assert strings(tree) >= {*CATEGORIES, *model.features}
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def small(monkeypatch, **changes):
+    """Return DuckDB with limits of its own, known as a dialect called small."""
+    dialect = replace(DUCKDB, name="small", **changes)
+    monkeypatch.setitem(known.DIALECTS, "small", dialect)
+    return dialect
+
+
+@cache
+def over(n_trees: int, depth: int, seed: int = 0, kinds=("float64", "int32", "boolean", "string")) -> fb.Model:
+    names = [f"x{i}" for i in range(len(kinds))]
+    return random_model([FeatureType(kind) for kind in kinds], names, random.Random(seed), n_trees, depth)
+
+
+def assert_same_in_duckdb(model, query: str, seed: int = 0) -> None:
+    rng = random.Random(seed)
+    values = {feature.name: random_values(feature.type, 300, rng) for feature in model._features}
+    con = duckdb.connect()
+    frame = pl.DataFrame({f.name: to_polars(f.type, values[f.name]) for f in model._features})
+    to_duckdb(con, frame, "t")
+    rows = sorted(con.execute(query).fetchall())
+    assert [row[0] for row in rows] == list(range(300))
+    found = np.array([row[1] for row in rows], dtype=np.float64)
+    assert found.view(np.int64).tolist() == naive_margins(model, values).view(np.int64).tolist()
+
+
+def nesting(text: str) -> int:
+    """Return how deep CASE is in CASE."""
+    bare = re.sub(r"'(?:[^']|'')*'", "", text)
+    steps = [1 if word == "CASE" else -1 for word in re.findall(r"\bCASE\b|\bEND\b", bare)]
+    return max(itertools.accumulate(steps), default=0)
+
+
+def terms_of_selects(dialect, text: str) -> list[int]:
+    """Return how many names and values each SELECT of the query has, those in WITH counted by themselves."""
+    counts = []
+    for select in read_back(dialect, text).find_all(exp.Select):
+        counts.append(sum(len(list(item.find_all(exp.Column, exp.Literal))) for item in select.expressions))
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("limits", "form"),
+    [
+        (Limits(), "case"),
+        (Limits(text=10**6, depth=500, case_depth=10, columns=100, elements=10**6, terms=10**6), "case"),
+        (Limits(depth=20), "staged"),
+        (Limits(case_depth=4), "staged"),
+        (Limits(terms=1_000), "staged"),
+        (Limits(elements=1_000), "table"),
+        (Limits(text=8_000), "table"),
+    ],
+)
+def test_the_first_form_that_fits_is_taken(monkeypatch, limits, form):
+    small(monkeypatch, limits=limits)
+    model = over(40, 5)
+    query = model.query("t", "small", keep=["position"], output="margin", trees="trees")
+    assert form == ("table" if '"trees"' in query else "staged" if query.startswith("WITH") else "case")
+    if form != "table":
+        assert query == model.query("t", "small", keep=["position"], output="margin", form=form)
+        assert_same_in_duckdb(model, query)
+        return
+    advice = r"load the trees with model.table_statements\('trees', ...\) and take model.query\(..., trees='trees'\)$"
+    with pytest.raises(ParameterError, match=r"^the model does not fit into one query of form 'auto': .*" + advice):
+        model.query("t", "small", keep=["position"], output="margin")
+
+
+@pytest.mark.parametrize(
+    ("limits", "form", "message"),
+    [
+        (Limits(text=2_000), "case", r"it has [\d,]+ bytes, and a query in small at most 2,000; leave form at "),
+        (Limits(text=2_000), "staged", r"it has [\d,]+ bytes, and a query in small at most 2,000; leave form at "),
+        (Limits(elements=900), "case", r"it has about [\d,]+ elements, and a query in small at most 900; leave form"),
+        (Limits(elements=900), "staged", r"it has about [\d,]+ elements, and a query in small at most 900; leave form"),
+        (Limits(terms=800), "case", r"it has about [\d,]+ names and values, and an expression in small at most 800; "),
+        (Limits(case_depth=5), "case", r"its trees have 5 levels, and CASEs in small nest 5 deep at most; leave form"),
+        (Limits(depth=41), "case", r"it is about 42 levels deep, and an expression in small at most 41; leave form"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_with_the_numbers(monkeypatch, limits, form, message):
+    small(monkeypatch, limits=limits)
+    model = over(40, 5)
+    with pytest.raises(ParameterError, match=rf"^the model does not fit into one query of form '{form}': {message}"):
+        model.query("t", "small", keep=["position"], output="margin", form=form)
+    if form == "case":
+        shorter = message.partition("; ")[0]
+        with pytest.raises(ParameterError, match=rf"into one expression: {shorter}; take model.query, which"):
+            model.sql("margin", "small")
+
+
+def test_a_table_may_be_too_much_too(monkeypatch):
+    small(monkeypatch, limits=Limits(text=900))
+    with pytest.raises(
+        ParameterError, match=r"one query, not even as form='table': it has [\d,]+ bytes, and a query in"
+    ):
+        over(40, 5).query("t", "small", keep=["position"], output="margin", trees="trees")
+
+
+@pytest.mark.parametrize("name", ["clickhouse", "athena", "bigquery", "tsql", "oracle", "trino", "snowflake"])
+def test_queries_fit_into_the_limits_of_real_databases(name):
+    dialect, limits = get_dialect(name), get_dialect(name).limits
+    forms = set()
+    for n_trees, depth in [(5, 3), (30, 12), (400, 7)]:
+        model = over(n_trees, depth, kinds=("float64", "int32"))
+        query = model.query("t", name, keep=["id"], output="margin", trees="trees")
+        forms.add(dialect.quote("trees") in query)
+        assert limits.text is None or len(query.encode()) <= limits.text
+        if limits.case_depth is not None:
+            assert nesting(query) <= limits.case_depth
+        if limits.elements is not None:
+            assert len(list(read_back(dialect, query).find_all(exp.Column, exp.Literal))) <= limits.elements
+    assert forms == ({False} if limits.text is None or limits.text > 10**8 else {False, True})
+
+
+@pytest.mark.parametrize("size", [1_500, 6_000, 15_000, 40_000, 10**6])
+def test_no_query_is_longer_than_it_may_be(monkeypatch, size):
+    small(monkeypatch, limits=Limits(text=size))
+    taken = 0
+    for n_trees, trees in itertools.product((1, 5, 20, 80), (None, "trees")):
+        try:
+            query = over(n_trees, 4).query("t", "small", keep=["position"], trees=trees)
+        except ParameterError as error:
+            assert f"at most {size:,}" in str(error)
+        else:
+            taken += 1
+            assert len(query.encode()) <= size
+    assert taken
+
+
+@pytest.mark.parametrize("statement", ["create_view_sql", "create_table_sql", "update_sql"])
+def test_no_statement_is_longer_than_it_may_be(monkeypatch, statement):
+    model = over(5, 4)
+    size = len((model.sql() if statement == "update_sql" else model.query("t")).encode())
+    small(monkeypatch, limits=Limits(text=size))
+    with pytest.raises(ParameterError, match="at most"):
+        getattr(model, statement)("t", "s", "small")
+
+
+@pytest.mark.parametrize("top", [None, 1])
+def test_no_explanation_is_longer_than_it_may_be(monkeypatch, top):
+    small(monkeypatch, limits=Limits(text=5_000))
+    with pytest.raises(ParameterError, match="at most 5,000"):
+        over(40, 5).explain_query("t", "small", keep=["position"], top=top)
+
+
+def test_no_query_about_drift_is_longer_than_it_may_be(monkeypatch):
+    small(monkeypatch, limits=Limits(text=1_000))
+    model, frame = of_classes()
+    with pytest.raises(ParameterError, match="at most 1,000"):
+        model.drift_query("t", model.baseline(frame), "small")
+
+
+def test_explanations_nest_no_deeper_than_they_may():
+    assert nesting(over(3, 9, kinds=("float64",)).explain_query("t", "tsql", keep=["id"])) == 9
+    with pytest.raises(ParameterError, match=r"its trees have \d+ levels, and CASEs in tsql nest 10 deep at most"):
+        over(3, 14, kinds=("float64",)).explain_query("t", "tsql", keep=["id"])
+
+
+def test_columns_are_limited(monkeypatch):
+    small(monkeypatch, limits=Limits(columns=20))
+    model = over(20, 3)
+    query = model[:19].query("t", "small", keep=["position"], output="leaf")
+    assert len(read_back(DUCKDB, query).expressions) == 20
+    with pytest.raises(
+        ParameterError, match=r"^the query would have 21 columns, and a SELECT in small has at most 20$"
+    ):
+        model.query("t", "small", keep=["position"], output="leaf")
+
+
+# --- what DuckDB says of what is laid out for others ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case_depth", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_deep_trees_are_walked_in_stages(monkeypatch, case_depth, seed):
+    small(monkeypatch, limits=Limits(case_depth=case_depth))
+    model = over(6, 9, seed)
+    assert max(max(tree.depths()) for tree in model._trees) == 9
+    query = model.query("t", "small", keep=["position"], output="margin")
+    assert nesting(query) == case_depth
+    assert_same_in_duckdb(model, query, seed)
+
+
+def test_missing_zeros_do_not_nest_too_deep():
+    model = over(6, 13, kinds=("float64",))
+    features = [replace(feature, zero_is_missing=True) for feature in model._features]
+    query = made(features, model._trees).query("t", "tsql", keep=["id"], output="margin")
+    assert nesting(query) <= get_dialect("tsql").limits.case_depth
+
+
+def test_sums_are_in_as_many_stages_as_terms_allow(monkeypatch):
+    dialect = small(monkeypatch, limits=Limits(terms=5_600))
+    model = over(200, 4, kinds=("float64", "int32"))
+    query = model.query("t", "small", keep=["position"], output="margin")
+    counts = terms_of_selects(dialect, query)
+    assert len(counts) > 3
+    assert max(counts) <= 5_600
+    assert_same_in_duckdb(model, query)
+
+
+@pytest.mark.parametrize(
+    ("limits", "n_trees", "depth"), [(Limits(terms=6_000), 50, 6), (Limits(terms=5_200, case_depth=3), 240, 5)]
+)
+def test_no_select_has_more_terms_than_it_may(monkeypatch, limits, n_trees, depth):
+    dialect = small(monkeypatch, limits=limits)
+    query = complete(n_trees, depth).query("t", "small", keep=["position"], output="margin")
+    assert max(terms_of_selects(dialect, query)) <= limits.terms
+
+
+def complete(n_trees: int, depth: int) -> fb.Model:
+    """Return a model of trees in which every leaf is so deep."""
+
+    def question(level: int, place: float):
+        if level == depth:
+            return place
+        return (0, place, "left", question(level + 1, place - 2.0**-level), question(level + 1, place + 2.0**-level))
+
+    return made([Feature("x", FeatureType("float64"))], [grown(question(0, 0.0))] * n_trees)
+
+
+def of_classes(seed: int = 0) -> tuple[fb.Model, pl.DataFrame]:
+    model = over(6, 3, seed, NUMERIC)
+    trees = [replace(tree, output=i % 3) for i, tree in enumerate(model._trees)]
+    several = made(model._features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
+    rng = random.Random(seed)
+    frame = pl.DataFrame({f.name: to_polars(f.type, random_values(f.type, 100, rng)) for f in model._features})
+    return several, frame
+
+
+def rows_of(frame: pl.DataFrame, query: str) -> np.ndarray:
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    return np.array(sorted(con.execute(query).fetchall()), dtype=np.float64)[:, 1:]
+
+
+@pytest.mark.parametrize("changes", [{"lambda_": None}, {"lambda_": None, "array": None, "element": None}])
+def test_several_values_without_names_in_passing_or_lists(monkeypatch, changes):
+    small(monkeypatch, **changes)
+    model, frame = of_classes()
+    for output in ("mean", "class", "margin", "leaf"):
+        found = rows_of(frame, model.query("t", "small", keep=["position"], output=output))
+        expected = model.predict(frame, output).to_numpy().reshape(len(frame), -1)
+        np.testing.assert_allclose(found, expected, rtol=1e-14 if output == "mean" else 0)
+    for output, what in (("mean", "several values"), ("class", "a value that uses the margin several times")):
+        with pytest.raises(ParameterError, match=f"^the output is {what}, which is no single expression in small; "):
+            model.sql(output, "small")
+    if "array" in changes:
+        with pytest.raises(
+            ParameterError, match=r"^the output is several values, which is no single expression in small"
+        ):
+            model.sql("margin", "small")
+    else:
+        assert model.sql("margin", "small").startswith("[")
+
+
+def test_symmetric_trees_without_lists(monkeypatch):
+    small(monkeypatch, element=None)
+    level = (1, 7, "left", (2, 1, "right", 0.5, 0.25), (2, 1, "right", -0.5, -0.25))
+    features = [Feature(f"x{i}", FeatureType(kind)) for i, kind in enumerate(NUMERIC)]
+    model = made(features, [grown((0, 0.5, "right", level, level))])
+    assert model._trees[0].levels() == [0, 1, 2]
+    assert "[" in model.query("t", keep=["position"], output="margin")
+    query = model.query("t", "small", keep=["position"], output="margin")
+    assert "[" not in query
+    assert_same_in_duckdb(model, query)
+
+
+def test_columns_that_can_not_be_left_out_must_be_named(monkeypatch):
+    small(monkeypatch, except_columns=None)
+    model, frame = of_classes()
+    with pytest.raises(ParameterError, match=r"several stages, and small can't leave columns of theirs out; name"):
+        model.query("t", "small")
+    assert rows_of(frame, model.query("t", "small", keep=["position"])).shape == (100, 3)
+    kept = model.query("t", keep=None)  # DuckDB itself leaves them out
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    assert con.sql(kept).columns == ["position", *frame.columns, "prediction_0", "prediction_1", "prediction_2"]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_unknown_dialects_and_forms_are_refused():
+    model = over(1, 1)
+    for call in (model.sql, lambda **how: model.query("t", **how), lambda **how: model.explain_query("t", **how)):
+        for wrong in ("excel", None, 3, ["duckdb"]):
+            with pytest.raises(ParameterError, match=r"^dialect must be one of 'duckdb', 'postgres', .*'oracle', not"):
+                call(dialect=wrong)
+    with pytest.raises(ParameterError, match=r"^form must be one of 'auto', 'case', 'staged', 'table', not 'flat'$"):
+        model.query("t", form="flat")
+    with pytest.raises(ParameterError, match=r"^form='table' needs trees, the name of the table that model.table_stat"):
+        model.query("t", form="table", keep=[])
+    with pytest.raises(
+        ParameterError, match=r"^form='table' adds up many rows .*; name the columns to return in keep$"
+    ):
+        model.query("t", form="table", trees="trees")
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "why"),
+    [
+        ("oracle", 'a"b', "holds '\"'"),
+        ("bigquery", "a.b", "holds '.'"),
+        ("bigquery", "a\\b", "holds '\\\\'"),
+        ("postgres", "a\0b", r"holds '\x00'"),
+        ("mysql", "a ", "ends in a blank"),
+        ("mariadb", "a ", "ends in a blank"),
+        ("tsql", "", "is empty"),
+        ("sqlite", "", "is empty"),
+        ("postgres", "ä" * 32, "has 64 bytes, and names in postgres have at most 63"),
+        ("oracle", "x" * 129, "has 129 bytes, and names in oracle have at most 128"),
+        ("redshift", "x" * 128, "has 128 bytes, and names in redshift have at most 127"),
+        ("mysql", "x" * 65, "has 65 characters, and names in mysql have at most 64"),
+        ("tsql", "x" * 129, "has 129 characters, and names in tsql have at most 128"),
+        ("snowflake", "x" * 256, "has 256 characters, and names in snowflake have at most 255"),
+        ("bigquery", "x" * 301, "has 301 characters, and names in bigquery have at most 300"),
+    ],
+)
+def test_names_that_a_database_can_not_have_are_refused(name, column, why):
+    model = made([Feature(column, FeatureType("int32"))], [grown((0, 1, "left", 0.5, -0.5))])
+    calls = [
+        lambda **how: model.sql(dialect=name, **how),
+        lambda **how: model.query("t", name, **how),
+        lambda **how: model.table_statements("trees", name, **how),
+        lambda **how: model.update_sql("t", "score", name, **how),
+    ]
+    for call in calls:
+        with pytest.raises(ParameterError, match=f"^the name .* {re.escape(why)}.*; rename it there$"):
+            call()
+        call(columns={column: "other"})
+    fine = over(1, 1, kinds=("float64",))
+    for call in (
+        lambda: fine.query("t", name, keep=[column]),
+        lambda: fine.query("t", name, name=column),
+        lambda: fine.update_sql("t", column, name),
+    ):
+        with pytest.raises(ParameterError, match=f"^the name .* {re.escape(why)}.*; rename it there$"):
+            call()
+
+
+@pytest.mark.parametrize(("name", "column"), [("postgres", "ä" * 31 + "x"), ("mysql", " a"), ("tsql", "]" * 128)])
+def test_names_that_a_database_can_just_have_are_taken(name, column):
+    model = made([Feature(column, FeatureType("int32"))], [grown((0, 1, "left", 0.5, -0.5))])
+    assert identifiers(read_back(get_dialect(name), "SELECT " + model.sql(dialect=name))) == {column}
+
+
+@pytest.mark.parametrize(
+    ("name", "type_name"),
+    [
+        ("sqlite", "uint128"), ("sqlite", "uint64"), ("sqlite", "int128"), ("mysql", "timestamptz[us]"),
+            ],
+)  # fmt: skip
+def test_types_that_a_database_has_not_are_refused(name, type_name):
+    model = made([Feature("x", FeatureType(type_name))], [grown((0, 1, "left", 0.5, -0.5))])
+    said = re.escape(f"feature 'x' has type {type_name}, which no column has in {name}")
+    for call in (model.sql, lambda **how: model.query("t", **how), lambda **how: model.table_statements("t", **how)):
+        with pytest.raises(ParameterError, match=f"^{said}$"):
+            call(dialect=name)
+
+
+def test_mistakes_in_columns_are_refused():
+    features = [Feature(name, FeatureType("float64")) for name in ("x0", "x1")]
+    model = made(features, [grown((0, 1.0, "left", 0.5, (1, 2.0, "left", 0.5, -0.5)))])
+    for columns, message in [
+        (["x0"], r"columns must be a dict of the columns' names by feature, not \['x0'\]"),
+        ({"z": "x0"}, "columns names 'z', which is no feature of the model"),
+        ({"x0": 3}, "columns must give feature 'x0' the name of a column, not 3"),
+        ({"x0": "X1"}, "features 'X1' and 'x1' differ only in case, which duckdb can't tell apart"),
+    ]:
+        with pytest.raises(ParameterError, match=f"^{message}$"):
+            model.sql(columns=columns)
+    text = model.sql(dialect="postgres", columns={"x0": "X1"})
+    assert identifiers(read_back(get_dialect("postgres"), f"SELECT {text}")) == {"X1", "x1"}
+    with pytest.raises(ParameterError, match=r"^keep must be a list of column names, not the string 'id'$"):
+        model.query("t", keep="id")
+
+
+def test_a_quoted_part_of_a_name_may_hold_dots():
+    assert get_dialect("tsql").quote_path('a."b.c"."d""e"') == '[a].[b.c].[d"e]'
+    assert get_dialect("bigquery").quote_path("project-1.data.trees") == "`project-1`.`data`.`trees`"
+
+
+def test_an_index_is_named_after_a_quoted_table():
+    statements = over(1, 1, kinds=("float64",)).table_statements('"my.trees"', "oracle")
+    assert statements[-1] == 'CREATE INDEX "my.trees_id" ON "my.trees" ("id")'
+
+
+def test_sqlite_takes_trees_in_a_schema():
+    con = sqlite3.connect(":memory:")
+    for statement in over(1, 1, kinds=("float64",)).table_statements("main.trees", "sqlite"):
+        con.execute(statement)
+
+
+def test_all_strings_of_tsql_are_unicode():
+    text = "\n".join(golden_statements("tsql").values())
+    plain = [
+        match for match in re.findall(r"(?<![N'\w])'(?:[^']|'')*'", re.sub(r"\[(?:[^]]|]])*\]", "", text))
+        if not match.isascii()
+    ]  # fmt: skip
+    assert plain == []

@@ -1,0 +1,475 @@
+"""What only other libraries' trees ask: codes, zeros that are missing, categories that go where missing values go.
+
+What is expected comes from walks through the trees that are written here, over plain values.
+"""
+
+import json
+import math
+import random
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.foreign_loss import foreign_loss
+from frameboost.leaf_grid import on_leaf_grid
+from frameboost.losses import get_loss
+from frameboost.model_file import read_model
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+from tests.random_models import to_duckdb
+from tests.warehouses import WAREHOUSES, open_warehouse
+
+CODES = [-3, -1, 0, 1, 2, 5, 7, 100, 2**24 + 1, 2**31, 2**53 - 1]
+NAMES = ["", "a", "A", "b", "it's", "NULL", "日本"]
+ALMOST_ZERO = 1.0000000180025095e-35  # LightGBM's, a float32: itself still missing, the next float64 no more
+ZEROS = [0.0, -0.0, 1e-36, -1e-36, ALMOST_ZERO, -ALMOST_ZERO, math.nextafter(ALMOST_ZERO, 1), -2e-35, 1e-30, 5e-324]
+FLOATS = [*ZEROS, *ZEROS[:2], 1.0, -1.0, 0.5, -0.25, 2.0**60, -(2.0**60)]
+FEATURES = (
+    Feature("codes", FeatureType("codes"), tuple(CODES)),
+    Feature("zeros", FeatureType("float64"), (), zero_is_missing=True),
+    Feature("text", FeatureType("string"), tuple(sorted(NAMES))),
+    Feature("small zeros", FeatureType("float32"), (), zero_is_missing=True),
+    Feature("plain", FeatureType("float64")),
+)
+LOSS = get_loss("reg:squarederror", {"scale_pos_weight": 1.0})
+
+
+@pytest.fixture(params=[name for name in WAREHOUSES if name != "spark"])
+def warehouse(request):
+    return open_warehouse(request.param)
+
+
+def values_of(feature: Feature) -> list:
+    if feature.type.name == "codes":
+        return [*CODES, 4, -2, 10**9]  # three that no split names
+    if feature.type.name == "string":
+        return [*NAMES, "unseen", "c"]
+    return [float(np.float32(v)) for v in FLOATS] if feature.type.name == "float32" else FLOATS
+
+
+def random_rows(n: int, rng: random.Random, features=FEATURES, nan: bool = True) -> dict[str, list]:
+    def value(feature: Feature):
+        odd = [None, math.nan] if nan and feature.type.is_float else [None]
+        return rng.choice(odd) if rng.random() < 0.2 else rng.choice(values_of(feature))
+
+    return {feature.name: [value(feature) for _ in range(n)] for feature in features}
+
+
+def random_tree(rng: random.Random, depth: int, features=FEATURES) -> Tree:
+    nodes: list[dict] = []
+
+    def grow(level: int) -> int:
+        i = len(nodes)
+        node = {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
+                "gain": 0.0, "cover": 1.0, "value": rng.uniform(-1, 1), "with_missing": False}  # fmt: skip
+        nodes.append(node)
+        if level < depth and rng.random() < 0.9:
+            node["feature"] = rng.randrange(len(features))
+            feature = features[node["feature"]]
+            node["missing_left"] = rng.random() < 0.5
+            if feature.type.is_categorical:
+                count = rng.randint(1, len(feature.categories))
+                node["categories"] = tuple(sorted(rng.sample(range(len(feature.categories)), count)))
+                node["with_missing"] = rng.random() < 0.5
+            elif rng.random() < 0.2:
+                node["missing_left"] = False  # presence: the present go left
+            else:
+                node["threshold"] = rng.choice(values_of(feature)) + 0.0
+            node["left"], node["right"] = grow(level + 1), grow(level + 1)
+        return i
+
+    grow(0)
+    return Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
+
+
+def foreign_model(rng: random.Random, n_trees: int = 15, depth: int = 5, features=FEATURES, trees=None) -> fb.Model:
+    base, trees = on_leaf_grid([0.25], trees or [random_tree(rng, depth, features) for _ in range(n_trees)])
+    return fb.Model(LOSS, {}, features, base, trees)
+
+
+def leaf_of(model: fb.Model, tree: Tree, row: dict) -> int:
+    at = 0
+    while tree.feature[at] >= 0:
+        feature = model._features[tree.feature[at]]
+        value = row[feature.name]
+        missing = value is None or value != value
+        missing = missing or (feature.zero_is_missing and abs(value) <= ALMOST_ZERO)
+        if tree.categories[at] is not None:
+            named = not missing and value in [feature.categories[code] for code in tree.categories[at]]
+            # with_missing: the named and the missing to one side, all others to the other.
+            with_missing = named or missing if tree.with_missing[at] else not named
+            left = with_missing == tree.missing_left[at]
+        elif missing:
+            left = tree.missing_left[at]
+        else:
+            left = tree.threshold[at] is None or value < tree.threshold[at]
+        at = tree.left[at] if left else tree.right[at]
+    return at
+
+
+def expected_leaves(model: fb.Model, rows: dict[str, list]) -> list[list[int]]:
+    names = list(rows)
+    plain = [dict(zip(names, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    return [[leaf_of(model, tree, row) for tree in model._trees] for row in plain]
+
+
+def expected(model: fb.Model, rows: dict[str, list]) -> list[float]:
+    return [
+        math.fsum([model.base_margin, *(tree.value[leaf] for tree, leaf in zip(model._trees, leaves, strict=True))])
+        for leaves in expected_leaves(model, rows)
+    ]
+
+
+def frame_of(rows: dict[str, list], features=FEATURES, codes=pl.Int64) -> pl.DataFrame:
+    dtypes = {"codes": codes, "float64": pl.Float64, "float32": pl.Float32, "string": pl.String}
+    return pl.DataFrame([pl.Series(f.name, rows[f.name], dtype=dtypes[f.type.name]) for f in features])
+
+
+def in_polars(model: fb.Model, frame: pl.DataFrame) -> list[float]:
+    return frame.select(model.expr()).to_series().to_list()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_walk_says_the_same(seed):
+    rng = random.Random(seed)
+    model, rows = foreign_model(rng, depth=rng.randint(1, 6)), random_rows(300, rng)
+    frame, said = frame_of(rows), expected(model, rows)
+    assert len(set(said)) > 10
+    assert model.predict(frame, "leaf").to_numpy().tolist() == expected_leaves(model, rows)
+    assert model.predict(frame).to_list() == said
+    assert in_polars(model, frame) == said
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    for statement in model.table_statements("trees"):
+        con.execute(statement)
+    for how in ({"form": "case"}, {"form": "staged"}, {"form": "table", "trees": "trees"}):
+        found = sorted(con.execute(model.query("t", keep=["position"], **how)).fetchall())
+        assert [row[1] for row in found] == said, how
+
+
+def test_symmetric_trees():
+    """Three levels and more of one question each are looked up by a number."""
+    rng = random.Random("symmetric")
+
+    def symmetric(asked: list[int]) -> Tree:
+        questions = []
+        for number in asked:
+            feature = FEATURES[number]
+            categories = tuple(sorted(rng.sample(range(len(feature.categories)), 3))) if feature.categories else None
+            threshold = None if categories else rng.choice(values_of(feature)) + 0.0
+            questions.append((number, threshold, categories, rng.random() < 0.5, bool(categories)))
+        inner = 2 ** len(asked) - 1
+        nodes = [(*questions[(i + 1).bit_length() - 1], 2 * i + 1, 2 * i + 2) for i in range(inner)]
+        nodes += [(-1, None, None, False, False, -1, -1)] * (inner + 1)
+        feature, threshold, categories, missing_left, with_missing, left, right = zip(*nodes, strict=True)
+        size = len(nodes)
+        values = tuple(rng.uniform(-1, 1) for _ in range(size))
+        return Tree(feature, threshold, categories, missing_left, left, right, (0.0,) * size, (1.0,) * size, values,
+                    with_missing=with_missing)  # fmt: skip
+
+    trees = [symmetric([0, 1, 2]), symmetric([2, 3, 0, 4]), symmetric([1, 3, 1])]
+    assert all(tree.levels() for tree in trees)
+    model, rows = foreign_model(rng, trees=trees), random_rows(300, rng)
+    frame, said = frame_of(rows), expected(model, rows)
+    assert model.predict(frame).to_list() == in_polars(model, frame) == said
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    assert [row[1] for row in sorted(con.execute(model.query("t", keep=["position"])).fetchall())] == said
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "table"])
+def test_in_every_database(warehouse, form):
+    rng = random.Random(f"databases {form}")
+    model = foreign_model(rng)
+    rows = random_rows(200, rng)
+    held = {f.name: [v if v is None or warehouse.holds(f.type, v) else None for v in rows[f.name]] for f in FEATURES}
+    warehouse.fill("t", {f.name: (f.type, held[f.name]) for f in FEATURES})
+    if form == "table":
+        warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
+        for statement in model.table_statements("trees", warehouse.name):
+            warehouse.run(statement)
+    how = {"form": form, "trees": "trees" if form == "table" else None}
+    found = sorted(tuple(row) for row in warehouse.rows(model.query("t", warehouse.name, keep=["id"], **how)))
+    assert [row[1] for row in found] == expected(model, held)
+
+
+def test_reasons_in_duckdb_are_those_of_explain():
+    rng = random.Random("reasons")
+    model, rows = foreign_model(rng, n_trees=5, depth=4), random_rows(100, rng)
+    frame = frame_of(rows)
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    found = sorted(con.execute(model.explain_query("t", keep=["position"])).fetchall())
+    explained = model.explain(frame, approx=True)
+    np.testing.assert_array_equal([row[1:] for row in found], explained.to_numpy())
+    np.testing.assert_allclose(np.sum(explained.to_numpy(), axis=1), expected(model, rows), atol=1e-12)
+    np.testing.assert_allclose(np.sum(model.explain(frame).to_numpy(), axis=1), expected(model, rows), atol=1e-12)
+
+
+# --- columns of other types -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pl.Int64, pl.Int128, pl.Float64, pl.Float32,
+        pl.Int8,
+        pl.Int32,
+        pl.UInt8,
+        pl.UInt64,
+    ],
+)  # fmt: skip
+def test_codes_in_columns_of_any_numbers(dtype):
+    rng = random.Random("columns")
+    feature = FEATURES[:1]
+    model = foreign_model(rng, features=feature)
+    fitting = [c for c in [*CODES, 4, 9] if pl.Series([c]).cast(dtype, strict=False).cast(pl.Int64).to_list() == [c]]
+    rows = {"codes": [*fitting, None] * 3}
+    assert len(fitting) > 5
+    frame, said = frame_of(rows, feature, dtype), expected(model, rows)
+    assert model.predict(frame).to_list() == said
+    assert in_polars(model, frame) == said
+
+
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32])
+def test_floats_that_are_no_codes_are_unnamed_or_missing(dtype):
+    rng = random.Random("odd")
+    feature = FEATURES[:1]
+    model = foreign_model(rng, features=feature)
+    odd = [0.5, 1.5, -0.5, math.inf, -math.inf, 1e300 if dtype == pl.Float64 else 1e30, -0.0]
+    frame = pl.DataFrame({"codes": pl.Series([*odd, math.nan, None], dtype=dtype)})
+    said = expected(model, {"codes": [*odd, None, None]})
+    assert model.predict(frame).to_list() == said
+    assert in_polars(model, frame) == said
+
+
+@pytest.mark.parametrize("dtype", [pl.Float32, pl.Int64, pl.Int32, pl.UInt8, pl.Int128, pl.Decimal(9, 2)], ids=str)
+def test_zeros_in_columns_of_any_numbers(dtype):
+    rng = random.Random("zeros")
+    feature = FEATURES[1:2]
+    model = foreign_model(rng, features=feature)
+    values = [0, 1, 2, 100, None]
+    frame = pl.DataFrame({"zeros": pl.Series(values).cast(dtype)})
+    said = expected(model, {"zeros": values})
+    assert model.predict(frame).to_list() == said
+    if dtype != pl.Decimal(9, 2):  # an expression asks for numbers that may be NaN
+        assert in_polars(model, frame) == said
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.Int16, pl.Int32, pl.Int64], ids=str)
+def test_the_smallest_integer_is_not_zero(dtype):
+    tree = Tree((0, -1, -1), (1.5, None, None), (None,) * 3, (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0),
+                (1.0,) * 3, (0.0, 1.0, 2.0))  # fmt: skip
+    model = foreign_model(random.Random(0), features=FEATURES[1:2], trees=[tree])
+    frame = pl.DataFrame({"zeros": pl.Series([0, 1], dtype=dtype)}).with_columns(
+        pl.col("zeros").replace(1, dtype.min())
+    )
+    assert model.predict(frame).to_list() == in_polars(model, frame) == [2.25, 1.25]
+
+
+# --- the model file ---------------------------------------------------------------------------------------------------
+
+
+def test_a_model_comes_back(tmp_path):
+    rng = random.Random("file")
+    model, rows = foreign_model(rng), random_rows(200, rng)
+    model.save(tmp_path / "m.json")
+    loaded = fb.load(tmp_path / "m.json")
+    assert loaded == model and loaded.to_json() == model.to_json()
+    assert loaded._features == model._features and loaded._trees == model._trees
+    assert loaded.predict(frame_of(rows)).to_list() == expected(model, rows)
+    assert loaded.trees.equals(model.trees)
+    document = json.loads(model.to_json())
+    for item, tree in zip(document["trees"], model._trees, strict=True):
+        assert ("with_missing" in item) == any(tree.with_missing)
+    assert [item.get("zero_is_missing") for item in document["features"]] == [None, True, None, True, None]
+
+
+DOCUMENT = {
+    "format": "frameboost",
+    "version": 1,
+    "objective": {"name": "other:thing", "links": ["1 / (1 + EXP(-margin))"], "classes": 2},
+    "parameters": {},
+    "base_margin": 0.0,
+    "features": [
+        {"name": "c", "type": "codes", "categories": [-1, 3, 7]},
+        {"name": "z", "type": "float32", "zero_is_missing": True},
+        {"name": "s", "type": "string", "categories": ["a", "b"]},
+    ],
+    "trees": [
+        {
+            "feature": [0, 1, -1, -1, 2, -1, -1], "threshold": [None, 0.5, None, None, None, None, None],
+            "categories": [[1, 2], None, None, None, [0], None, None],
+            "missing_left": [True, False, False, False, False, False, False],
+            "left": [1, 2, -1, -1, 5, -1, -1], "right": [4, 3, -1, -1, 6, -1, -1],
+            "gain": [1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0], "cover": [4.0, 2.0, 1.0, 1.0, 2.0, 1.0, 1.0],
+            "value": [0.0, 0.0, 1.0, 2.0, 0.0, 3.0, 4.0],
+            "with_missing": [True, False, False, False, True, False, False],
+        }
+    ],
+}  # fmt: skip
+
+
+def changed(path: str, value: object) -> bytes:
+    document = json.loads(json.dumps(DOCUMENT))
+    at = document
+    *parents, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    for key in parents:
+        at = at[key]
+    if value is ...:
+        del at[last]
+    else:
+        at[last] = value
+    return json.dumps(document).encode()
+
+
+def test_the_document_is_a_model():
+    parts = read_model(json.dumps(DOCUMENT).encode())
+    model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
+    assert json.loads(model.to_json()) == DOCUMENT
+    rows = {"c": [3, 7, -1, None, 9, 3], "z": [0.0, 1.0, 0.0, 0.25, 0.0, None], "s": ["a", "b", None, "a", "b", "q"]}
+    margins = [math.fsum(model._trees[0].value[leaf] for leaf in leaves) for leaves in expected_leaves(model, rows)]
+    assert margins == [2.0, 2.0, 4.0, 1.0, 3.0, 2.0]
+    frame = frame_of(rows, parts.features)
+    assert model.predict(frame, "margin").to_list() == margins
+    assert model.predict(frame).to_list() == pytest.approx([1 / (1 + math.exp(-m)) for m in margins], rel=1e-15)
+    assert model.predict(frame, "class").to_list() == [1] * 6
+    assert model.objective == "other:thing"
+
+
+OBJECTIVE = "damaged model: an objective of another library has "
+CODES_WANTED = 'damaged model, feature 0: "categories" must be sorted, distinct integers, not '
+ZERO_WANTED = '"zero_is_missing" must be true, on a float feature, or false, not '
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("objective.name", 3, f"{OBJECTIVE}a name and a list of links"),
+        ("objective.name", None, f"{OBJECTIVE}a name and a list of links"),
+        ("objective.name", ..., f"{OBJECTIVE}a name and a list of links"),
+        ("objective.links", "margin", f"{OBJECTIVE}a name and a list of links"),
+        ("objective.links", [1], f"{OBJECTIVE}a name and a list of links"),
+        ("objective.links", [], "damaged model: an objective of 0 links can't have 2 classes"),
+        ("objective.links", ["1 +"], "damaged model: "),
+        ("objective.links", ["margin; DROP TABLE t"], "damaged model: "),
+        ("objective.links", ["label"], "damaged model: "),
+        ("objective.links", ["margin_0"], "damaged model: "),
+        ("objective.links", ["margin_0", "margin_1", "margin_0"],
+         "damaged model: an objective of 3 links can't have 2 classes"),
+        ("objective.links", ["margin_0", "margin_1"],
+         'damaged model: "base_margin" must be a list of 2 finite numbers, not 0.0'),
+        ("objective.classes", 3, "damaged model: an objective of 1 links can't have 3 classes"),
+        ("objective.classes", 1, "damaged model: an objective of 1 links can't have 1 classes"),
+        ("objective.classes", True, f"{OBJECTIVE}a number of classes"),
+        ("objective.classes", 2.0, f"{OBJECTIVE}a number of classes"),
+        ("objective.classes", ..., f"{OBJECTIVE}a number of classes"),
+        ("objective.gradient", "1", 'damaged model, objective: unknown field "gradient"'),
+        ("features.0.categories", [3, -1], CODES_WANTED),
+        ("features.0.categories", [-1, 3, 3], CODES_WANTED),
+        ("features.0.categories", [-1, 3, 7.5], CODES_WANTED),
+        ("features.0.categories", ["-1", "3", "7"], CODES_WANTED),
+        ("features.0.categories", [-1, 3, True], CODES_WANTED),
+        ("features.0.categories", [-1, 3, 2**63], CODES_WANTED),
+        ("features.0.categories", ..., 'damaged model, feature 0: "categories" must be a list, not '),
+        ("features.0.zero_is_missing", True, 'damaged model, feature 0: unknown field "zero_is_missing"'),
+        ("features.2.zero_is_missing", False, 'damaged model, feature 2: unknown field "zero_is_missing"'),
+        ("features.1.zero_is_missing", 1, f"damaged model, feature 1: {ZERO_WANTED}1"),
+        ("features.1.zero_is_missing", "yes", f'damaged model, feature 1: {ZERO_WANTED}"yes"'),
+        ("features.1.type", "int32", f"damaged model, feature 1: {ZERO_WANTED}true"),
+        ("features.1.categories", [1], 'damaged model, feature 1: unknown field "categories"'),
+        ("trees.0.with_missing", True, 'damaged model, tree 0: "with_missing" must be a list, not true'),
+        ("trees.0.with_missing", [True], 'damaged model, tree 0: "with_missing" has 1 entries, "feature" has 7'),
+        ("trees.0.with_missing.0", 1, 'damaged model, tree 0, node 0: "with_missing" must be true or false, not 1'),
+        ("trees.0.with_missing.0", None, 'tree 0, node 0: "with_missing" must be true or false, not null'),
+        ("trees.0.with_missing.1", True,
+         'damaged model, tree 0, node 1: only a split by categories may have "with_missing"'),
+        ("trees.0.with_missing.2", True,
+         'damaged model, tree 0, node 2: only a split by categories may have "with_missing"'),
+        ("trees.0.threshold.0", 3, 'damaged model, tree 0, node 0: "threshold" must be a value of type codes, not 3'),
+        ("trees.0.categories.0", [3], 'tree 0, node 0: "categories" must be sorted, distinct numbers below 3'),
+        ("trees.0.categories.0", None, 'tree 0, node 0: "categories" must be a list of category numbers, not null'),
+    ],
+)  # fmt: skip
+def test_damage_is_named(path, value, message):
+    with pytest.raises(fb.ModelFileError) as error:
+        read_model(changed(path, value))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", [[False] * 7, ...], ids=["all false", "left out"])
+def test_no_node_with_missing_is_written_in_one_way(value):
+    parts = read_model(changed("trees.0.with_missing", value))
+    assert parts.trees[0].with_missing == (False,) * 7
+    model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
+    assert "with_missing" not in model.to_json()
+
+
+def test_losses_of_several_links():
+    document = json.loads(json.dumps(DOCUMENT))
+    document["objective"] = {"name": "o:v", "links": ["EXP(margin_0)", "margin_1 + margin_0", "2.0"], "classes": 3}
+    document["base_margin"] = [0.5, 0.0, 1.0]
+    document["trees"] = [document["trees"][0] | {"output": k} for k in range(3)]
+    parts = read_model(json.dumps(document).encode())
+    model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
+    assert read_model(model.to_json().encode()) == parts
+    frame = frame_of({"c": [3, None], "z": [0.0, 0.25], "s": ["a", "b"]}, parts.features)
+    leaf = np.array([[2.0], [1.0]])
+    margins = leaf + np.array([0.5, 0.0, 1.0])
+    np.testing.assert_array_equal(model.predict(frame, "margin").to_numpy(), margins)
+    said = np.column_stack([np.exp(margins[:, 0]), margins[:, 1] + margins[:, 0], [2.0, 2.0]])
+    np.testing.assert_allclose(model.predict(frame, "probability").to_numpy(), said, rtol=1e-15)
+    assert model.predict(frame, "class").to_list() == [2, 2]
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    rows = sorted(con.execute(model.query("t", keep=["position"], output="probability")).fetchall())
+    np.testing.assert_allclose([row[1:] for row in rows], said, rtol=1e-14)
+
+
+# --- nothing is trained on --------------------------------------------------------------------------------------------
+
+ROWS = pl.DataFrame({"c": [3, 7, None, 3], "z": [0.0, 1.0, 2.0, None], "s": ["a", "b", "a", None], "y": [0, 1, 1, 0]})
+
+
+def own(number: int) -> fb.Model:
+    """Return a model with a single feature of the document's, a loss of frameboost's and no parameters."""
+    feature = read_model(json.dumps(DOCUMENT).encode()).features[number]
+    at, named = (None, (1,)) if feature.type.is_categorical else (0.5, None)
+    tree = Tree((0, -1, -1), (at, None, None), (named, None, None),
+                (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0), (2.0, 1.0, 1.0), (0.0, 1.0, 2.0),
+                with_missing=(feature.type.name == "string", False, False))  # fmt: skip
+    return fb.Model(LOSS, {}, [feature], (0.0,), [tree])
+
+
+@pytest.mark.parametrize("number", range(3), ids=["codes", "zero_is_missing", "with_missing"])
+def test_such_models_are_not_trained_further(number):
+    model = own(number)
+    rows = ROWS.select(model.features[0], "y").cast({"z": pl.Float32} if number == 1 else {})
+    model.predict(rows)
+    with pytest.raises(fb.ParameterError, match=r"^the model comes from another library.* not go with refit$"):
+        model.refit(rows, "y")
+    with pytest.raises((fb.ParameterError, fb.DataError)) as error:
+        fb.fit(rows, "y", n_estimators=1, init_model=model)
+    assert len(str(error.value)) < 200 and "\n" not in str(error.value)
+
+
+def test_continuing_a_model_of_codes_says_that_it_cannot_be():
+    with pytest.raises(fb.ParameterError, match="another library"):
+        fb.fit(ROWS.select("c", "y"), "y", n_estimators=1, init_model=own(0))
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+def test_losses_of_other_libraries_are_not_trained_on(objective):
+    base = own(1)
+    model = fb.Model(foreign_loss("other:thing", ["margin"]), {}, [Feature("y2", FeatureType("float64"))],
+                     base._base_margins, base._trees)  # fmt: skip
+    rows = pl.DataFrame({"y2": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 1, 0]})
+    with pytest.raises(fb.ParameterError, match=r"^the model comes from another library.* not go with refit$"):
+        model.refit(rows, "y")
+    with pytest.raises(fb.ParameterError, match=r"^init_model was trained with objective 'other:thing' .*, not with "):
+        fb.fit(rows, "y", objective=objective, n_estimators=1, init_model=model)
