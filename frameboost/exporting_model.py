@@ -85,7 +85,7 @@ class ExportingModel(SqlScorer):
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "score.sql"
         >>> model.to_sql(path, "orders", "postgres", trained=datetime.date(2026, 11, 21), keep=["id"])
         >>> print(path.read_text())  # doctest: +ELLIPSIS
-        -- A gradient boosted model: "reg:squarederror", 1 trees, as SQL for postgres.
+        -- A gradient boosted model: "reg:squarederror", 1 tree, as SQL for postgres.
         -- model    sha256 ...
         -- trained  2026-11-21
         -- reads    column: type in training, column type here

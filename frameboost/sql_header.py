@@ -36,8 +36,9 @@ def header(
     ParameterError
         If ``trained`` is neither a date, a text of one line, nor None.
     """
+    trees = f"{n_trees:,} tree{'s' if n_trees > 1 else ''}"
     lines = [
-        f"A gradient boosted model: {json.dumps(objective)}, {n_trees:,} trees, as SQL for {dialect}.",
+        f"A gradient boosted model: {json.dumps(objective)}, {trees}, as SQL for {dialect}.",
         f"model    sha256 {fingerprint(model_file)}",
     ]
     if trained is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 
 from frameboost.compile.forms import check_size, excess, scoring_query
-from frameboost.compile.scoring_sql import Scored
+from frameboost.compile.scoring_sql import Scored, named
 from frameboost.compile.sql import output_sql
 from frameboost.compile.sql_columns import find_columns
 from frameboost.compile.stages import Stages
@@ -26,6 +26,21 @@ __all__ = ["SqlScorer"]
 
 SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
 Form = Literal["auto", "case", "staged", "table"]
+
+
+def _check_keep(keep: Sequence[str] | None, predictions: Iterable[str]) -> None:
+    """Make sure that all columns of a query have names, each another."""
+    if keep is None:
+        return
+    if isinstance(keep, str):
+        raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+    if not isinstance(keep, Sequence) or not all(isinstance(name, str) for name in keep):
+        raise ParameterError(f"keep must be a list of column names, not {keep!r}")
+    found: set[str] = set()
+    for name in (*keep, *predictions):
+        if name in found:
+            raise ParameterError(f"the query would have column {name!r} twice; leave it out of keep, or change name")
+        found.add(name)
 
 
 class SqlScorer(Scorer):
@@ -146,8 +161,7 @@ class SqlScorer(Scorer):
         self, scored: Scored, table: str, keep: Sequence[str] | None, where: str | None, name: str, form: str,
         trees: str | None, into: str = "",
     ) -> str:  # fmt: skip
-        if isinstance(keep, str):
-            raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+        _check_keep(keep, named([""] * len(scored.output.values), name))
         read = [*scored.used(), *(base[1] for base in scored.base_columns)]
         source = scored.dialect.quote_path(table)
 
