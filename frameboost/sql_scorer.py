@@ -177,7 +177,7 @@ class SqlScorer(Scorer):
         found = find_columns(self._features, spoken, columns)
         if output == "leaf":
             numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))))] for tree in self._trees]
-            return Scored(leaf_output(len(numbers)), [0.0] * len(numbers), numbers, found, spoken)
+            return Scored(leaf_output(len(numbers)), [0.0] * len(numbers), numbers, found, spoken, is_of_leaves=True)
         wanted = output_of(self._loss, output, self._calibration)
         starts: list[tuple[str, str]] = []
         if base_margin is not None:

@@ -27,7 +27,8 @@ _MOST_COMPILED = 1_000
 class Scored:
     """A model as SQL sees it: an output over margins, each a base (a number or SQL) and trees over columns.
 
-    ``base_columns`` are the columns that bases are of: as SQL, and their names.
+    ``base_columns`` are the columns that bases are of: as SQL, and their names. ``is_of_leaves``: whether each margin
+    is the number of the leaf in a tree.
     """
 
     output: Output
@@ -36,6 +37,7 @@ class Scored:
     columns: Sequence[Column]
     dialect: Dialect
     base_columns: Sequence[tuple[str, str]] = ()
+    is_of_leaves: bool = False
 
     def margin(self, number: int) -> str:
         """Return a margin as one expression."""

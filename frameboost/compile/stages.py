@@ -96,10 +96,10 @@ class Stages:
         self._stages.append(query)
         self._named = list(names)
 
-    def keep_only(self, query: str, names: Sequence[str]) -> None:
-        """Add a stage of one's own, of the columns that are kept and values of those names."""
+    def reduce(self, query: str, columns: Sequence[str], names: Sequence[str]) -> None:
+        """Add a stage of one's own, of these columns only and values of those names."""
         self.replace(query, names)
-        self.reads = list(self.keep or [])
+        self.reads = list(columns)
 
     def select(self, values: Mapping[str, str], into: str = "") -> str:
         """Return the query for values by the names that they shall have, after the columns that are kept.

@@ -190,12 +190,13 @@ def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str
     walk = _Walk(scored, trees, scored.dialect.quote_path(trees_table))
     row, node, *sums = stages.reserve(2 + len(scored.bases))
     stages.number_rows(row)
-    for level in range(max(max(tree.depths()) for tree in trees)):
+    for level in range(max(1, *(max(tree.depths()) for tree in trees))):
         came_from = stages.source(f"{scored.dialect.alias}d")
         carried = [f"d.{column} AS {column}" for column in [row, *stages.reads]]
         stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
     came_from = stages.source(f"{scored.dialect.alias}d")
-    stages.keep_only(walk.sums(came_from, stages.keep, row, node, sums), sums)
+    kept = list(dict.fromkeys([*stages.keep, *(name for _, name in scored.base_columns)]))
+    stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
     margins = {
         margin: f"({alias} + {base})" if isinstance(base, str) else f"({scored.dialect.number(base)} + {alias})"
         for margin, base, alias in zip(scored.output.margins, scored.bases, sums, strict=True)
@@ -210,7 +211,7 @@ class _Walk:
         self._dialect, self._table = scored.dialect, table
         asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
         self._asked = {f: replace(scored.columns[f], name=f"d.{scored.columns[f].name}") for f in asked}
-        self._n_outputs = len(scored.bases)
+        self._n_outputs, self._is_of_leaves = len(scored.bases), scored.is_of_leaves
 
     def _of(self, alias: str, column: str) -> str:
         return f"{alias}.{self._dialect.quote(column)}"
@@ -221,7 +222,8 @@ class _Walk:
     def step(self, came_from: str, carried: Sequence[str], node: str, *, is_first: bool) -> str:
         """Return the query that takes each row to its next node, from the root if it is the first."""
         nexts = " ".join(f"WHEN {f} THEN {self._next(column)}" for f, column in self._asked.items())
-        going = f"CASE {self._of('n', 'feature')} {nexts} ELSE {self._of('n', 'id')} END"
+        here = self._of("n", "id")
+        going = f"CASE {self._of('n', 'feature')} {nexts} ELSE {here} END" if nexts else here
         joins = [self._join_nodes(node)]
         if is_first:
             joins = [f"CROSS JOIN {self._table} {self._dialect.alias}n"]
@@ -265,9 +267,12 @@ class _Walk:
         """Return the query that adds up the values of the leaves, for each output."""
         added = []
         for k, name in enumerate(names):
-            value = self._of("n", "value")
+            value, of = self._of("n", "value"), self._of("n", "output")
+            nothing = self._dialect.number(0.0)
+            if self._is_of_leaves:
+                value, of, nothing = self._of("n", "node"), self._of("n", "tree"), "0"
             if self._n_outputs > 1:
-                value = f"CASE WHEN {self._of('n', 'output')} = {k} THEN {value} ELSE {self._dialect.number(0.0)} END"
+                value = f"CASE WHEN {of} = {k} THEN {value} ELSE {nothing} END"
             added.append(f"SUM({value}) AS {name}")
         kept = [f"d.{column}" for column in keep]
         named = [f"d.{column} AS {column}" for column in keep]

@@ -195,6 +195,39 @@ def test_rows_are_chosen_and_columns_may_have_other_names(warehouse):
     assert (outcome(warehouse, query) == predicted(model, frame[:50], "mean")).all()
 
 
+@pytest.mark.parametrize("output", ["leaf", "mean", "class"])
+def test_outputs_over_a_table_of_trees(fast_warehouse, tmp_path, output):
+    for objective in ("multi:softprob", "binary:logistic"):
+        model, frame = model_of_all_outputs(objective)
+        fill(fast_warehouse, frame)
+        fast_warehouse.load_trees("trees", model, tmp_path)
+        query = model.query("t", fast_warehouse.name, keep=["id"], output=output, form="table", trees="trees")
+        np.testing.assert_allclose(outcome(fast_warehouse, query), predicted(model, frame, output), rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "table"])
+def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
+    model, frame = model_of_all_outputs("reg:squarederror")
+    frame = frame.with_columns(start=pl.col("id") / 8)
+    columns = {name: (FeatureType("float64"), frame[name].to_list()) for name in ("x", "start")}
+    fast_warehouse.fill("t", columns | {"place": (FeatureType("string"), frame["place"].to_list())})
+    fast_warehouse.load_trees("trees", model, tmp_path)
+    query = model.query("t", fast_warehouse.name, keep=["id"], base_margin="start", form=form,
+                        trees="trees" if form == "table" else None)  # fmt: skip
+    expected = model.predict(frame, base_margin="start").to_numpy().reshape(-1, 1)
+    assert (outcome(fast_warehouse, query) == expected).all()
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "table"])
+def test_trees_of_a_single_leaf(fast_warehouse, tmp_path, form):
+    model, frame = model_of_all_outputs("reg:squarederror", gamma=1e9)
+    assert len(model.trees) == model.n_trees
+    fill(fast_warehouse, frame)
+    fast_warehouse.load_trees("trees", model, tmp_path)
+    query = model.query("t", fast_warehouse.name, keep=["id"], form=form, trees="trees" if form == "table" else None)
+    assert (outcome(fast_warehouse, query) == predicted(model, frame, "mean")).all()
+
+
 def test_all_columns_are_kept_where_none_is_named(warehouse):
     model, frame = model_of_all_outputs("reg:squarederror")
     fill(warehouse, frame)
