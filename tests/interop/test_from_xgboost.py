@@ -575,10 +575,11 @@ def test_slices_and_continued_boosters():
     check(from_xgboost(more), frame_of(X), more.predict(xgboost.DMatrix(X), output_margin=True))
 
 
-def test_a_model_can_be_refitted():
+def test_a_model_is_not_refitted_with_parameters_that_it_was_not_trained_with():
     X, booster = trained_on("reg:squarederror", {}, np.random.default_rng(0))
     data = frame_of(X).with_columns(y=pl.Series(np.nan_to_num(X)[:, 0]))
-    assert from_xgboost(booster).refit(data, "y").n_trees == 4
+    with pytest.raises(fb.ParameterError, match="comes from another library, whose parameters are not known"):
+        from_xgboost(booster).refit(data, "y")
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
