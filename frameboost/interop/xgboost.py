@@ -49,10 +49,10 @@ def from_xgboost(model: Any) -> Model:
     Returns
     -------
     frameboost.Model
-        With a loss of the same name; where XGBoost trained in a way that frameboost has not, with a loss of that name after ``xgboost:`` of which only the link is known (``xgboost:custom`` for an
-        estimator whose objective is a function; a booster does not keep that it had one). Gains and covers are
-        XGBoost's; the value of an inner node is the mean of the leaves below it, as XGBoost does not keep what it would
-        be as a leaf.
+        With a loss of the same name; where XGBoost trained in a way that frameboost has not, with a loss of that name
+        after ``xgboost:`` of which only the link is known (``xgboost:custom`` for an estimator whose objective is a
+        function; a booster does not keep that it had one). Gains and covers are XGBoost's; the value of an inner node
+        is the mean of the leaves below it, as XGBoost does not keep what it would be as a leaf.
 
     Raises
     ------
