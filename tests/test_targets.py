@@ -65,7 +65,7 @@ def test_all_forms_of_the_model_agree(frame, tmp_path):
     assert frame.select(model.expr())["prediction"].equals(expected)
     con = duckdb.connect()
     con.register("rows", frame)
-    assert [list(row) for (row,) in con.sql(model.query("rows", keep=[])).fetchall()] == expected.to_list()
+    assert [list(row) for row in con.sql(model.query("rows", keep=[])).fetchall()] == expected.to_list()
 
 
 def test_what_takes_one_target_says_so(frame):
