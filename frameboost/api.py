@@ -124,10 +124,7 @@ def load(path: str | Path) -> Model:
     Traceback (most recent call last):
     frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
     """
-    parts = read_model(Path(path).read_bytes())
-    return Model(
-        parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees, calibration=parts.calibration
-    )
+    return Model._of_parts(read_model(Path(path).read_bytes()))
 
 
 # --- checks before any work starts ------------------------------------------------------------------------------------

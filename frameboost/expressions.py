@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from frameboost.errors import ParameterError
 
-__all__ = ["Expression", "Speller", "float_literal", "parsed"]
+__all__ = ["IN_DUCKDB", "Expression", "Speller", "float_literal", "parsed"]
 
 _BINARY: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
     exp.Add: ("+", lambda a, b: a + b),
@@ -90,7 +90,7 @@ class _InDuckDB:
         return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # its sign is a TINYINT
 
 
-_IN_DUCKDB = _InDuckDB()
+IN_DUCKDB = _InDuckDB()
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Expression:
     def _tree(self) -> exp.Expression:
         return parsed(self.text)
 
-    def to_sql(self, columns: Mapping[str, str], speller: Speller = _IN_DUCKDB) -> str:
+    def to_sql(self, columns: Mapping[str, str], speller: Speller = IN_DUCKDB) -> str:
         """Return the expression as SQL, by default DuckDB's, every name replaced by the SQL given for it."""
         return self._sql(self._tree, columns, speller)
 

@@ -19,7 +19,7 @@ from frameboost.inspect import importance_frame, summary, tree_frame
 from frameboost.labelled import labelled_margins
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss
-from frameboost.model_file import dump_model
+from frameboost.model_file import ModelParts, dump_model
 from frameboost.refitting import refitted_trees
 from frameboost.schema import Feature
 from frameboost.tree import Tree
@@ -65,6 +65,12 @@ class Model(ExportingModel, ExplainingModel):
         self._calibration = calibration
         self._history = pl.DataFrame(schema={"round": pl.Int64}) if history is None else history
         self._best_round, self._best_score = best_round, best_score
+
+    @classmethod
+    def _of_parts(cls, parts: ModelParts) -> Model:
+        return cls(
+            parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees, calibration=parts.calibration
+        )
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 

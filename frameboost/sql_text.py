@@ -13,6 +13,7 @@ __all__ = [
     "is_present",
     "literal",
     "membership",
+    "path_parts",
     "physical_sql",
     "quote_identifier",
     "quote_path",
@@ -41,6 +42,15 @@ def quote_path(name: str) -> str:
     >>> quote_path('sales.orders'), quote_path('"odd.name"')
     ('"sales"."orders"', '"odd.name"')
     """
+    return ".".join(map(quote_identifier, path_parts(name)))
+
+
+def path_parts(name: str) -> list[str]:
+    """Return the parts of a table name that may be qualified by dots, without the quotes that they may come in.
+
+    >>> path_parts('sales."odd.name"')
+    ['sales', 'odd.name']
+    """
     parts, inside = [""], False
     for character in name:
         if character == '"':
@@ -49,9 +59,7 @@ def quote_path(name: str) -> str:
             parts.append("")
         else:
             parts[-1] += character
-    return ".".join(
-        quote_identifier(p[1:-1].replace('""', '"') if len(p) > 1 and p[0] == p[-1] == '"' else p) for p in parts
-    )
+    return [p[1:-1].replace('""', '"') if len(p) > 1 and p[0] == p[-1] == '"' else p for p in parts]
 
 
 def string_literal(value: str) -> str:

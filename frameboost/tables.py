@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import duckdb
 import polars as pl
 
 from frameboost.errors import DataError, ParameterError
+from frameboost.files import replaced as replaced_file
 from frameboost.sql_text import quote_path
 
 __all__ = [
@@ -147,21 +147,13 @@ def check_writable(path: str) -> None:
 
 @contextmanager
 def replaced(path: str) -> Iterator[Path]:
-    """Yield a path to write to; once all is written the file is put in the place of that of ``path``.
-
-    If anything goes wrong before, the file of that name stays as it was, or is not there as before.
-    """
+    """Yield a path to write to, as `frameboost.files.replaced` does; a device or a pipe is written to itself."""
     check_writable(path)
     if _is_special(path):  # which must not be replaced: /dev/null, or a pipe that somebody reads from
         yield Path(path)
         return
-    target = Path(path).resolve()  # what a link points to is replaced, not the link
-    partial = target.parent / f".{secrets.token_hex(8)}.partial"
-    try:
+    with replaced_file(path) as partial:
         yield partial
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _is_special(path: str) -> bool:

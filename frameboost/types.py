@@ -154,6 +154,14 @@ class FeatureType:
         return self.name.startswith("float")
 
     @property
+    def widened(self) -> FeatureType:
+        """The type that holds all values of this one and of narrower ones: float64, int64, or the type itself."""
+        if self.is_float:
+            return FeatureType("float64")
+        is_narrow = self.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32")
+        return FeatureType("int64") if is_narrow else self
+
+    @property
     def unit(self) -> str | None:
         """The unit of a timestamp or a duration: ``"ms"``, ``"us"`` or ``"ns"``."""
         match = re.search(r"\[(..)\]", self.name)

@@ -16,7 +16,6 @@ from frameboost.errors import ParameterError
 from frameboost.outputs import output_of
 from frameboost.schema import Feature
 from frameboost.scorer import Scorer
-from frameboost.types import FeatureType
 
 __all__ = ["create_udf", "remove_function"]
 
@@ -29,7 +28,8 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
         raise ParameterError("form='udf' needs pyarrow; install it, or take form='macro'") from error
     _refuse_types(model._features)
     wanted = output_of(model._loss, output, model._calibration)
-    taken = {feature.name: _widened(feature.type) for feature in model._features}
+    # Narrower columns are cast by DuckDB.
+    taken = {feature.name: feature.type.widened for feature in model._features}
     # A batch has 2,048 rows: what can be worked out before is, and DuckDB brings the threads.
     arrays, bases = model._arrays, model._base_margins
     codes_of = arrays.code_exprs(taken)
@@ -49,13 +49,6 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     returned = "BIGINT" if wanted.is_class else "DOUBLE" if len(wanted.values) == 1 else "DOUBLE[]"
     types = [str(DUCKDB.type_of(kind)) for kind in taken.values()]
     con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
-
-
-def _widened(kind: FeatureType) -> FeatureType:
-    """Return the type of the function's parameter, which DuckDB casts narrower columns to."""
-    if kind.is_float:
-        return FeatureType("float64")
-    return FeatureType("int64") if kind.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32") else kind
 
 
 def _refuse_types(features: Sequence[Feature]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from frameboost.compile.deep_trees import tree_texts
-from frameboost.compile.sql import is_scalar, margin_sql, n_terms, shaped
+from frameboost.compile.sql import each_once, margin_sql, n_terms, shaped
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -42,14 +43,16 @@ class Scored:
     def margin(self, number: int) -> str:
         """Return a margin as one expression."""
         margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
-        return f"({margin}\n + {zero})" if (zero := self.uncompiled()) else margin
+        return f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin
 
+    @cached_property
     def uncompiled(self) -> str | None:
-        """Return a zero that keeps the database from compiling all into one piece of code, where there is much."""
-        template, used = self.dialect.uncompiled, self.used()
-        if template is None or not used or sum(map(n_terms, self.every_tree())) <= _MOST_COMPILED:
+        """A zero that keeps the database from compiling all into one piece of code, where there is much."""
+        template = self.dialect.uncompiled
+        if template is None or sum(map(n_terms, self.every_tree())) <= _MOST_COMPILED:
             return None
-        return template.format(x=used[0])
+        used = self.used()
+        return template.format(x=used[0]) if used else None
 
     def every_tree(self) -> list[Tree]:
         """Return the trees of all margins."""
@@ -72,17 +75,11 @@ def named(values: Sequence[str], name: str) -> dict[str, str]:
 def as_expressions(scored: Scored, stages: Stages, name: str, into: str = "") -> str | None:
     """Return the query with an expression for each value; None if a value would have a margin in it twice."""
     output, dialect = scored.output, scored.dialect
-    if not (is_scalar(output, dialect) or _each_once(output)):
+    if not each_once(output):
         return None
     margins = {margin: scored.margin(k) for k, margin in enumerate(output.margins)}
     values = shaped(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
     return stages.select(named(values, name), into)
-
-
-def _each_once(output: Output) -> bool:
-    """Whether each margin is in one value only, and there once."""
-    uses = [sum(value.uses(margin) for value in output.values) for margin in output.margins]
-    return not output.stages and max(uses) <= 1
 
 
 def expression_depth(trees: Sequence[Sequence[Tree]]) -> int:
@@ -117,7 +114,7 @@ def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, 
 
     A database that limits them counts the whole of a SELECT as one expression.
     """
-    most, zero = scored.dialect.limits.terms, scored.uncompiled()
+    most, zero = scored.dialect.limits.terms, scored.uncompiled
     room = None if most is None else most - _ROOM
     stages: list[dict[str, str]] = [{}]
     terms = 0
@@ -144,7 +141,7 @@ def _slices(trees: Sequence[Tree], room: int | None) -> list[slice]:
 def finish(scored: Scored, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
     """Return the query that takes margins, as SQL over the last stage, through the output's stages."""
     output, dialect = scored.output, scored.dialect
-    known = margins if _each_once(output) else stages.name(margins)
+    known = margins if each_once(output) else stages.name(margins)
     for stage in output.stages:
         known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()})
     values = shaped(output, [value.to_sql(known, dialect) for value in output.values], dialect)

@@ -16,7 +16,7 @@ from frameboost.schema import Feature
 from frameboost.sql_text import literal, membership, quote_identifier
 from frameboost.tree import Tree
 
-__all__ = ["branch", "condition_sql", "is_scalar", "margin_sql", "n_terms", "output_sql", "shaped", "tree_sql"]
+__all__ = ["branch", "condition_sql", "each_once", "margin_sql", "n_terms", "output_sql", "shaped", "tree_sql"]
 
 
 # A symmetric tree of fewer levels is as fast as a CASE.
@@ -26,10 +26,10 @@ _SHALLOWEST_TABLE = 3
 # --- outputs ----------------------------------------------------------------------------------------------------------
 
 
-def is_scalar(output: Output, dialect: Dialect) -> bool:
-    """Whether the output is one expression in which no margin occurs twice."""
-    uses = (value.uses(margin) for value in output.values for margin in output.margins)
-    return not output.stages and len(output.values) == 1 and max(uses, default=0) <= 1
+def each_once(output: Output) -> bool:
+    """Whether each margin is in one value only, and there once."""
+    uses = [sum(value.uses(margin) for value in output.values) for margin in output.margins]
+    return not output.stages and max(uses) <= 1
 
 
 def output_sql(output: Output, margins: Sequence[str], dialect: Dialect) -> str:
@@ -41,7 +41,7 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect) -> str:
         If that takes more than one expression in the dialect.
     """
     named = dict(zip(output.margins, margins, strict=True))
-    if is_scalar(output, dialect):
+    if len(output.values) == 1 and each_once(output):
         return shaped(output, [value.to_sql(named, dialect) for value in output.values], dialect)[0]
     if dialect.lambda_ is None:
         if (

@@ -39,18 +39,18 @@ class Column:
             return self.dialect.text.format(x=self.name)
         if self.feature.zero_is_missing:
             low, high = (self.dialect.number(sign * ZERO) for sign in (-1, 1))
-            return f"CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END"
+            return f"(CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END)"
         return self.name
 
     def is_present(self) -> str:
         """Return a condition that is true unless the value is missing."""
-        value = f"({self.value})" if self.feature.zero_is_missing else self.name
+        value = self.value if self.feature.zero_is_missing else self.name
         not_nan = self._is_number(value)
         return f"{value} IS NOT NULL{not_nan}"
 
     def is_missing(self) -> str:
         """Return a condition that is true of a missing value only."""
-        value = f"({self.value})" if self.feature.zero_is_missing else self.name
+        value = self.value if self.feature.zero_is_missing else self.name
         if not self.feature.type.is_float or self.dialect.is_number is None:
             return f"{value} IS NULL"
         return f"{value} IS NULL OR NOT ({self.dialect.is_number.format(x=value)})"
@@ -66,14 +66,14 @@ class Column:
     def _compared(self, operator: str, threshold: Physical | None, all_if: Outside) -> str:
         if threshold is None:
             return ""
-        kind, value = self.feature.type, f"({self.value})" if self.feature.zero_is_missing else self.value
+        kind = self.feature.type
         if kind.family == "boolean":
             holds = self.dialect.is_false if operator == "<" else self.dialect.is_true
             return holds.format(x=self.name) if threshold else ("" if operator == ">=" else NEVER)
         literal = self.dialect.literal(kind, threshold)
         if isinstance(literal, Outside):
             return "" if literal is all_if else NEVER
-        return f"{value} {operator} {literal}"
+        return f"{self.value} {operator} {literal}"
 
     def _is_number(self, value: str) -> str:
         if not self.feature.type.is_float or self.dialect.is_number is None:
@@ -101,10 +101,9 @@ class Column:
         if isinstance(literal, Outside):
             nobody = (literal is Outside.ABOVE) == missing_left
             return (NEVER if nobody else self.is_present()), not missing_left
-        value = f"({self.value})" if self.feature.zero_is_missing else self.value
         if not missing_left:
-            return f"{value} < {literal}", True
-        return f"{value} >= {literal}{self._is_number(value)}", False
+            return f"{self.value} < {literal}", True
+        return f"{self.value} >= {literal}{self._is_number(self.value)}", False
 
     def categories(self, codes: Sequence[int]) -> list[str]:
         """Return the categories of those codes as literals."""

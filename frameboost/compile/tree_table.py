@@ -27,7 +27,6 @@ __all__ = ["query_over_table", "table_frame", "table_statements"]
 
 _ROWS_A_STATEMENT = 500
 _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
-_FLOAT64, _INT64 = FeatureType("float64"), FeatureType("int64")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -111,14 +110,7 @@ def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[Column]) -> list[F
     """Return the types that thresholds are compared in, each a column of the table."""
     asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
     kinds = [columns[f].feature.type for f in asked]
-    return list(dict.fromkeys(map(_compared_as, (k for k in kinds if not (k.is_categorical or k.family == "boolean")))))
-
-
-def _compared_as(kind: FeatureType) -> FeatureType:
-    """Return the type of the column of thresholds: float64 compares with float32 alike, int64 with narrower ones."""
-    if kind.is_float:
-        return _FLOAT64
-    return _INT64 if kind.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32") else kind
+    return list(dict.fromkeys(k.widened for k in kinds if not (k.is_categorical or k.family == "boolean")))
 
 
 def _threshold_name(kind: FeatureType) -> str:
@@ -160,7 +152,7 @@ def _question(
         "missing": left if tree.missing_left[node] else right,
     }
     named: list[str] = []
-    codes, threshold, kind = tree.categories[node], tree.threshold[node], _compared_as(feature.type)
+    codes, threshold, kind = tree.categories[node], tree.threshold[node], feature.type.widened
     if codes is not None:
         named = [str(feature.categories[code]) for code in codes]
         if not tree.named_left(node):
@@ -186,7 +178,7 @@ def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str
     """
     if stages.keep is None:
         raise ParameterError("form='table' adds up many rows for each of yours; name the columns to return in keep")
-    trees = [tree for of_output in scored.trees for tree in of_output]
+    trees = scored.every_tree()
     walk = _Walk(scored, trees, scored.dialect.quote_path(trees_table))
     row, node, *sums = stages.reserve(2 + len(scored.bases))
     stages.number_rows(row)
@@ -259,8 +251,7 @@ class _Walk:
         if kind.family == "boolean":
             is_true = dialect.is_true.format(x=column.name)
             return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_true} THEN {right} ELSE {left} END"
-        value = f"({column.value})" if column.feature.zero_is_missing else column.value
-        above = f"{value} >= {self._of('n', _threshold_name(_compared_as(kind)))}"
+        above = f"{column.value} >= {self._of('n', _threshold_name(kind.widened))}"
         return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
 
     def sums(self, came_from: str, keep: Sequence[str], row: str, node: str, names: Sequence[str]) -> str:

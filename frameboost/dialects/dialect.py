@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from frameboost.errors import ParameterError
+from frameboost.sql_text import path_parts
 from frameboost.types import FeatureType, Physical
 
 __all__ = ["Dialect", "Limits", "Outside"]
@@ -258,15 +259,7 @@ class Dialect:
         """Return the parts of a table name that may be qualified by dots."""
         if not isinstance(name, str):
             raise ParameterError(f"the name of a table must be a string, not {name!r}")
-        parts, inside = [""], False
-        for character in name:
-            if character == '"':
-                inside = not inside
-            if character == "." and not inside:
-                parts.append("")
-            else:
-                parts[-1] += character
-        return [p[1:-1].replace('""', '"') if len(p) > 1 and p[0] == p[-1] == '"' else p for p in parts]
+        return path_parts(name)
 
     def string(self, value: str) -> str:
         """Return a string as a literal."""

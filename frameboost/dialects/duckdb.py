@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect, Limits, Outside
-from frameboost.expressions import float_literal
+from frameboost.expressions import IN_DUCKDB
 from frameboost.sql_text import literal
 from frameboost.types import FeatureType, Physical
 
@@ -21,11 +21,10 @@ class _DuckDB(Dialect):
         return literal(kind, value)
 
     def number(self, value: float) -> str:
-        return float_literal(value)
+        return IN_DUCKDB.number(value)
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
-        text = super().call(function, arguments)
-        return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # its sign is a TINYINT
+        return IN_DUCKDB.call(function, arguments)
 
 
 DUCKDB = _DuckDB(

@@ -74,19 +74,12 @@ def open_model(path: str | Path, categories: Categories | None = None) -> Model:
 
 def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Model]:
     readers: dict[str, Callable[[bytes], Model]] = {
-        "frameboost": _own,
+        "frameboost": lambda text: Model._of_parts(read_model(text)),
         "xgboost": from_xgboost,
         "lightgbm": from_lightgbm,
         "catboost": lambda text: from_catboost(text, categories and categories(_categorical(text))),
     }
     return readers[_writer(data)]
-
-
-def _own(data: bytes) -> Model:
-    parts = read_model(data)
-    return Model(
-        parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees, calibration=parts.calibration
-    )
 
 
 def _categorical(data: bytes) -> list[str]:
