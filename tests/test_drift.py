@@ -20,12 +20,12 @@ from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType
 from tests.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
-from tests.warehouses import WAREHOUSES, open_warehouse
+from tests.warehouses import ALL_BUT_SPARK, open_warehouse
 
 COLUMNS = ["feature", "bin", "lower", "upper", "category", "share"]
 
 
-@pytest.fixture(params=[name for name in WAREHOUSES if name != "spark"])
+@pytest.fixture(params=ALL_BUT_SPARK)
 def warehouse(request):
     return open_warehouse(request.param)
 

@@ -21,7 +21,7 @@ from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType
 from tests.random_models import to_duckdb
-from tests.warehouses import WAREHOUSES, open_warehouse
+from tests.warehouses import ALL_BUT_SPARK, open_warehouse
 
 CODES = [-3, -1, 0, 1, 2, 5, 7, 100, 2**24 + 1, 2**31, 2**53 - 1]
 NAMES = ["", "a", "A", "b", "it's", "NULL", "日本"]
@@ -38,7 +38,7 @@ FEATURES = (
 LOSS = get_loss("reg:squarederror", {"scale_pos_weight": 1.0})
 
 
-@pytest.fixture(params=[name for name in WAREHOUSES if name != "spark"])
+@pytest.fixture(params=ALL_BUT_SPARK)
 def warehouse(request):
     return open_warehouse(request.param)
 
