@@ -1,151 +1,120 @@
-"""Time training and scoring beside XGBoost and LightGBM, in one run, and print ratios (see README.md)."""
+"""Time training, scoring and starting beside other libraries, and print one table (see README.md)."""
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
+import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-import duckdb
-import lightgbm
-import numpy as np
-import polars as pl
-import xgboost
+import reporting
+import scoring
+import starting
+import training
+from measuring import THREADS, Comparison, Scale
 
-import frameboost as fb
-
-THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-SETTINGS = {"max_depth": 6, "learning_rate": 0.1, "max_bin": 256}
-
-
-@dataclass
-class Entry:
-    """What is timed: how to prepare (not timed), run, and judge it."""
-
-    name: str
-    run: Callable[[], object]
-    logloss: Callable[[object], float]
-    seconds: list[float] = field(default_factory=list)
-    loss: float = float("nan")
-
-    @property
-    def best(self) -> float:
-        """The shortest time."""
-        return min(self.seconds)
-
-
-def workload(n_rows: int) -> pl.DataFrame:
-    """Return W: 28 float32 features and a Boolean label."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((n_rows, 28), dtype=np.float32)
-    score = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x[:, 3] ** 2 / 2 + rng.standard_normal(n_rows)
-    return pl.DataFrame(x, schema=[f"x{i}" for i in range(28)]).with_columns(y=pl.Series(score > 0.5))
+WORKLOADS: dict[str, Callable[[Scale], Comparison]] = {
+    "import": starting.importing,
+    "small": starting.small,
+    "train": training.train,
+    "wide": training.wide,
+    "flights": training.flights,
+    "exact": training.exact,
+    "engines": training.engines,
+    "joinboost": training.joinboost,
+    "predict": scoring.predict,
+    "sql-depth-4": partial(scoring.sql_of_depth, 4),
+    "sql-depth-6": partial(scoring.sql_of_depth, 6),
+    "memory": training.memory_of_training,
+    "train-10m": training.train_10m,
+    "larger-than-memory": training.larger,
+}
+ASKED_FOR = {"larger-than-memory"}  # an hour or so, and 10 GB on disk
+NOT_QUICK = {"train-10m", "sql-depth-6"}  # no other than what is quick already
+RESULTS = Path(__file__).parent / "results"
 
 
-def logloss(labels: np.ndarray, probabilities: np.ndarray) -> float:
-    p = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-15, 1 - 1e-15)
-    return float(-np.where(labels, np.log(p), np.log1p(-p)).mean())
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="little of everything, in two minutes; says little of times"
+    )
+    parser.add_argument("--only", nargs="+", choices=list(WORKLOADS), metavar="NAME",
+                        help=f"of {', '.join(WORKLOADS)}; {', '.join(ASKED_FOR)} runs only if it is named")  # fmt: skip
+    parser.add_argument("--rounds", type=int, help="runs of each way, in turn; the best counts (3, quick 1)")
+    parser.add_argument("--rows", type=float, default=1.0, metavar="FACTOR", help="times as many rows")
+    parser.add_argument("--trees", type=int, help="trees everywhere")
+    parser.add_argument("--joinboost", metavar="PYTHON", help="an interpreter that has JoinBoost (see README.md)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the results (benchmarks/results/...)")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="print ratios beside those of an earlier run")
+    return parser.parse_args()
 
 
-def training(frame: pl.DataFrame, n_trees: int) -> list[Entry]:
-    """Return the trainers, XGBoost first."""
-    features = frame.drop("y")
-    x, y = features.to_numpy(), frame["y"].to_numpy()
-    con = duckdb.connect()
-    con.execute(f"SET threads = {THREADS}")
-    con.register("arrived", frame)
-    con.execute("CREATE TABLE w AS FROM arrived")
-
-    def train_xgboost() -> xgboost.Booster:
-        data = xgboost.QuantileDMatrix(x, y, max_bin=256, nthread=THREADS)
-        settings = {"objective": "binary:logistic", "tree_method": "hist", "nthread": THREADS, **SETTINGS}
-        return xgboost.train(settings, data, n_trees)
-
-    def train_lightgbm() -> lightgbm.Booster:
-        settings = {"objective": "binary", "num_leaves": 63, "max_bin": 255, "learning_rate": 0.1, "verbose": -1,
-                    "num_threads": THREADS, "min_sum_hessian_in_leaf": 1.0, "min_data_in_leaf": 1}  # fmt: skip
-        return lightgbm.train(settings, lightgbm.Dataset(x, y, params={"max_bin": 255}), n_trees)
-
-    def train_frameboost(data: object, engine: str) -> fb.Model:
-        return fb.fit(data, "y", objective="binary:logistic", engine=engine, n_estimators=n_trees, verbose=False,
-                      **SETTINGS)  # fmt: skip
-
-    def ours(model: object) -> float:
-        return logloss(y, model.predict(frame).to_numpy())
-
-    return [
-        Entry("xgboost hist", train_xgboost, lambda m: logloss(y, m.inplace_predict(x))),
-        Entry("lightgbm, 63 leaves", train_lightgbm, lambda m: logloss(y, m.predict(x))),
-        Entry("frameboost numba", lambda: train_frameboost(frame, "numba"), ours),
-        Entry("frameboost polars", lambda: train_frameboost(frame, "polars"), ours),
-        Entry("frameboost duckdb", lambda: train_frameboost(con.table("w"), "duckdb"), ours),
-    ]
+def chosen_workloads(given: argparse.Namespace) -> list[str]:
+    if given.only:
+        return given.only
+    left_out = ASKED_FOR | (NOT_QUICK if given.quick else set())
+    return [name for name in WORKLOADS if name not in left_out]
 
 
-def scoring(frame: pl.DataFrame, booster: xgboost.Booster, model: fb.Model) -> list[Entry]:
-    """Return the ways of scoring, XGBoost first."""
-    x, y = frame.drop("y").to_numpy(), frame["y"].to_numpy()
-    con = duckdb.connect()
-    con.execute(f"SET threads = {THREADS}")
-    con.register("arrived", frame)
-    con.execute("CREATE TABLE w AS FROM arrived")
-    query = model.query("w", keep=[])
-
-    def judge(scores: object) -> float:
-        return logloss(y, np.asarray(scores))
-
-    def in_polars() -> pl.Series:
-        return frame.lazy().select(model.expr()).collect(engine="streaming").to_series()
-
-    return [
-        Entry("xgboost inplace_predict", lambda: booster.inplace_predict(x), judge),
-        Entry("frameboost predict", lambda: model.predict(frame), judge),
-        Entry("frameboost expr, polars", in_polars, judge),
-        Entry("frameboost sql, duckdb", lambda: con.execute(query).fetchnumpy()["prediction"], judge),
-    ]
+def say(text: str) -> None:
+    """Tell a person at a terminal what is going on, on a line that is written over."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def run(entries: list[Entry], rounds: int) -> list[object]:
-    """Run the entries in turn, ``rounds`` times over; return their last results."""
-    results: list[object] = [None] * len(entries)
-    for _ in range(rounds):
-        for i, entry in enumerate(entries):
-            start = time.perf_counter()
-            results[i] = entry.run()
-            entry.seconds.append(time.perf_counter() - start)
-    for entry, result in zip(entries, results, strict=True):
-        entry.loss = entry.logloss(result)
-    return results
-
-
-def show(title: str, entries: list[Entry]) -> None:
-    print(f"\n{title:<28}{'seconds':>10}{'ratio':>9}{'logloss':>10}")
-    for entry in entries:
-        print(f"{entry.name:<28}{entry.best:>10.2f}{entry.best / entries[0].best:>9.2f}{entry.loss:>10.5f}")
+def measured(name: str, scale: Scale, rounds: int, wrong: list[str]) -> list[dict[str, Any]]:
+    """Run one workload; what is wrong with frameboost is added to ``wrong``."""
+    start = time.perf_counter()
+    say(f"{name}: making the rows")
+    comparison = WORKLOADS[name](scale)
+    comparison.measure(rounds, lambda text: say(f"{name}: {text}"))
+    say("")
+    print(f"{time.perf_counter() - start:6.0f} s  {name}: {comparison.title}", flush=True)
+    if (complaint := comparison.complaint()) is not None:
+        wrong.append(f"{name}: {complaint}")
+    rows = reporting.record(name, comparison)
+    del comparison
+    gc.collect()
+    return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--trees", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="100,000 rows, 20 trees, 1 round")
-    chosen = parser.parse_args()
-    if chosen.quick:
-        chosen.rows, chosen.trees, chosen.rounds = 100_000, 20, 1
-    print(f"W: {chosen.rows:,} rows × 28, {chosen.trees} trees of depth 6, {THREADS} threads, best of {chosen.rounds}")
-    frame = workload(chosen.rows)
-    # Kernels compile once a machine; that is not what is measured here.
-    fb.fit(frame.head(1000), "y", objective="binary:logistic", n_estimators=2).predict(frame.head(1000))
-    trainers = training(frame, chosen.trees)
-    trained = run(trainers, chosen.rounds)
-    show("training, binning included", trainers)
-    assert trained[2] == trained[3] == trained[4], "the engines disagree"
-    scorers = scoring(frame, trained[0], trained[2])  # type: ignore[arg-type]
-    run(scorers, chosen.rounds)
-    show("scoring, planning included", scorers)
+    given = arguments()
+    old = reporting.read(given.compare) if given.compare else None
+    warnings.filterwarnings("ignore", module="(sklearn|skl2onnx|lightgbm|xgboost|orbital|onnx)")
+    if given.quick:  # threads that wait by spinning take minutes on a busy machine, and here times don't count
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    rounds = given.rounds or (1 if given.quick else 3)
+    settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(given).items()}
+    start, wrong = time.perf_counter(), list[str]()
+    found: dict[str, Any] = {**reporting.about(settings), "results": []}
+    path = given.json or RESULTS / f"{datetime.now(UTC):%Y-%m-%d_%H-%M-%S}{'_quick' * given.quick}.json"
+    print(f"{THREADS} threads, best of {rounds} or as many as a workload says")
+    if (busy := found["load_before"] or 0) > THREADS / 4:
+        print(f"the machine has other work to do (load {busy}); libraries suffer from that unequally")
+    print(flush=True)
+    with tempfile.TemporaryDirectory(prefix="frameboost-benchmarks-") as folder:
+        scale = Scale(given.quick, folder, given.rows, given.trees, given.joinboost)
+        for name in chosen_workloads(given):
+            found["results"] += measured(name, scale, rounds, wrong)
+            reporting.write(path, found)  # each time, as the next one may take long
+    print("\n" + reporting.table([reporting.HEADS, *map(reporting.cells, found["results"])]))
+    print(f"\nin {time.perf_counter() - start:.0f} s; ratios are to the first way of a workload; written to {path}")
+    if given.quick:
+        print("targets are for the full sizes: --quick shows that everything runs")
+    if old is not None:
+        print("\n" + reporting.changes(old, found))
+    if wrong:
+        sys.exit("\n".join(wrong))
 
 
 if __name__ == "__main__":

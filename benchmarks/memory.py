@@ -1,0 +1,109 @@
+"""The peak of memory that training takes beyond the data's, each library in a fresh process of its own.
+
+The rows come from a file, so that making them leaves no freed memory behind that training could take up, and a small
+fit before has the libraries loaded and the kernels compiled.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+MEGABYTE = 2**20
+PEERS = ("xgboost", "lightgbm", "numba", "polars", "duckdb")
+
+
+def peak(peer: str, rows: Path, n_trees: int) -> float:
+    """Return megabytes, as a process of its own measures them (see `main`)."""
+    command = [sys.executable, __file__, peer, str(rows), str(n_trees)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"ended with {done.returncode}")
+    return float(done.stdout)
+
+
+def write_rows(frame: pl.DataFrame, folder: str) -> Path:
+    """Write the rows for `peak`, in both forms that are read."""
+    path = Path(folder) / "rows.parquet"
+    frame.write_parquet(path)
+    np.save(path.with_suffix(".x.npy"), np.ascontiguousarray(frame.drop("y").to_numpy()))
+    np.save(path.with_suffix(".y.npy"), frame["y"].to_numpy())
+    return path
+
+
+class Watch:
+    """The most memory that was resident since it was made, beyond what was then."""
+
+    def __init__(self) -> None:
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # which sets the peak back to what is resident now
+            self._before = self._status("VmRSS")
+        except OSError:
+            self._before = self._all_time()
+
+    @staticmethod
+    def _status(field: str) -> float:
+        text = Path("/proc/self/status").read_text()
+        return float(text.partition(f"{field}:")[2].split()[0]) / 1024
+
+    @staticmethod
+    def _all_time() -> float:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEGABYTE
+
+    def peak(self, *, beyond: bool = True) -> float:
+        """Return megabytes; with ``beyond=False`` including what was there before."""
+        try:
+            most = self._status("VmHWM")
+        except OSError:
+            most = self._all_time()
+        return most - self._before * beyond
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """As much of `data.Data` as training on arrays asks for."""
+
+    x: np.ndarray
+    y: np.ndarray
+    is_binary = True
+
+
+def _trainer(peer: str, path: Path, n_trees: int) -> Any:
+    """Return a function that trains; the rows are loaded, and nothing else is."""
+    import peers
+    from data import table
+
+    if peer in ("xgboost", "lightgbm"):
+        x, y = np.load(path.with_suffix(".x.npy")), np.load(path.with_suffix(".y.npy"))
+
+        train = getattr(peers, peer)
+        train(_Arrays(x[:500].copy(), y[:500].copy()), 2).run()
+        return train(_Arrays(x, y), n_trees).run
+    frame = pl.read_parquet(path)
+    rows: Any = table(frame) if peer == "duckdb" else frame
+    small_rows: Any = table(frame.head(500)) if peer == "duckdb" else frame.head(500)
+    if peer == "duckdb":
+        del frame
+    peers.fit(small_rows, 2, is_binary=True, engine=peer)
+    return lambda: peers.fit(rows, n_trees, is_binary=True, engine=peer)
+
+
+def main() -> None:
+    peer, path, n_trees = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    train = _trainer(peer, path, n_trees)
+    watch = Watch()
+    kept = train()
+    print(watch.peak())
+    del kept
+
+
+if __name__ == "__main__":
+    main()
