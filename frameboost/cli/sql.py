@@ -38,7 +38,7 @@ def _add_query(group: Any) -> None:
         help="the columns to return beside the predictions; by default all, of '' none")  # fmt: skip
     add("--where", metavar="CONDITION", help="which rows, as SQL of the dialect")
     add("--name", metavar="COLUMN", help="the column of predictions; default prediction")
-    add("--form", metavar="{auto,case,staged,table}",
+    add("--form", metavar="{auto,case,bitvector,staged,table}",
         help="one expression a value, common table expressions, or a query over a table of trees; default auto: the "
         "first that fits into the database")  # fmt: skip
     add("--trees", metavar="TABLE", help="the table of trees, which --statements makes")

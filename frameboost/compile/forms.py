@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from frameboost.compile.bit_vectors import in_bit_vectors, pays_in_bit_vectors
 from frameboost.compile.scoring_sql import Scored, as_expressions, expression_depth, in_stages
 from frameboost.compile.sql import n_terms
 from frameboost.compile.stages import Stages
@@ -14,7 +15,7 @@ from frameboost.tree import Tree
 
 __all__ = ["FORMS", "check_size", "excess", "scoring_query"]
 
-FORMS = ("auto", "case", "staged", "table")
+FORMS = ("auto", "case", "bitvector", "staged", "table")
 # Levels of a parser's tree that a level of ours may be, and what is around it.
 _LEVELS, _AROUND = 2, 20
 
@@ -23,6 +24,8 @@ def scoring_query(
     scored: Scored, make_stages: Callable[[], Stages], form: str, trees_table: str | None, name: str, into: str = ""
 ) -> str:
     """Return the query in that form; ``auto`` takes the first of ``case``, ``staged`` and ``table`` that fits.
+
+    Where the database has it, ``auto`` takes ``bitvector`` for models that it pays for.
 
     Raises
     ------
@@ -34,6 +37,15 @@ def scoring_query(
     if form == "table" and trees_table is None:
         raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
     reasons = []
+    if form == "bitvector" and not scored.dialect.has_bit_vectors:
+        raise ParameterError(f"form='bitvector' is SQL of DuckDB's, not of {scored.dialect.name}")
+    by_bits = form == "auto" and scored.dialect.has_bit_vectors and pays_in_bit_vectors(scored.every_tree())
+    if form == "bitvector" or by_bits:
+        by_words = in_bit_vectors(scored, make_stages(), name, into)
+        reason = excess(by_words, [], scored.dialect, in_one=False)
+        if not reason:
+            return by_words
+        reasons.append(reason)
     if form in ("auto", "case"):
         text, reason = _as_case(scored, make_stages(), name, into)
         if text is not None:

@@ -129,6 +129,8 @@ class Dialect:
         Item number ``{i}``, from 0, of such a list ``{x}``; given where that is a fast way to look a leaf up.
     lambda_
         ``{value}``, SQL over ``m``, for the only item of a list ``{x}``; None where a value can't be named in passing.
+    has_bit_vectors
+        Whether queries by bits of words (`frameboost.compile.bit_vectors`) are its SQL.
     star
         All columns of ``{table}``, with others beside them.
     except_columns
@@ -202,6 +204,7 @@ class Dialect:
     array: str | None = None
     element: str | None = None
     lambda_: str | None = None
+    has_bit_vectors: bool = False
     star: str = "*"
     except_columns: str | None = None
     alias: str = "AS "

@@ -46,6 +46,7 @@ DUCKDB = _DuckDB(
     array="[{v}]",
     element="{x}[1 + {i}]",
     lambda_="list_transform({x}, lambda m: {value})[1]",
+    has_bit_vectors=True,
     longest_list=0,  # DuckDB makes a join of every IN, and the joins of all splits take time quadratic in their number
     except_columns="* EXCLUDE ({v})",
     any_case=True,

@@ -46,6 +46,11 @@ def assert_same(warehouse: Warehouse, model, kinds, columns, form="auto") -> Non
     assert bits([row[1] for row in rows]) == bits(naive_margins(model, values))
 
 
+def only_where_it_is_known(warehouse: Warehouse, form: str) -> None:
+    if form == "bitvector" and not warehouse.dialect.has_bit_vectors:
+        pytest.skip(f"{warehouse.name} has no such form")
+
+
 def is_usable(warehouse, kind: FeatureType) -> bool:
     return warehouse.column_type(kind) is not None and (not kind.precision_and_scale or warehouse.holds(kind, 0))
 
@@ -66,8 +71,9 @@ def test_every_type_on_all_its_odd_values(type_name, fast_warehouse):
     assert_same(fast_warehouse, model, [kind], {"x": random_values(kind, 60, rng)})
 
 
-@pytest.mark.parametrize("form", ["case", "staged", "table"])
+@pytest.mark.parametrize("form", ["case", "bitvector", "staged", "table"])
 def test_all_types_side_by_side_under_hostile_names(warehouse, form):
+    only_where_it_is_known(warehouse, form)
     rng = random.Random(f"{warehouse.name} {form}")
     kinds = [kind for kind in map(FeatureType, TYPES) if is_usable(warehouse, kind)]
     names = [name for name in NAMES if name.strip() and not set(name) & set(warehouse.dialect.unnameable)]
@@ -205,8 +211,9 @@ def test_outputs_over_a_table_of_trees(fast_warehouse, tmp_path, output):
         np.testing.assert_allclose(outcome(fast_warehouse, query), predicted(model, frame, output), rtol=1e-14)
 
 
-@pytest.mark.parametrize("form", ["case", "staged", "table"])
+@pytest.mark.parametrize("form", ["case", "bitvector", "staged", "table"])
 def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
+    only_where_it_is_known(fast_warehouse, form)
     model, frame = model_of_all_outputs("reg:squarederror")
     frame = frame.with_columns(start=pl.col("id") / 8)
     columns = {name: (FeatureType("float64"), frame[name].to_list()) for name in ("x", "start")}
@@ -218,8 +225,9 @@ def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
     assert (outcome(fast_warehouse, query) == expected).all()
 
 
-@pytest.mark.parametrize("form", ["case", "staged", "table"])
+@pytest.mark.parametrize("form", ["case", "bitvector", "staged", "table"])
 def test_trees_of_a_single_leaf(fast_warehouse, tmp_path, form):
+    only_where_it_is_known(fast_warehouse, form)
     model, frame = model_of_all_outputs("reg:squarederror", gamma=1e9)
     assert len(model.trees) == model.n_trees
     fill(fast_warehouse, frame)
