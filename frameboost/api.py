@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from frameboost.boosting import Rows, boost
 from frameboost.checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.constraints import Constraints
 from frameboost.continuing import check_continues, joined, with_margins
@@ -27,7 +26,7 @@ from frameboost.model import Model
 from frameboost.model_file import read_model
 from frameboost.objective import Objective
 from frameboost.parameters import Parameters, parameter_table
-from frameboost.progress import progress
+from frameboost.progress import progress, telling_of_compiling
 from frameboost.ranking_checks import check_queries, with_group
 from frameboost.sources import Source, open_source
 from frameboost.terms import evaluate
@@ -56,6 +55,8 @@ def fit(
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
+    from frameboost.boosting import Rows, boost  # which needs numba, as what the package imports at once does not
+
     settings = _settings(objective, cuts, valid, parameters)
     source, held_out = held_out_sources(open_source(data), valid)
     if init_model is not None:
@@ -66,7 +67,7 @@ def fit(
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # which raises before any work starts
-    with ExitStack() as open_engines:
+    with ExitStack() as open_engines, telling_of_compiling(verbose):
 
         def opened(rows: Source, *, follows: bool = False) -> Engine:
             made = make_engine(name, rows, chosen, roles, settings, follows=follows)
@@ -256,7 +257,8 @@ engine : {{'auto', 'numba', 'polars', 'duckdb'}}, default 'auto'
 cuts : dict, optional
     For some columns, the values at which their bins start (instead of quantiles).
 verbose : bool, optional
-    Whether to show a progress bar; by default when a fit takes long at a terminal or in a notebook.
+    Whether to show a progress bar when a fit takes long, and to say that kernels compile, as they do once on a
+    machine; by default at a terminal and in a notebook. Both go to standard error.
 {parameter_table()}
 
 Returns

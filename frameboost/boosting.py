@@ -29,6 +29,7 @@ from frameboost.growing import TreeGrower
 from frameboost.log import TrainingLog
 from frameboost.loss import Loss
 from frameboost.nodes import OpenNode
+from frameboost.parallel import Workers
 from frameboost.parameters import Parameters
 from frameboost.proposals import propose_anew
 from frameboost.sampling import FeatureSampler, sample_rows
@@ -101,7 +102,8 @@ def boost(
     engine = rows.training
     constraints = Constraints.of(parameters, engine.features)
     features = FeatureSampler(len(engine.features), parameters)
-    splitter, bins = _prepare(rows, parameters, given_bins, _limits(constraints, features))
+    workers = Workers(parameters.n_jobs)  # idle threads end with it
+    splitter, bins = _prepare(rows, parameters, given_bins, _limits(constraints, features), workers)
     base = base_margins(engine, loss, parameters.base_score, is_weighted=rows.is_weighted)
     for each in (engine, *rows.held_out):
         each.start_margins(_first_margins(loss, base, given=rows.has_base_margins))
@@ -169,7 +171,7 @@ def _limits(constraints: Constraints, features: FeatureSampler) -> LimitsOf:
 
 
 def _prepare(
-    rows: Rows, parameters: Parameters, given_bins: Mapping[int, Bins], limits_of: LimitsOf
+    rows: Rows, parameters: Parameters, given_bins: Mapping[int, Bins], limits_of: LimitsOf, workers: Workers
 ) -> tuple[Splitter, list[Bins]]:
     """Let the engines bin or sort their columns; return how splits are found in them."""
     penalties = Penalties(
@@ -195,4 +197,4 @@ def _prepare(
         cast("HistogramEngine", engine).bin_columns([replace(b, has_missing=True) for b in bins])
     if parameters.grow_policy == "symmetric":
         return SymmetricSplitter(binned, SlotLayout(bins), penalties, limits_of, parameters.gamma), bins
-    return HistogramSplitter(binned, SlotLayout(bins), penalties, limits_of), bins
+    return HistogramSplitter(binned, SlotLayout(bins), penalties, limits_of, workers), bins

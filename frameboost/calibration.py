@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.calibration_kernels import pool_adjacent_violators
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions import Expression
 
@@ -88,6 +87,8 @@ def _pooled(margins: Floats, labels: Floats, weights: Floats) -> tuple[Floats, F
 
 def _blocks(margins: Floats, means: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the ends of the isotonic blocks and their values."""
+    from frameboost.calibration_kernels import pool_adjacent_violators  # which needs numba
+
     starts, values = pool_adjacent_violators(means, weights)
     ends = np.unique(np.concatenate([starts[:-1], starts[1:] - 1]))
     if len(ends) > _MOST_KNOTS:

@@ -20,11 +20,13 @@ __all__ = [
 # Squares of gradients must stay finite.
 _LARGEST = 1e150
 
-_WEIGHTS = {
-    "missing_weights": Aggregate("sum", Expression("CASE WHEN weight IS NULL THEN 1 ELSE 0 END")),
-    "lightest": Aggregate("min", Expression("weight")),
-    "heaviest": Aggregate("max", Expression("weight")),
-}
+
+def _of_weight() -> dict[str, Aggregate]:
+    return {
+        "missing_weights": Aggregate("sum", Expression("CASE WHEN weight IS NULL THEN 1 ELSE 0 END")),
+        "lightest": Aggregate("min", Expression("weight")),
+        "heaviest": Aggregate("max", Expression("weight")),
+    }
 
 
 def _of_label(label: str) -> dict[str, Aggregate]:
@@ -165,7 +167,7 @@ def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: s
 def _checked_summary(
     engine: Engine, loss: Loss, roles: Mapping[str, str], data: str, *, least: int
 ) -> dict[str, float]:
-    wanted = _WEIGHTS | {name: one for label in loss.labels for name, one in _of_label(label).items()}
+    wanted = _of_weight() | {name: one for label in loss.labels for name, one in _of_label(label).items()}
     for role in roles:
         if role.startswith("base_"):
             wanted[f"missing_{role}"] = Aggregate("sum", Expression(f"CASE WHEN {role} - {role} = 0 THEN 0 ELSE 1 END",

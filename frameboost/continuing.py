@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from frameboost.boosting import Ensemble
 from frameboost.compile.polars import margin_expr
 from frameboost.compile.sql import margin_sql
 from frameboost.compile.sql_columns import find_columns
@@ -19,6 +19,9 @@ from frameboost.scoring import find_features
 from frameboost.sources import FrameSource, RelationSource, Source
 from frameboost.sql_text import quote_identifier
 from frameboost.tree import Tree
+
+if TYPE_CHECKING:
+    from frameboost.boosting import Ensemble
 
 __all__ = ["check_continues", "joined", "with_margins"]
 
@@ -91,7 +94,7 @@ def joined(model: Model, ensemble: Ensemble) -> Ensemble:
         features.append(feature)
         trees = [_renumbered(tree, number, old, feature) for tree in trees]
         more = [_renumbered(tree, number, new, feature) for tree in more]
-    return Ensemble(model._base_margins, (*trees, *more), tuple(features))
+    return replace(ensemble, base_margins=model._base_margins, trees=(*trees, *more), features=tuple(features))
 
 
 def _renumbered(tree: Tree, number: int, before: Feature, after: Feature) -> Tree:

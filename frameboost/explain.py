@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.compile.arrays import TreeArrays
-from frameboost.compile.contributions import Contributions
 from frameboost.compile.explain_sql import contributions_query, reasons_query
 from frameboost.compile.forms import excess
 from frameboost.compile.sql_columns import Column
@@ -22,6 +20,9 @@ from frameboost.scoring import find_features
 from frameboost.sources import open_source
 from frameboost.tree import Tree
 
+if TYPE_CHECKING:
+    from frameboost.compile.contributions import Contributions
+
 __all__ = ["contribution_frame", "interaction_frame", "query_for_explanations"]
 
 _BIAS = "bias"
@@ -32,11 +33,9 @@ def contribution_frame(
 ) -> pl.DataFrame:  # fmt: skip
     """Return a column a feature, and the bias (see `Model.explain`)."""
     _refuse_bias(features)
-    arrays = TreeArrays.compile(trees, features)
-    codes = _codes(data, features, arrays)
-    contributions = Contributions.compile(arrays, base_margin, trees)
+    contributions, codes = _compiled(data, features, base_margin, trees)
     found = contributions.steps(codes) if approx else contributions.shap(codes)
-    place = {feature.name: i for i, feature in enumerate(arrays.features)}
+    place = {feature.name: i for i, feature in enumerate(contributions.arrays.features)}
     nothing = np.zeros(len(codes))
     columns = [
         pl.Series(feature.name, found[:, place[feature.name]] if feature.name in place else nothing)
@@ -50,12 +49,10 @@ def interaction_frame(
 ) -> pl.DataFrame:
     """Return a row for each pair of features of each row, and one for the bias (see `Model.explain_interactions`)."""
     _refuse_bias(features)
-    arrays = TreeArrays.compile(trees, features)
-    codes = _codes(data, features, arrays)
-    contributions = Contributions.compile(arrays, base_margin, trees)
+    contributions, codes = _compiled(data, features, base_margin, trees)
     n_rows, n_features = len(codes), len(features)
     names = [feature.name for feature in features]
-    used = [names.index(feature.name) for feature in arrays.features]
+    used = [names.index(feature.name) for feature in contributions.arrays.features]
     square = np.zeros((n_rows, n_features, n_features))
     square[np.ix_(range(n_rows), used, used)] = contributions.interactions(codes)
     values = np.column_stack([square.reshape(n_rows, n_features**2), np.full(n_rows, contributions.bias)])
@@ -103,10 +100,17 @@ def _refuse_twice(names: Sequence[str]) -> None:
             raise ParameterError(f"the query would have column {name!r} twice; leave it out of keep")
 
 
-def _codes(data: Any, features: Sequence[Feature], arrays: TreeArrays) -> npt.NDArray[np.unsignedinteger]:
+def _compiled(
+    data: Any, features: Sequence[Feature], base_margin: float, trees: Sequence[Tree]
+) -> tuple[Contributions, npt.NDArray[np.unsignedinteger]]:
+    from frameboost.compile.arrays import TreeArrays  # which needs numba, as a query of explanations does not
+    from frameboost.compile.contributions import Contributions
+
+    arrays = TreeArrays.compile(trees, features)
     source = open_source(data)
     types = find_features(source, features)
-    return arrays.codes(source.to_frame([feature.name for feature in features]), types)
+    codes = arrays.codes(source.to_frame([feature.name for feature in features]), types)
+    return Contributions.compile(arrays, base_margin, trees), codes
 
 
 def _refuse_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> None:

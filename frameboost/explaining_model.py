@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.sql_columns import find_columns
 from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
@@ -18,6 +17,9 @@ from frameboost.outputs import output_of
 from frameboost.partial_dependence import partial_dependence_frame
 from frameboost.schema import Feature
 from frameboost.tree import Tree
+
+if TYPE_CHECKING:
+    from frameboost.compile.arrays import TreeArrays
 
 __all__ = ["ExplainingModel"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from frameboost.engines.contract import FloatArray, HistogramEngine
 from frameboost.nodes import OpenNode
 
@@ -29,7 +31,8 @@ class HistogramPool:
         for node in nodes:
             if self._by_subtraction(node):
                 assert node.sibling is not None
-                self._kept[node.id] = self._kept[node.parent] - self._kept[node.sibling.id]
+                parent = self._kept[node.parent]  # which nobody needs any more
+                self._kept[node.id] = np.subtract(parent, self._kept[node.sibling.id], out=parent)
         for node in nodes:
             self._kept.pop(node.parent, None)
         return [self._kept[node.id] for node in nodes]

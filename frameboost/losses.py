@@ -67,7 +67,6 @@ def _derivatives(gradient: str, hessian: str) -> tuple[Derivatives, ...]:
 
 
 _IDENTITY = Expression("margin", ("margin",))
-_EXPONENTIAL = Expression("EXP(margin)", ("margin",))
 _SIGMOID = "1 / (1 + EXP(-margin))"
 _LABEL_IS = {
     "0 and 1 (or false and true)": "label = 0 OR label = 1",
@@ -76,6 +75,10 @@ _LABEL_IS = {
     "numbers greater than 0": "label > 0",
     "numbers of 0 or more": "label >= 0",
 }
+
+
+def _exponential() -> Expression:
+    return Expression("EXP(margin)", ("margin",))
 
 
 def _labels(words: str) -> dict[str, Any]:
@@ -137,7 +140,7 @@ def _quantile_error(quantile_alpha: tuple[float, ...]) -> Loss:
 def _poisson(max_delta_step: float) -> Loss:
     # l = e^ŷ − yŷ; the hessian is overestimated, which keeps steps short
     return Loss(
-        "count:poisson", _derivatives("EXP(margin) - label", f"EXP(margin + {max_delta_step!r})"), (_EXPONENTIAL,),
+        "count:poisson", _derivatives("EXP(margin) - label", f"EXP(margin + {max_delta_step!r})"), (_exponential(),),
         "poisson-nloglik", margin_of=math.log, score_range=(0.0, math.inf), **_labels("numbers of 0 or more"),
     )  # fmt: skip
 
@@ -146,7 +149,7 @@ def _gamma(scale_pos_weight: float) -> Loss:
     # l = y e^−ŷ + ŷ
     gradient, hessian = _scaled_positives("1 - label / EXP(margin)", "label / EXP(margin)", scale_pos_weight)
     return Loss(
-        "reg:gamma", _derivatives(gradient, hessian), (_EXPONENTIAL,), "gamma-deviance", margin_of=math.log,
+        "reg:gamma", _derivatives(gradient, hessian), (_exponential(),), "gamma-deviance", margin_of=math.log,
         score_range=(0.0, math.inf), start=_start(scale_pos_weight), **_labels("numbers greater than 0"),
     )  # fmt: skip
 
@@ -160,7 +163,7 @@ def _tweedie(tweedie_variance_power: float) -> Loss:
             f"EXP({two} * margin) - label * EXP({one} * margin)",
             f"{two} * EXP({two} * margin) - label * {one} * EXP({one} * margin)",
         ),
-        (_EXPONENTIAL,), f"tweedie-nloglik@{tweedie_variance_power:g}", margin_of=math.log,
+        (_exponential(),), f"tweedie-nloglik@{tweedie_variance_power:g}", margin_of=math.log,
         score_range=(0.0, math.inf), **_labels("numbers of 0 or more"),
     )  # fmt: skip
 
@@ -262,7 +265,7 @@ def _cox() -> Loss:
         _over_row("hazard * r - CASE WHEN label > 0 THEN 1 ELSE 0 END", "hazard", "r"),
         _over_row("hazard * r - hazard * hazard * s", "hazard", "r", "s"),
     )
-    return Loss("survival:cox", (derivatives,), (_EXPONENTIAL,), "cox-nloglik", terms, margin_of=math.log,
+    return Loss("survival:cox", (derivatives,), (_exponential(),), "cox-nloglik", terms, margin_of=math.log,
                 score_range=(0.0, math.inf), start=Start("newton"))  # fmt: skip
 
 

@@ -8,23 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import polars as pl
-from sqlglot import exp
 
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
-from frameboost.expressions import Expression, parsed
+from frameboost.expressions import Expression
 from frameboost.gradients import Aggregate, exact_sum
 from frameboost.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]
-
-_AGGREGATES: dict[type[exp.Expression], str] = {
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.Count: "count",
-}
 
 
 @dataclass(frozen=True)
@@ -76,26 +67,11 @@ class Metric:
     @cached_property
     def _split(self) -> tuple[dict[str, tuple[str, str]], Expression]:
         """The aggregates, by a name each: function and argument; and what is made of them."""
-        tree = parsed(self.sql).copy()
-        found: dict[str, tuple[str, str]] = {}
-        outermost = [n for n in tree.find_all(*_AGGREGATES) if not n.find_ancestor(*_AGGREGATES)]
-        if not outermost:
-            raise ParameterError(f"the metric {self.sql!r} is not an aggregate; write SUM(...), AVG(...), MIN or MAX")
-        for node in outermost:
-            name = f"aggregate_{len(found)}"
-            if isinstance(node, exp.Count) and not isinstance(node.this, exp.Star):
-                raise ParameterError(f"the metric {self.sql!r} counts values; only COUNT(*) can be used")
-            more = [value for key, value in node.args.items() if key not in ("this", "big_int")]
-            if any(more) or isinstance(node.this, exp.Distinct):
-                raise ParameterError(f"the metric {self.sql!r} has an aggregate of something else than one expression")
-            found[name] = (_AGGREGATES[type(node)], "1" if isinstance(node, exp.Count) else node.this.sql("duckdb"))
-            place = exp.column(name)
-            if node is tree:
-                tree = place
-            else:
-                node.replace(place)
+        from frameboost.expression_trees import split_aggregates  # late, as sqlglot comes with it
+
+        found, outer = split_aggregates(self.sql)
         try:
-            return found, Expression(tree.sql(dialect="duckdb"), tuple(found))
+            return found, Expression(outer, tuple(found))
         except ParameterError as error:
             raise ParameterError(
                 f"the metric {self.sql!r} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"

@@ -99,19 +99,18 @@ def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, An
 
 
 _SIDES = tuple(f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total"))
-_ROC = Expression("negative * (positive_above + positive / 2)", _SIDES)
-_ROC_TOTAL = Expression("positive_total * negative_total", _SIDES)
-_BOTH_SIDES = Expression("CASE WHEN positive_total > 0 AND negative_total > 0 THEN 1 ELSE 0 END", _SIDES)
+_ROC = "negative * (positive_above + positive / 2)"
+_ROC_TOTAL = "positive_total * negative_total"
+_BOTH_SIDES = "CASE WHEN positive_total > 0 AND negative_total > 0 THEN 1 ELSE 0 END"
 # Between two points of the curve precision moves by (fp_prev + h (tp − tp_prev)) / tp (Davis & Goadrich 2006); with
 # a = 1 + h and b = (fp_prev − h tp_prev) / positives, the area under it is this, in recall.
 _A, _B = "(1 + negative / positive)", "((negative_above - negative / positive * positive_above) / positive_total)"
 _RECALL, _BEFORE = "((positive_above + positive) / positive_total)", "(positive_above / positive_total)"
-_PRECISION_RECALL = Expression(
+_PRECISION_RECALL = (
     "CASE WHEN positive = 0 THEN 0 "
     f"WHEN {_B} = 0 THEN ({_RECALL} - {_BEFORE}) / {_A} "
     f"ELSE ({_RECALL} - {_BEFORE} - {_B} / {_A} * (LN({_A} * {_RECALL} + {_B}) - LN({_A} * {_BEFORE} + {_B}))) / {_A} "
-    "END",
-    _SIDES,
+    "END"
 )
 
 
@@ -125,9 +124,9 @@ def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any
             (Expression(score, row), Expression(f"weight * ({positive})", row),
              Expression(f"weight * (1 - ({positive}))", row))
         )  # fmt: skip
-    if name == "auc":
-        return CurveMetric(name, _ROC, _ROC_TOTAL, tuple(scores))
-    return CurveMetric(name, _PRECISION_RECALL, _BOTH_SIDES, tuple(scores), by_share=False)
+    area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, _BOTH_SIDES)
+    curve, whole = Expression(area, _SIDES), Expression(total, _SIDES)
+    return CurveMetric(name, curve, whole, tuple(scores), by_share=name == "auc")
 
 
 def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:

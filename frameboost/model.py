@@ -20,7 +20,6 @@ from frameboost.labelled import labelled_margins
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss
 from frameboost.model_file import ModelParts, dump_model
-from frameboost.refitting import refitted_trees
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 
@@ -334,6 +333,8 @@ class Model(ExportingModel, ExplainingModel):
         why = self._why_not_refit()
         if why is not None:
             raise ParameterError(f"the model {why}, which does not go with refit")
+        from frameboost.refitting import refitted_trees  # which needs numba
+
         trees = refitted_trees(
             data, target, weight, label_upper_bound, group, float(decay_rate), self._loss, self._parameters,
             self._features, self._base_margins, self._trees,
@@ -359,7 +360,7 @@ class Model(ExportingModel, ExplainingModel):
         return hash(self.to_json())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_arrays"}
+        return {name: value for name, value in vars(self).items() if name not in ("_arrays", "_byte_trees")}
 
     # --- files --------------------------------------------------------------------------------------------------------
 

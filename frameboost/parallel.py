@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
-import numpy as np
+__all__ = ["Piece", "Workers"]
 
-__all__ = ["Workers"]
+Piece = tuple[int, int, int]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Workers:
@@ -38,10 +43,51 @@ class Workers:
         for done in [self._pool.submit(run, start, stop) for start, stop in slices]:
             done.result()
 
+    def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
+        """Call ``run`` on each item, whichever thread is free; return the results, in order.
+
+        With ``alone`` all are the caller's: what is little work is done before another thread wakes up.
+        """
+        if self._pool is None or len(items) < 2 or alone:
+            return [run(item) for item in items]
+        results: list[Any] = [None] * len(items)
+        queue: SimpleQueue[int] = SimpleQueue()
+        for place in range(len(items)):
+            queue.put(place)
+
+        def work() -> None:
+            with suppress(Empty):
+                while True:
+                    place = queue.get_nowait()
+                    results[place] = run(items[place])
+
+        for done in [self._pool.submit(work) for _ in range(min(self.n_jobs, len(items)))]:
+            done.result()
+        return results
+
+    def shares(self, ranges: Sequence[tuple[int, int]], smallest: int) -> list[list[Piece]]:
+        """Share ranges out between threads: a list for each of ``(i, start, stop)``, parts of ``ranges[i]``.
+
+        All shares are as long, and in order, so few ranges are cut. There are fewer of them than threads where they
+        would be shorter than ``smallest``.
+        """
+        total = sum(stop - start for start, stop in ranges)
+        count = max(1, min(self.n_jobs, total // smallest))
+        shares: list[list[Piece]] = [[] for _ in range(count)]
+        before = 0
+        for i, (start, stop) in enumerate(ranges):
+            first, k = start, before * count // total if total else 0
+            while first < stop:
+                end = min(stop, start - before + total * (k + 1) // count)
+                if end > first:
+                    shares[k].append((i, first, end))
+                first, k = max(first, end), k + 1
+            before += stop - start
+        return shares
+
     def _slices(self, size: int, smallest: int) -> Iterator[tuple[int, int]]:
         count = max(1, min(self.n_jobs, size // max(smallest, 1)))
-        edges = np.linspace(0, size, count + 1).astype(int).tolist()
-        return pairwise(edges)
+        return pairwise([size * i // count for i in range(count + 1)])
 
     def close(self) -> None:
         """Let the threads go."""

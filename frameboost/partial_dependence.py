@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.polars import output_expr
 from frameboost.errors import DataError, ParameterError
 from frameboost.outputs import Output
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
 from frameboost.sources import open_source
+
+if TYPE_CHECKING:
+    from frameboost.compile.arrays import TreeArrays
 
 __all__ = ["partial_dependence_frame"]
 

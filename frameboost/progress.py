@@ -1,4 +1,4 @@
-"""A progress bar for people: shown when a fit takes long and somebody is watching."""
+"""What a fit tells people: a bar when it takes long, and that kernels compile when they do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["is_watched", "progress"]
+__all__ = ["is_watched", "progress", "telling_of_compiling"]
 
 _PATIENCE_SECONDS = 1.0
 
@@ -24,8 +25,41 @@ def is_watched() -> bool:
     return isatty is not None and isatty()
 
 
-def _nowhere_to_write() -> bool:
-    return sys.stderr is None or getattr(sys.stderr, "closed", False)  # as in a daemon
+def _is_told(verbose: bool | None) -> bool:
+    """Whether to write to standard error at all."""
+    if verbose is False or sys.stderr is None or getattr(sys.stderr, "closed", False):  # as in a daemon
+        return False
+    return verbose is True or is_watched()
+
+
+@contextmanager
+def telling_of_compiling(verbose: bool | None) -> Iterator[None]:
+    """Say in one line that kernels compile, if they do: on a machine's first fit, and after an update.
+
+    Numba says itself when it finds a kernel in none of its caches, wherever they are, so nothing is said in vain.
+    ``verbose`` is as for `progress`.
+    """
+    if not _is_told(verbose):
+        yield
+        return
+    from numba.core import event  # imported late: `import frameboost` does without numba
+
+    class Compiling(event.Listener):
+        is_told = False
+
+        def on_start(self, about: Any) -> None:
+            kernel = about.data["dispatcher"].py_func
+            if not self.is_told and kernel.__module__.startswith("frameboost."):  # others' kernels are their affair
+                from tqdm.auto import tqdm
+
+                self.is_told = True
+                tqdm.write("frameboost: compiling kernels, once on this machine ...", file=sys.stderr)
+
+        def on_end(self, about: Any) -> None:
+            """Numba asks for it."""
+
+    with event.install_listener("numba:compile", Compiling()):
+        yield
 
 
 @contextmanager
@@ -43,7 +77,7 @@ def progress(
     verbose
         True for always (after a second), False for never, None for when somebody is watching.
     """
-    if verbose is False or _nowhere_to_write() or (verbose is None and not is_watched()):
+    if not _is_told(verbose):
         yield lambda _: None
         return
     from tqdm.auto import tqdm  # imported late: most fits show no bar
@@ -54,8 +88,7 @@ def progress(
             bar.refresh()
             bar.last_print_t = time.time()  # or tqdm would think that there is nothing to wipe out in the end
 
-        # The first tree waits for the kernels, which compile once per machine; say so rather than seem to hang.
-        bar.set_postfix_str("preparing (the first fit on a machine compiles)", refresh=False)
+        bar.set_postfix_str("preparing", refresh=False)  # until the first tree, rather than seem to hang
         waiting = threading.Timer(_PATIENCE_SECONDS, show)
         waiting.daemon = True
         waiting.start()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from frameboost.compile.arrays import TreeArrays
 from frameboost.compile.polars import margin_expr, output_expr
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
@@ -19,6 +18,11 @@ from frameboost.schema import Feature
 from frameboost.scoring import find_features, find_margins
 from frameboost.sources import open_source
 from frameboost.tree import Tree
+from frameboost.types import FeatureType
+
+if TYPE_CHECKING:
+    from frameboost.compile.arrays import TreeArrays
+    from frameboost.compile.byte_trees import ByteTrees
 
 __all__ = ["OutputName", "Scorer"]
 
@@ -94,11 +98,16 @@ class Scorer:
         started = find_margins(source, base_margin, self._loss.n_outputs)
         frame = source.to_frame(list(dict.fromkeys([*self._names, *started])))
         if not started:
-            return self._arrays.margins(self._arrays.codes(frame, types), self._base_margins)
+            return self._sums(frame, types, self._base_margins)
         in_order = frame.collect()  # so that codes and columns meet in one order
-        sums = self._arrays.margins(self._arrays.codes(in_order.lazy(), types), (0.0,) * self._loss.n_outputs)
+        sums = self._sums(in_order.lazy(), types, (0.0,) * self._loss.n_outputs)
         given = (in_order[name].cast(pl.Float64).to_numpy() for name in started)
         return [sum_ + start for sum_, start in zip(sums, given, strict=True)]
+
+    def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float]) -> list[Any]:
+        if self._byte_trees is not None:
+            return self._byte_trees.over(types).of_frame(frame, bases)
+        return self._arrays.margins(self._arrays.codes(frame, types), bases)
 
     def _refuse(self, output: object) -> Any:
         raise ParameterError(f"output must be one of {', '.join(map(repr, (*OUTPUTS, 'leaf')))}, not {output!r}")
@@ -109,7 +118,15 @@ class Scorer:
 
     @cached_property
     def _arrays(self) -> TreeArrays:
+        from frameboost.compile.arrays import TreeArrays  # which needs numba
+
         return TreeArrays.compile(self._trees, self._features)
+
+    @cached_property
+    def _byte_trees(self) -> ByteTrees | None:
+        from frameboost.compile.byte_trees import ByteTrees
+
+        return ByteTrees.compile(self._arrays, len(self._base_margins))
 
     def _of_output(self, output: int) -> list[Tree]:
         return [tree for tree in self._trees if tree.output == output]

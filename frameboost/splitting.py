@@ -20,9 +20,13 @@ from frameboost.engines.contract import (
 )
 from frameboost.histograms import HistogramPool
 from frameboost.nodes import OpenNode
+from frameboost.parallel import Workers
 from frameboost.split_kernels import scan_histograms
 
 __all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "Splitter"]
+
+# Below this many slots a thread costs more than it saves.
+_SMALLEST_TASK = 1 << 16
 
 LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
@@ -40,8 +44,16 @@ class Splitter(Protocol):
 class HistogramSplitter:
     """Splits between bins (``tree_method="hist"``)."""
 
-    def __init__(self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties, limits_of: LimitsOf) -> None:
+    def __init__(
+        self,
+        engine: HistogramEngine,
+        layout: SlotLayout,
+        penalties: Penalties,
+        limits_of: LimitsOf,
+        workers: Workers | None = None,
+    ) -> None:
         self._pool = HistogramPool(engine)
+        self._workers = workers or Workers(1)
         self._layout = layout
         self._penalties = penalties
         self._limits_of = limits_of
@@ -52,13 +64,16 @@ class HistogramSplitter:
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
         p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
+
         # One at a time: with a column of 100,000 categories a level's histograms are large, and need not be copied.
-        for k, histogram in enumerate(histograms):
+        def scan(k: int) -> None:
             scan_histograms(
-                histogram[None], layout.offsets, layout.is_categorical, limits.allowed[k : k + 1], limits.monotone,
+                histograms[k][None], layout.offsets, layout.is_categorical, limits.allowed[k : k + 1], limits.monotone,
                 limits.bounds[k : k + 1], p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda,
                 p.reg_alpha, p.max_delta_step, p.min_child_weight, best[k : k + 1], stats[k : k + 1],
             )  # fmt: skip
+
+        self._workers.each(range(len(nodes)), scan, alone=len(nodes) * layout.n_slots < _SMALLEST_TASK)
         return [
             self._split(node, histogram, choice, sums)
             for node, histogram, choice, sums in zip(nodes, histograms, best.tolist(), stats.tolist(), strict=True)

@@ -63,7 +63,7 @@ def _centred_frequencies(rows: Engine, loss: Loss) -> tuple[float, ...]:
 
 
 def _quantiles(rows: Engine, loss: Loss, *, is_weighted: bool) -> tuple[float, ...]:
-    rows.compute_gradients({"g_0": Expression("0", ()), "h_0": _ONE})
+    rows.compute_gradients({"g_0": Expression("0", ()), "h_0": _ONE}, {})
     rows.start_tree(0)
     weight = rounded(rows, {"weight": _WEIGHT})["weight"] if is_weighted else None
     labels = [loss.label_of(output) for output in range(loss.n_outputs)]

@@ -32,11 +32,11 @@ def compute_gradients(rows: Engine, loss: Loss) -> None:
     for output, derivatives in enumerate(loss.outputs):
         terms[f"g_{output}"] = weighted(derivatives.gradient)
         terms[f"h_{output}"] = weighted(derivatives.hessian)
-    stored: dict[str, Scalar] = dict(rounded(rows, terms))
+    residuals: dict[str, Scalar] = {}
     for output, margin in enumerate(loss.margins if loss.renewal else ()):
         label = loss.label_of(output)
-        stored[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
-    rows.compute_gradients(stored)
+        residuals[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
+    rows.compute_gradients(terms, residuals)
 
 
 def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:

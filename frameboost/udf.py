@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -16,6 +16,7 @@ from frameboost.errors import ParameterError
 from frameboost.outputs import output_of
 from frameboost.schema import Feature
 from frameboost.scorer import Scorer
+from frameboost.types import FeatureType
 
 __all__ = ["create_udf", "remove_function"]
 
@@ -31,16 +32,13 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     # Narrower columns are cast by DuckDB.
     taken = {feature.name: feature.type.widened for feature in model._features}
     # A batch has 2,048 rows: what can be worked out before is, and DuckDB brings the threads.
-    arrays, bases = model._arrays, model._base_margins
-    codes_of = arrays.code_exprs(taken)
+    margins_of = _scorer(model, taken)
     value = output_expr(wanted, [pl.col(margin) for margin in wanted.margins]).alias("prediction")
 
     def score(*batches: Any) -> Any:
-        frame = pl.DataFrame(
-            [pl.Series(name, pl.from_arrow(batch)) for name, batch in zip(taken, batches, strict=True)]
+        margins = margins_of(
+            pl.DataFrame([pl.Series(name, pl.from_arrow(batch)) for name, batch in zip(taken, batches, strict=True)])
         )
-        found = np.ascontiguousarray(frame.select(codes_of).to_numpy()) if codes_of else np.empty((len(frame), 0), "u2")
-        margins = arrays.margins(found, bases, in_parallel=False)
         return pl.DataFrame(dict(zip(wanted.margins, margins, strict=True))).select(value).to_series().to_arrow()
 
     # DuckDB asks the function how many columns it takes.
@@ -49,6 +47,26 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     returned = "BIGINT" if wanted.is_class else "DOUBLE" if len(wanted.values) == 1 else "DOUBLE[]"
     types = [str(DUCKDB.type_of(kind)) for kind in taken.values()]
     con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
+
+
+def _scorer(model: Scorer, types: Mapping[str, FeatureType]) -> Callable[[pl.DataFrame], list[Any]]:
+    """Return what finds the margins of rows whose columns have those types, in the caller's thread."""
+    trees, arrays, bases = model._byte_trees, model._arrays, model._base_margins
+    if trees is not None:
+        scorer = trees.over(types)
+
+        def over_bytes(frame: pl.DataFrame) -> list[Any]:
+            values = frame.select(scorer.exprs).get_columns() if scorer.exprs else []
+            return scorer.margins(values, len(frame), bases)
+
+        return over_bytes
+    code_exprs = arrays.code_exprs(types)
+
+    def walked(frame: pl.DataFrame) -> list[Any]:
+        codes = np.ascontiguousarray(frame.select(code_exprs).to_numpy())
+        return arrays.margins(codes, bases, in_parallel=False)
+
+    return walked
 
 
 def _refuse_types(features: Sequence[Feature]) -> None:

@@ -1,12 +1,12 @@
--- Rows of the nodes that were split move to the left or the right child.
+-- Rows of the nodes that were split move to the left or the right child. Runs when something is asked of the children,
+-- which are numbered so that those asked for follow each other.
 --
--- in:  {bins}
---      {nodes}       node
---      {moves}       a split each:  WHEN 3 THEN CASE WHEN bin_7 < 12 THEN 7 ELSE 8 END
---      {in_order}    nothing, or ORDER BY the rows of {bins}, where DuckDB has been told not to keep their order
--- out: {next_nodes}  node, row by row in the order of {bins}
+-- in:  {rows}        the tables of bins and of nodes, joined by position; in the root there are no nodes yet
+--      {moves}       a split each:  CASE node WHEN 3 THEN CASE WHEN bin_7 < 12 THEN 7 ELSE 8 END ... ELSE node END
+--      {in_order}    nothing, or ORDER BY the rows of the bins, where DuckDB has been told not to keep their order
+-- out: {nodes}       node, row by row in the order of the bins
 
-CREATE TEMP TABLE {next_nodes} AS
-SELECT CAST(CASE node {moves} ELSE node END AS INTEGER) AS node
-FROM {bins} POSITIONAL JOIN {nodes}
+CREATE TEMP TABLE {nodes} AS
+SELECT {moves} AS node
+FROM {rows}
 {in_order}

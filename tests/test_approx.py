@@ -56,7 +56,7 @@ def opened(frame: pl.DataFrame, h: list[float], proposal: str, engine: str):
     made = make_engine(engine, open_source(frame), [feature], {"label": "y", "weight": "h"}, parameters)
     bins = made.load_columns()
     made.start_margins({"margin": Expression("0.0", ())})
-    made.compute_gradients({"g_0": Expression("weight * 2", ("weight",)), "h_0": Expression("weight", ("weight",))})
+    made.compute_gradients({"g_0": Expression("weight * 2", ("weight",)), "h_0": Expression("weight", ("weight",))}, {})
     made.start_tree(0)
     return made, bins
 
@@ -141,7 +141,8 @@ def test_every_node_is_cut_by_its_own_rows(engine):
     x, h = rng.integers(0, 40, 200).astype(float), rng.integers(0, 9, 200) / 4
     x[:20] = np.nan
     made, _ = opened(pl.DataFrame({"x": x}), h.tolist(), "local", engine)
-    split = fb.engines.contract.Split(0, 1.0, None, None, missing_left=True, threshold=13.0)
+    none = fb.engines.contract.Stats(0.0, 0.0)
+    split = fb.engines.contract.Split(0, 1.0, none, none, missing_left=True, threshold=13.0)
     made.apply_splits({0: (split, 1, 2)})
     (found,) = made.node_bins([2, 1], 6)
     made.close()

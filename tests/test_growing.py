@@ -235,6 +235,7 @@ def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
     histograms, apply_splits, asked, children = NumbaEngine.histograms, NumbaEngine.apply_splits, [], [[0]]
 
     def recording(self, nodes):
+        self.move_rows()
         asked.append((list(nodes), [self.ranges[n][1] - self.ranges[n][0] for n in nodes], dict(self.ranges)))
         return histograms(self, nodes)
 

@@ -1,7 +1,9 @@
 """A bar for people who watch, silence for everybody else."""
 
 import io
+import os
 import re
+import subprocess
 import sys
 import time
 
@@ -83,3 +85,28 @@ def test_the_loss_shown_is_the_training_loss(impatient, monkeypatch):
         losses.add(f"{((model.predict(DATA) - DATA['y']) ** 2).mean() ** 0.5:.6g}")
     assert seen
     assert seen <= losses
+
+
+_FITS = """
+import sys, frameboost as fb, polars as pl
+data = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0, 0, 1, 5] * 5})
+for verbose, engine in (False, "polars"), (True, "numba"), (True, "numba"), (None, "numba"):
+    fb.fit(data, "y", n_estimators=2, engine=engine, verbose=verbose)
+    print("fitted", file=sys.stderr)
+"""
+
+
+def test_the_first_fit_says_that_kernels_compile(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", _FITS], capture_output=True, text=True, check=True, env=environment)
+        for _ in range(2)
+    ]
+    said = "frameboost: compiling kernels, once on this machine ...\n"
+    # The first fit compiles in silence, the second what it needs besides; the second process finds all of it.
+    silent, told, known, unwatched, _ = runs[0].stderr.split("fitted\n")
+    assert told.count(said) == 1
+    assert silent == unwatched == ""
+    assert said not in known + runs[1].stderr
+    assert runs[0].stdout == runs[1].stdout == ""
+    assert any(tmp_path.rglob("*.nbi"))

@@ -173,7 +173,8 @@ def state(engine: str, label, margin, parameters: Parameters):
     made.bin_columns(made.propose_bins(256, {}))
     made.start_margins({"margin": Expression("base_margin", ("base_margin",))})
     row = ("label", "margin")
-    made.compute_gradients({"g_0": Expression("margin - label", row), "h_0": Expression("1 + ABS(label) / 10", row)})
+    g, h = Expression("margin - label", row), Expression("1 + ABS(label) / 10", row)
+    made.compute_gradients({"g_0": g, "h_0": h}, {})
     return made
 
 

@@ -69,7 +69,7 @@ def rendered(monkeypatch) -> dict[str, str]:
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i AS x, nullif(i % 7, 3) / 2 AS z, 'k' || i % 3 AS s, i % 5 AS y, 1 AS w "
                 "FROM range(50) AS r(i)")  # fmt: skip
-    shape = {"n_estimators": 2, "max_depth": 2, "subsample": 0.8}
+    shape = {"n_estimators": 2, "max_depth": 2, "subsample": 0.8, "max_bin": 16}
     fb.fit(con.table("t"), "y", weight="w", objective="reg:absoluteerror", **shape)
     fb.fit(con.table("t"), "y", objective="reg:absoluteerror", **shape)
     fb.fit(
@@ -119,7 +119,7 @@ def test_an_installed_package_runs_the_files_that_came_with_it(tmp_path):
     shutil.copytree(ROOT / "frameboost", tmp_path / "frameboost", ignore=ignored)
     shutil.copytree(ROOT / "sql", tmp_path / "frameboost" / "sql")
     shutil.copytree(ROOT / "sql", tmp_path / "sql")
-    marked = tmp_path / "frameboost" / "sql" / "start_tree.sql"
+    marked = tmp_path / "frameboost" / "sql" / "gradients.sql"
     marked.write_text(marked.read_text(encoding="utf-8") + "\nLIMIT error('marked')", encoding="utf-8")
     code = """
 import duckdb, frameboost as fb

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.columns import code_expr, not_zero, physical_expr
+from frameboost.columns import code_expr, not_zero, physical_dtype, physical_expr
 from frameboost.compile.predict_kernels import find_leaves, sum_leaves
 from frameboost.parallel import Workers
+from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
@@ -131,12 +132,25 @@ class TreeArrays:
 
     def _code(self, i: int, scored: FeatureType) -> pl.Expr:
         feature, missing = self.features[i], int(self.missing[i])
-        values = physical_expr(feature.name, scored)
-        if feature.zero_is_missing:
-            values = pl.when(not_zero(values)).then(values)
-        edges = _carried(self.edges[i], feature.type, scored)
         kind = feature.type if feature.type.is_categorical else scored
-        return code_expr(values, kind, edges, missing, other=missing + 1 if kind.is_categorical else None)
+        other = missing + 1 if kind.is_categorical else None
+        return code_expr(_values(feature, scored), kind, self.edges_in(i, scored), missing, other)
+
+    def value_expr(self, i: int, scored: FeatureType) -> pl.Expr:
+        """Return the physical values of a feature's column, that has the type ``scored``; of categories the codes.
+
+        NaN stays NaN, as it is where the values become an array.
+        """
+        feature = self.features[i]
+        if feature.type.is_categorical:
+            return self._code(i, scored).alias(str(i))
+        if scored.is_float and not feature.zero_is_missing:
+            return column(feature.name).cast(physical_dtype(scored)).alias(str(i))
+        return _values(feature, scored).alias(str(i))
+
+    def edges_in(self, i: int, scored: FeatureType) -> Sequence[Physical]:
+        """Return a feature's edges in a column of the type ``scored``, without those above all that it can hold."""
+        return _carried(self.edges[i], self.features[i].type, scored)
 
     def margins(
         self, codes: npt.NDArray[np.unsignedinteger], base_margins: Sequence[float], *, in_parallel: bool = True
@@ -176,6 +190,11 @@ class TreeArrays:
             workers.over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
         finally:
             workers.close()
+
+
+def _values(feature: Feature, scored: FeatureType) -> pl.Expr:
+    values = physical_expr(feature.name, scored)
+    return pl.when(not_zero(values)).then(values) if feature.zero_is_missing else values
 
 
 def _edges(trees: Sequence[Tree], number: int, feature: Feature) -> tuple[Physical, ...]:

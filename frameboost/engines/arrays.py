@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from frameboost.columns import physical_expr
-from frameboost.engines.contract import Aggregate, Sample, Stats
-from frameboost.engines.frame import FrameEngine
+from frameboost.engines.contract import Aggregate, Sample, Scalar, Stats
+from frameboost.engines.frame import FrameEngine, sampled_pairs
 from frameboost.engines.frame_queries import PAIR_SUMS
+from frameboost.engines.gradient_kernels import put_pairs, round_pairs
+from frameboost.engines.program_kernels import compute_pairs
+from frameboost.engines.programs import compile_program
 from frameboost.engines.ranking_kernels import sum_pairs
-from frameboost.parallel import Workers
+from frameboost.expressions import Expression
+from frameboost.grid import grid_offset
+from frameboost.parallel import Piece, Workers
+from frameboost.polars_names import column
 from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
 
@@ -42,16 +48,51 @@ class ArrayEngine(FrameEngine):
     ) -> None:
         super().__init__(frame, features, roles)
         self.workers = Workers(n_jobs)
-        self._values = pl.DataFrame()
+        self._columns = pl.DataFrame()
+        self._margins: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
+        self._pairs: np.ndarray[tuple[int, int, int], np.dtype[np.float64]] = np.empty((0, 0, 2))  # of each output
+        self._n_pairs = 0  # of how many outputs they are those of this round
+        self._constants = {} if "weight" in roles else {"weight": 1.0}
+        self._residuals: list[pl.Series] = []
 
     def load(self) -> pl.DataFrame:
-        """Read the frame, once; return the features' physical values, named by their number, until they are binned."""
+        """Read the frame, once; return the features' columns, named by their number, until they are binned."""
         if self.rows is None:
-            values = [physical_expr(f.name, f.type).alias(str(i)) for i, f in enumerate(self.features)]
-            everything = self.frame.select(*values, *self.row_exprs).collect()
+            columns = [column(f.name).alias(str(i)) for i, f in enumerate(self.features)]
+            everything = self.frame.select(*columns, *self.row_exprs).collect()
             self.rows = everything.select(self.row_names)
-            self._values = everything.drop(self.row_names)
-        return self._values
+            self._columns = everything.drop(self.row_names)
+        return self._columns
+
+    def values(self, number: int) -> pl.Series:
+        """Return a feature's physical values, until the columns are binned."""
+        name = str(number)
+        return self.load().select(physical_expr(name, self.features[number].type).alias(name)).to_series()
+
+    def drop_columns(self) -> None:
+        """Let the features' columns go."""
+        self._columns = pl.DataFrame()
+
+    def all_rows(self) -> pl.LazyFrame:
+        """Return the rows with everything that expressions may use."""
+        if self.rows is None:
+            return super().all_rows()
+        gradients = [
+            pl.Series(f"{kind}_{output}", pairs[:, i])
+            for output, pairs in enumerate(self._pairs[: self._n_pairs])
+            for i, kind in enumerate("gh")
+        ]
+        return self.with_terms(self._some_rows(0, self.n_rows).hstack(gradients).lazy())
+
+    def _some_rows(self, first: int, last: int) -> pl.DataFrame:
+        """Return rows with their margins."""
+        assert self.rows is not None
+        margins = [pl.Series(name, values[first:last]) for name, values in self._margins.items()]
+        return self.rows[first:last].hstack([*margins, *(values[first:last] for values in self._residuals)])
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """See `Engine.start_margins`."""
+        self._margins = {name: np.array(values) for name, values in self.by_row(margins).to_dict().items()}
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
@@ -60,13 +101,76 @@ class ArrayEngine(FrameEngine):
 
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`."""
-        return list(self.load().null_count().row(0))
+        return [self.values(i).null_count() for i in range(len(self.features))]
+
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        self._n_pairs, self._residuals = 0, []
+        n_outputs = len(gradients) // 2
+        if self._pairs.shape[:2] != (n_outputs, self.n_rows):  # the same array round by round: new memory is slow
+            self._pairs = np.empty((n_outputs, self.n_rows, 2))
+        largest = self._run(gradients)
+        if others:
+            self._residuals = self.by_row(others).get_columns()
+        self._totals = [
+            self._round(pairs, [grid_offset(largest[2 * k + i], self.n_rows) for i in range(2)])
+            for k, pairs in enumerate(self._pairs)
+        ]
+        self._n_pairs = n_outputs
+
+    def _run(self, gradients: Mapping[str, Expression]) -> list[float]:
+        """Compute the gradients into pairs; return the largest magnitude of each."""
+        assert self.rows is not None
+        program = compile_program(list(gradients.values()), self.terms, self._constants)
+        columns = [] if program is None else [self._array(name) for name in program.columns]
+        if program is None or any(column is None for column in columns):
+            found = self.by_row(gradients).get_columns()
+            return [
+                magnitude
+                for k, pairs in enumerate(self._pairs)
+                for magnitude in put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
+            ]
+        addresses = np.array([column.ctypes.data for column in columns if column is not None], dtype=np.int64)
+
+        def run(share: list[Piece]) -> np.ndarray:
+            ((_, first, last),) = share
+            p = program
+            return np.asarray(
+                compute_pairs(p.instructions, p.constants, addresses, p.results, first, last, self._pairs)
+            )
+
+        found_by_share = self.workers.each(self.workers.shares([(0, self.n_rows)], SMALLEST_TASK), run)
+        return list(np.max(found_by_share, axis=0).tolist())
+
+    def _array(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
+        """Return a column of the rows as it lies in memory, None where it can't be had without NULL."""
+        assert self.rows is not None
+        if name in self._margins:
+            return self._margins[name]
+        values = self.rows[name]
+        if values.dtype != pl.Float64 or values.null_count():
+            return None
+        array = values.rechunk().to_numpy()
+        return array if array.flags.c_contiguous else None
+
+    def _round(self, pairs: np.ndarray, offsets: Sequence[float]) -> Stats:
+        """Put pairs on their grids; return their sums."""
+        shares = self.workers.shares([(0, len(pairs))], SMALLEST_TASK)
+        sums = self.workers.each(shares, lambda share: round_pairs(pairs[share[0][1] : share[0][2]], *offsets))
+        return Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        totals = super().start_tree(output, sample)
-        self.gradient_pairs = self.pairs.to_numpy(order="c")
+        self.gradient_pairs, totals = self._pairs[output], self._totals[output]
+        if sample is not None:
+            self.gradient_pairs = sampled_pairs(self.all_rows(), output, sample).to_numpy(order="c")
+            totals = self._round(self.gradient_pairs, [0.0, 0.0])  # a sample of numbers on a grid is on it
+        self.follow_tree()
         return totals
+
+    def hessians(self) -> pl.Series:
+        """Return h of every row, for the tree in hand."""
+        return pl.Series(self.gradient_pairs[:, 1])
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
@@ -91,14 +195,8 @@ class ArrayEngine(FrameEngine):
         self.store_pairs(pl.DataFrame(out + 0.0, schema=PAIR_SUMS))
 
     def margins(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Return a copy of the rows' margins of that name."""
-        assert self.rows is not None
-        return np.array(self.rows[name])
-
-    def publish_margins(self, name: str, margins: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
-        """Replace the rows' margins of that name."""
-        assert self.rows is not None
-        self.rows = self.rows.with_columns(pl.Series(name, margins))
+        """Return the rows' margins of that name, to be changed in place."""
+        return self._margins[name]
 
     def close(self) -> None:
         """See `Engine.close`."""

@@ -8,10 +8,6 @@ import duckdb
 import polars as pl
 
 from frameboost.engines.contract import Engine
-from frameboost.engines.exact import ExactEngine
-from frameboost.engines.held_out import HeldOutEngine
-from frameboost.engines.numba import NumbaEngine
-from frameboost.engines.numba_approx import NumbaGlobalEngine, NumbaLocalEngine
 from frameboost.engines.polars import PolarsEngine
 from frameboost.engines.polars_approx import PolarsApproxEngine
 from frameboost.engines.session import DuckDBSession
@@ -70,13 +66,20 @@ def make_engine(
     if name == "duckdb":
         kind = SqlApproxEngine if parameters.tree_method == "approx" else SqlEngine
         return _sql_engine(source, features, roles, kind, in_order=parameters.subsample < 1.0)
+    # Here, as `import frameboost` is to do without numba, which these need.
+    from frameboost.engines.exact import ExactEngine
+    from frameboost.engines.held_out import HeldOutEngine
+    from frameboost.engines.numba import NumbaEngine
+    from frameboost.engines.numba_approx import NumbaGlobalEngine, NumbaLocalEngine
+    from frameboost.engines.ranked import RankedEngine
+
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), *roles.values()])))
     if follows and parameters.tree_method != "hist":
         return HeldOutEngine(frame, tuple(features), roles, parameters.n_jobs)
     if name == "polars":
         lazy = PolarsApproxEngine if parameters.tree_method == "approx" else PolarsEngine
         return lazy(frame, tuple(features), roles)
-    in_memory: type[ExactEngine | NumbaEngine] = NumbaEngine
+    in_memory: type[RankedEngine | NumbaEngine] = NumbaEngine
     if parameters.tree_method == "exact":
         in_memory = ExactEngine
     elif parameters.tree_method == "approx":

@@ -185,8 +185,11 @@ class Engine(Protocol):
         Each pair's numbers are rounded by ``offset`` before they are summed.
         """
 
-    def compute_gradients(self, gradients: Mapping[str, Scalar]) -> None:
-        """Store numbers of every row by name: ``g_0``, ``h_0`` for the first output, and so on."""
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """Store numbers of every row by name: ``g_0``, ``h_0`` for the first output and so on, and others.
+
+        Gradients are put on the grids on which their sums are exact (see `frameboost.gradients.rounded`).
+        """
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """Put every row into node 0, with the gradients of that output; return their sums."""

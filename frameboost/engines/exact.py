@@ -2,71 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import polars as pl
 
 from frameboost.binning import Bins
 from frameboost.categorical import categorical_split
-from frameboost.columns import rank_column
-from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
-from frameboost.engines.contract import Penalties, Scalar, Split, SplitLimits, Stats
-from frameboost.engines.exact_kernels import category_histogram, move_rows, scan_column
+from frameboost.engines.contract import Penalties, Split, SplitLimits, Stats
+from frameboost.engines.exact_kernels import category_histogram, fill_block, part_block, scan_column
+from frameboost.engines.ranked import RankedEngine
 from frameboost.gain import bounded_score
-from frameboost.schema import Feature
 from frameboost.split_kernels import scan_histograms
 from frameboost.types import FeatureType, Physical
 
 __all__ = ["ExactEngine", "midpoint"]
 
 
-class ExactEngine(ArrayEngine):
-    """`ColumnBlockEngine` over arrays: every distinct value is a bin of its own, known by its rank."""
+class ExactEngine(RankedEngine):
+    """`ColumnBlockEngine` over arrays.
+
+    A column's block has its rows with their ranks, (rank << 32) + row, by ascending value, those of a node side by
+    side: a scan reads it from one end to the other, and keeps its sums in registers.
+    """
 
     def presort(self) -> list[Bins]:
         """See `ColumnBlockEngine.presort`."""
-        values = self.load()
-        self.bins: list[Bins] = []
-        self.distinct: list[pl.Series] = []
-        self.ranks = np.empty((len(self.features), len(values)), dtype=np.uint32)
-        self.sorted_rows = np.empty_like(self.ranks)
-        for i, feature in enumerate(self.features):
-            self._sort_column(i, feature, values[str(i)])
-        self._values = pl.DataFrame()
-        self.node_of = np.zeros(self.n_rows, dtype=np.int32)
-        return self.bins
-
-    def _sort_column(self, number: int, feature: Feature, values: pl.Series) -> None:
-        bins, distinct, self.ranks[number] = rank_column(feature, values)
-        self.bins.append(bins)
-        self.distinct.append(distinct)
-        missing = bins.missing if feature.type.is_categorical else len(distinct)
-        # Missing rows first: adding 1 modulo (missing + 1) takes their rank from the largest to 0.
-        self.sorted_rows[number] = np.argsort((self.ranks[number] + 1) % (missing + 1), kind="stable")
+        bins = super().presort()
+        self.blocks = np.empty(self.ranks.shape, dtype=np.uint64)
+        return bins
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
-        self.node_of[:] = 0
-        self.n_nodes = 1
+        super().follow_tree()
+        self.ranges = {0: (0, self.n_rows)}  # node -> its part of every block
+        self._is_sorted = False  # whether the blocks hold this tree's rows
+        self._pending: list[tuple[int, int, int]] = []  # splits that they don't follow yet: node, left, right
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        super().apply_splits(splits)
+        self._pending += [(node, left, right) for node, (_, left, right) in splits.items()]
 
     def best_splits(
         self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
     ) -> list[Split | None]:
         """See `ColumnBlockEngine.best_splits`."""
-        found: list[list[Split | None]] = [[None] * len(nodes) for _ in self.features]
+        part = self._parting()
 
-        def scan(first: int, last: int) -> None:
-            for feature in range(first, last):
-                allowed = limits.allowed[:, feature]
-                if not allowed.any():
-                    continue
-                place_of = np.full(self.n_nodes, -1, dtype=np.int64)
-                place_of[list(nodes)] = np.where(allowed, np.arange(len(nodes)), -1)
-                by_value = self._categorical if self.features[feature].type.is_categorical else self._numeric
-                found[feature] = by_value(feature, place_of, totals, penalties, limits)
+        def scan(feature: int) -> list[Split | None]:
+            is_categorical = self.features[feature].type.is_categorical
+            if not is_categorical:
+                part(feature)
+            if not limits.allowed[:, feature].any():
+                return [None] * len(nodes)
+            by_value = self._categorical if is_categorical else self._numeric
+            return by_value(feature, nodes, totals, penalties, limits)
 
-        self.workers.over(len(self.features), scan)
+        found = self.workers.each(range(len(self.features)), scan)
         # The largest gain; of equals the lowest feature, since max keeps the first.
         return [
             max((s for s in of_node if s is not None), key=lambda s: s.gain, default=None)
@@ -74,7 +66,7 @@ class ExactEngine(ArrayEngine):
         ]
 
     def _numeric(
-        self, feature: int, place_of: np.ndarray, totals: Sequence[Stats], p: Penalties, limits: SplitLimits
+        self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
     ) -> list[Split | None]:
         n = len(totals)
         G, H = np.array([t.G for t in totals]), np.array([t.H for t in totals])
@@ -83,9 +75,10 @@ class ExactEngine(ArrayEngine):
             for t, (lower, upper) in zip(totals, limits.bounds.tolist(), strict=True)
         ])  # fmt: skip
         best, stats = np.empty((n, 4), dtype=np.int64), np.empty((n, 3))
+        starts, stops = np.array([self.ranges[node] for node in nodes]).T.copy()
         scan_column(
-            self.sorted_rows[feature], self.ranks[feature], len(self.distinct[feature]), self.node_of,
-            self.gradient_pairs, place_of, G, H, limits.monotone[feature], limits.bounds,
+            self.blocks[feature], starts, stops, len(self.distinct[feature]), self.gradient_pairs,
+            limits.allowed[:, feature].copy(), G, H, limits.monotone[feature], limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, parent, best, stats,
         )  # fmt: skip
         splits: list[Split | None] = []
@@ -104,8 +97,10 @@ class ExactEngine(ArrayEngine):
         return splits
 
     def _categorical(
-        self, feature: int, place_of: np.ndarray, totals: Sequence[Stats], p: Penalties, limits: SplitLimits
+        self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
     ) -> list[Split | None]:
+        place_of = np.full(self.n_nodes, -1, dtype=np.int64)
+        place_of[list(nodes)] = np.where(limits.allowed[:, feature], np.arange(len(nodes)), -1)
         n_codes = self.bins[feature].count + 1
         histograms = np.zeros((len(totals), n_codes, 2))
         category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histograms)
@@ -125,45 +120,27 @@ class ExactEngine(ArrayEngine):
             )
         ]
 
-    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """See `Engine.apply_splits`."""
-        split_of = np.full(self.n_nodes, -1, dtype=np.int64)
-        split_of[list(splits)] = np.arange(len(splits))
-        chosen = [split for split, _, _ in splits.values()]
-        tables = [
-            np.empty(0, np.bool_) if s.categories is None else s.goes_left(self.bins[s.feature].count + 1)
-            for s in chosen
-        ]
-        ends = np.cumsum([len(table) for table in tables])
-        arguments = (
-            self.ranks, self.node_of, split_of,
-            np.array([s.feature for s in chosen]),
-            np.array([s.bin for s in chosen]),
-            np.array([len(self.distinct[s.feature]) for s in chosen]),
-            np.array([s.missing_left for s in chosen]),
-            np.array([left for _, left, _ in splits.values()], dtype=np.int32),
-            np.array([right for _, _, right in splits.values()], dtype=np.int32),
-            np.array([end - len(t) if len(t) else -1 for t, end in zip(tables, ends, strict=True)]),
-            np.concatenate(tables),
-        )  # fmt: skip
-        self.workers.over(self.n_rows, lambda a, b: move_rows(*arguments, a, b), smallest=SMALLEST_TASK)
-        self.n_nodes = max(right for _, _, right in splits.values()) + 1
+    def _parting(self) -> Callable[[int], None]:
+        """Note where the rows of every node will be; return what brings the block of a column there."""
+        was_sorted, self._is_sorted = self._is_sorted, True
+        pending, self._pending = self._pending, []
+        starts, stops = np.array([self.ranges[node] for node, _, _ in pending], dtype=np.int64).reshape(-1, 2).T.copy()
+        is_left = np.zeros(self.n_nodes, dtype=np.bool_)
+        is_left[[left for _, left, _ in pending]] = True
+        goes_left = is_left[self.node_of]
+        sizes = np.bincount(self.node_of, minlength=self.n_nodes)
+        for (_, left, right), start, stop in zip(pending, starts.tolist(), stops.tolist(), strict=True):
+            middle = start + int(sizes[left])
+            self.ranges[left], self.ranges[right] = (start, middle), (middle, stop)
 
-    def merge_nodes(self, nodes: Mapping[int, int]) -> None:
-        """See `ColumnBlockEngine.merge_nodes`."""
-        table = np.arange(self.n_nodes, dtype=np.int32)
-        table[list(nodes)] = list(nodes.values())
-        self.node_of = table[self.node_of]
+        def part(feature: int) -> None:
+            block = self.blocks[feature]
+            if not was_sorted:
+                fill_block(self.sorted_rows[feature], self.ranks[feature], block)
+            if pending:
+                part_block(block, starts, stops, goes_left)
 
-    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
-        """See `Engine.add_leaf_values`."""
-        table = np.zeros(self.n_nodes)
-        table[list(values)] = list(values.values())
-        self.publish_margins(margin, self.margins(margin) + table[self.node_of])
-
-    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
-        """See `Engine.node_quantiles`."""
-        return self.quantiles_by_node(pl.Series(self.node_of), value, weight, alpha)
+        return part
 
 
 def midpoint(kind: FeatureType, below: Physical, above: Physical) -> Physical:

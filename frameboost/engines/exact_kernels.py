@@ -5,14 +5,60 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from frameboost.engines.intrinsics import prefetch
 from frameboost.gain import leaf_score, split_score
 
-__all__ = ["category_histogram", "move_rows", "scan_column"]
+__all__ = ["category_histogram", "fill_block", "move_rows", "part_block", "scan_column"]
+
+
+# How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
+_AHEAD = np.uint64(24)
+_ROW = np.uint64(2**32 - 1)
+_RANK = np.uint64(32)
+
+
+@numba.njit(nogil=True, cache=True)
+def fill_block(order, codes, block):  # type: ignore[no-untyped-def]
+    """Write to ``block``, uint64 (rows,), each row of ``order`` with its code, (code << 32) + row."""
+    n = np.uint64(len(order))
+    for i in range(n):
+        if i + _AHEAD < n:
+            prefetch(codes, np.uint64(order[i + _AHEAD]))
+        row = np.uint64(order[i])
+        block[i] = (np.uint64(codes[row]) << _RANK) | row
+
+
+@numba.njit(nogil=True, cache=True)
+def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
+    """Reorder the rows of each range so that those that go left come first, each side in its old order.
+
+    Parameters
+    ----------
+    block
+        uint64 (rows,), see `fill_block`, reordered.
+    starts, stops
+        int64 (nodes,): the ranges.
+    goes_left
+        bool (rows,): whether a row goes left.
+    """
+    buffer = np.empty(len(block), dtype=np.uint64)
+    for k in range(len(starts)):
+        start, stop = np.uint64(starts[k]), np.uint64(stops[k])
+        left, n_right = start, np.uint64(0)
+        for i in range(start, stop):
+            # Both sides are written and one counter moves: no branch to mispredict.
+            entry = block[i]
+            is_left = np.uint64(goes_left[entry & _ROW])
+            block[left] = entry
+            buffer[n_right] = entry
+            left += is_left
+            n_right += np.uint64(1) - is_left
+        block[left:stop] = buffer[:n_right]
 
 
 @numba.njit(nogil=True, cache=True)
 def scan_column(  # type: ignore[no-untyped-def]
-    order, codes, missing, node_of, gradients, place_of, G, H, direction, bounds,
+    block, starts, stops, missing, gradients, allowed, G, H, direction, bounds,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, parent, best, stats,
 ):  # fmt: skip
     """Find, in one scan of a sorted column, the best split on it of every open node.
@@ -22,16 +68,16 @@ def scan_column(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    order
-        uint32 (rows,): row indices, the missing ones first, then by ascending value.
-    codes
-        uint32 (rows,): the rank of each row's value among the distinct ones; ``missing`` where there is none.
-    node_of
-        int32 (rows,): the node of each row.
+    block
+        uint64 (rows,): (code << 32) + row; a code is the rank of a value among the distinct ones.
+    starts, stops
+        int64 (open nodes,): each node's part of the block, the missing ones first, then by ascending code.
+    missing
+        The code of a missing value.
     gradients
         float64 (rows, 2): g and h.
-    place_of
-        int64 (nodes,): a node's place among the open ones; -1 for all others, which are left alone.
+    allowed
+        bool (open nodes,): whether a node may be split on the column.
     G, H
         float64 (open nodes,): sums over each node.
     direction
@@ -48,57 +94,54 @@ def scan_column(  # type: ignore[no-untyped-def]
     stats
         float64 (open nodes, 3), written: gain, G and H of the left child.
     """
-    n = len(G)
     is_bounded = direction != 0 or bool(np.isfinite(bounds).any())
-    missing_G, missing_H = np.zeros(n), np.zeros(n)
-    left_G, left_H = np.zeros(n), np.zeros(n)
-    last = np.full(n, -1, dtype=np.int64)
-    stats[:, 0] = 0.0
-    best[:, 0] = 0
-    for i in range(len(order) + n):
-        if i < len(order):
-            row = order[i]
-            node = place_of[node_of[row]]
-            if node < 0:
-                continue
-            g, h = gradients[row, 0], gradients[row, 1]
-            code = np.int64(codes[row])
-            if code == missing:
-                missing_G[node] += g
-                missing_H[node] += h
-                continue
-        else:  # past the end: all present values of a node go left
-            node, code, g, h = i - len(order), np.int64(-1), 0.0, 0.0
-        if last[node] >= 0 and code != last[node]:
-            for missing_left in range(2):
-                if missing_left == 1 and missing_H[node] == 0.0 and missing_G[node] == 0.0:
-                    break
-                GL = left_G[node] + missing_left * missing_G[node]
-                HL = left_H[node] + missing_left * missing_H[node]
-                GR, HR = G[node] - GL, H[node] - HL
-                if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+    pairs = gradients.ravel()
+    for node in range(len(starts)):
+        stats[node, 0] = 0.0
+        best[node, 0] = 0
+        if not allowed[node]:
+            continue
+        missing_G = missing_H = left_G = left_H = 0.0
+        last, most = np.int64(-1), 0.0
+        total_G, total_H = G[node], H[node]
+        stop = np.uint64(stops[node])
+        for i in range(np.uint64(starts[node]), stop + np.uint64(1)):
+            if i < stop:
+                if i + _AHEAD < stop:
+                    prefetch(pairs, (block[i + _AHEAD] & _ROW) << np.uint64(1))
+                at = (block[i] & _ROW) << np.uint64(1)
+                code = np.int64(block[i] >> _RANK)
+                g, h = pairs[at], pairs[at + np.uint64(1)]
+                if code == missing:
+                    missing_G += g
+                    missing_H += h
                     continue
-                if is_bounded:
-                    # Whether a value is present goes by no order.
-                    way = direction if code >= 0 else 0
-                    lower, upper = bounds[node, 0], bounds[node, 1]
-                    score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, way, lower, upper)
-                else:
-                    score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step) + leaf_score(
-                        GR, HR, reg_lambda, reg_alpha, max_delta_step
-                    )
-                gain = score - parent[node]
-                if gain > stats[node, 0]:
-                    best[node, 0], best[node, 1], best[node, 2], best[node, 3] = (
-                        1,
-                        last[node],
-                        code,
-                        missing_left,
-                    )
-                    stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
-        left_G[node] += g
-        left_H[node] += h
-        last[node] = code
+            else:  # past the end: all present values go left
+                code, g, h = np.int64(-1), 0.0, 0.0
+            if last >= 0 and code != last:
+                for missing_left in range(1 + (missing_H != 0.0 or missing_G != 0.0)):
+                    GL = left_G + missing_left * missing_G
+                    HL = left_H + missing_left * missing_H
+                    GR, HR = total_G - GL, total_H - HL
+                    if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+                        continue
+                    if is_bounded:
+                        # Whether a value is present goes by no order.
+                        way = direction if code >= 0 else 0
+                        lower, upper = bounds[node, 0], bounds[node, 1]
+                        score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, way, lower, upper)
+                    else:
+                        score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step) + leaf_score(
+                            GR, HR, reg_lambda, reg_alpha, max_delta_step
+                        )
+                    gain = score - parent[node]
+                    if gain > most:
+                        most = gain
+                        best[node, 0], best[node, 1], best[node, 2], best[node, 3] = 1, last, code, missing_left
+                        stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
+            left_G += g
+            left_H += h
+            last = code
 
 
 @numba.njit(nogil=True, cache=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from functools import lru_cache
+from typing import cast
 
 import polars as pl
 
@@ -11,11 +13,15 @@ from frameboost.draws import draw_expr
 from frameboost.engines.contract import Aggregate, Cumulative, QueryWindow, Sample, Scalar, Stats
 from frameboost.engines.frame_queries import PAIR_SUMS, pair_sums, query_expr, window_expr
 from frameboost.expressions import Expression
+from frameboost.gradients import rounded
 from frameboost.polars_names import column
 from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
 
-__all__ = ["FrameEngine"]
+__all__ = ["FrameEngine", "collected", "in_polars", "sampled_pairs"]
+
+
+_WORTH_STREAMING = 1 << 17
 
 
 class FrameEngine:
@@ -85,13 +91,21 @@ class FrameEngine:
         else:
             rows = pl.concat([self.rows, self.gradients], how="horizontal") if len(self.gradients) else self.rows
             lazy = rows.lazy()
+        return self.with_terms(lazy)
+
+    def with_terms(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the rows with what was defined over them."""
         for name, term in self.terms.items():
             if isinstance(term, Cumulative):
-                lazy = _running_sum(lazy, name, term)
+                rows = _running_sum(rows, name, term)
             else:
-                value = window_expr(term) if isinstance(term, QueryWindow) else term.to_polars()
-                lazy = lazy.with_columns(value.alias(name))
-        return lazy
+                value = window_expr(term) if isinstance(term, QueryWindow) else in_polars(term)
+                rows = rows.with_columns(value.alias(name))
+        return rows
+
+    def is_by_row(self) -> bool:
+        """Whether whatever was defined can be computed row by row."""
+        return not any(isinstance(term, Cumulative | QueryWindow) for term in self.terms.values())
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
@@ -112,22 +126,25 @@ class FrameEngine:
 
     # --- one tree -----------------------------------------------------------------------------------------------------
 
-    def compute_gradients(self, gradients: Mapping[str, Scalar]) -> None:
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
         self.gradients = pl.DataFrame()
-        wanted = [e.to_polars().cast(pl.Float64).alias(name) for name, e in gradients.items()]
-        self.gradients = self.all_rows().with_columns(wanted).select(list(gradients)).collect()
+        self.gradients = self.by_row({**rounded(self, gradients), **others})
+
+    def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
+        """Return values of every row, as float64."""
+        wanted = [in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
+        return collected(self.all_rows().with_columns(wanted).select(list(values)), self.n_rows)
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        pairs = self.gradients.select(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
-        if sample is not None:
-            draw = draw_expr(pl.int_range(len(pairs), dtype=pl.Int64), sample.key).alias("draw")
-            sampled = [sample.g.to_polars().alias("g"), sample.h.to_polars().alias("h")]
-            pairs = pairs.lazy().with_columns(draw).with_columns(sampled).select("g", "h").collect()
-        self.pairs = pairs
+        self.pairs = sampled_pairs(self.gradients.lazy(), output, sample)
         self.follow_tree()
-        return Stats(float(pairs["g"].sum()), float(pairs["h"].sum()))
+        return Stats(float(self.pairs["g"].sum()), float(self.pairs["h"].sum()))
+
+    def hessians(self) -> pl.Series:
+        """Return h of every row, for the tree in hand."""
+        return self.pairs["h"]
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
@@ -139,7 +156,7 @@ class FrameEngine:
         """Do `Engine.node_quantiles`, given the node of every row."""
         each = [value.to_polars().alias("value"), *([] if weight is None else [weight.to_polars().alias("weight")])]
         rows = self.all_rows().with_columns(each).select("value", "weight")
-        rows = pl.concat([rows, node.to_frame("node").lazy(), self.pairs.lazy().select("h")], how="horizontal")
+        rows = pl.concat([rows, node.to_frame("node").lazy(), self.hessians().to_frame("h").lazy()], how="horizontal")
         quantile = _interpolated_quantile(alpha) if weight is None else _weighted_quantile(alpha)
         ordered = rows.filter(pl.col("h") > 0).sort("node", "value")
         found = ordered.group_by("node").agg(quantile.alias("quantile")).sort("node").collect()
@@ -148,6 +165,32 @@ class FrameEngine:
     def close(self) -> None:
         """See `Engine.close`."""
         self.rows = None
+
+
+def collected(rows: pl.LazyFrame, n_rows: int) -> pl.DataFrame:
+    """Return what polars makes of about so many rows."""
+    # Streaming, rows go through all of it in pieces that stay in the cache, in all threads; which takes time to set up.
+    return rows.collect(engine="streaming" if n_rows > _WORTH_STREAMING else "in-memory")
+
+
+def in_polars(value: Scalar) -> pl.Expr:
+    """Return the expression for polars; the same are asked for round by round."""
+    return _remembered(cast("Hashable", value))
+
+
+@lru_cache(maxsize=1024)
+def _remembered(value: Hashable) -> pl.Expr:
+    return cast("Scalar", value).to_polars()
+
+
+def sampled_pairs(gradients: pl.LazyFrame, output: int, sample: Sample | None) -> pl.DataFrame:
+    """Return ``g`` and ``h`` of an output, of the sample if there is one: zero for rows that are not in it."""
+    pairs = gradients.select(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
+    if sample is not None:
+        draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), sample.key).alias("draw")
+        sampled = [sample.g.to_polars().alias("g"), sample.h.to_polars().alias("h")]
+        pairs = pairs.with_columns(draw).with_columns(sampled).select("g", "h")
+    return pairs.collect()
 
 
 def _present_float(name: str) -> pl.Expr:

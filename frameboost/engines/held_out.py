@@ -21,16 +21,15 @@ class HeldOutEngine(ArrayEngine):
     def keep_columns(self, bins: Sequence[Bins]) -> None:
         """Read the columns; ``bins`` are those of training, of which only the categories count."""
         self.bins = list(bins)
-        values = self.load()
         self.columns = [
-            values[str(i)]
+            self.values(i)
             if not b.feature.type.is_categorical
-            else values.select(
-                code_expr(pl.col(str(i)), b.feature.type, b.feature.categories, b.missing).alias(str(i))
-            ).to_series()
+            else self.load()
+            .select(code_expr(pl.col(str(i)), b.feature.type, b.feature.categories, b.missing).alias(str(i)))
+            .to_series()
             for i, b in enumerate(bins)
         ]
-        self._values = pl.DataFrame()
+        self.drop_columns()
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
@@ -57,7 +56,7 @@ class HeldOutEngine(ArrayEngine):
         """See `Engine.add_leaf_values`."""
         table = np.zeros(max(values) + 1)
         table[list(values)] = list(values.values())
-        self.publish_margins(margin, self.margins(margin) + table[self.node_of])
+        self.margins(margin)[:] += table[self.node_of]
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """Held-out rows have no say in what leaves are worth."""

@@ -1,14 +1,24 @@
-"""Kernels over binned columns: histograms, and the partition of rows into nodes."""
+"""Kernels over binned columns: histograms, and the partition of rows into nodes.
+
+Indices are unsigned: of a signed one numba asks each time whether it counts from the end.
+"""
 
 from __future__ import annotations
 
 import numba
+import numpy as np
 
-__all__ = ["add_by_node", "build_histograms", "partition_rows"]
+from frameboost.engines.intrinsics import add_pair, prefetch
+
+__all__ = ["add_by_node", "add_by_side", "build_histograms", "mark_left", "number_rows", "place_rows"]
+
+# How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
+_AHEAD = np.uint64(24)
+_ONE = np.uint64(1)
 
 
 @numba.njit(nogil=True, cache=True)
-def build_histograms(codes, rows, starts, stops, gradients, slots, out, first, last):  # type: ignore[no-untyped-def]
+def build_histograms(codes, rows, pieces, gradients, slots, out, first, last):  # type: ignore[no-untyped-def]
     """Add each row's gradient pair to its bins, for the features ``first`` to ``last - 1``.
 
     Parameters
@@ -17,60 +27,122 @@ def build_histograms(codes, rows, starts, stops, gradients, slots, out, first, l
         uint8, uint16 or uint32 (rows, features), row-major: the cache line that a row brings holds all its codes.
     rows
         uint32 (rows,): row indices, those of a node side by side.
-    starts, stops
-        int64 (nodes,): each node's part of ``rows``.
+    pieces
+        int64 (pieces, 3): a histogram's place in ``out``, and the part of ``rows`` that goes into it.
     gradients
         float64 (rows, 2): g and h.
     slots
         int64 (features,): the first slot of each feature.
     out
-        float64 (nodes, slots, 2), zero at first, written.
+        float64 (histograms, slots, 2), added to.
     """
-    for node in range(len(starts)):
-        histogram = out[node]
-        for i in range(starts[node], stops[node]):
-            row = rows[i]
-            g = gradients[row, 0]
-            h = gradients[row, 1]
+    n_features = np.uint64(codes.shape[1])
+    first, last = np.uint64(first), np.uint64(last)
+    all_codes, pairs = codes.ravel(), gradients.ravel()
+    for piece in range(len(pieces)):
+        histogram = out[pieces[piece, 0]].ravel()
+        stop = np.uint64(pieces[piece, 2])
+        for i in range(np.uint64(pieces[piece, 1]), stop):
+            if i + _AHEAD < stop:
+                later = np.uint64(rows[i + _AHEAD])
+                prefetch(all_codes, later * n_features + first)
+                prefetch(pairs, later << _ONE)
+            row = np.uint64(rows[i])
+            g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
+            start = row * n_features
             for feature in range(first, last):
-                slot = slots[feature] + codes[row, feature]
-                histogram[slot, 0] += g
-                histogram[slot, 1] += h
+                slot = np.uint64(slots[feature]) + np.uint64(all_codes[start + feature])
+                add_pair(histogram, slot << _ONE, g, h)
 
 
 @numba.njit(nogil=True, cache=True)
-def partition_rows(column, rows, start, stop, goes_left, buffer):  # type: ignore[no-untyped-def]
-    """Reorder a node's rows so that those that go left come first, each side in its old order; return how many do.
+def number_rows(rows):  # type: ignore[no-untyped-def]
+    """Write 0, 1, 2, ... to ``rows`` (uint32)."""
+    for i in range(len(rows)):
+        rows[i] = i
+
+
+@numba.njit(nogil=True, cache=True)
+def mark_left(columns, features, goes_left, rows, pieces, flags, counts):  # type: ignore[no-untyped-def]
+    """Find out which rows go left.
 
     Parameters
     ----------
-    column
-        uint8, uint16 or uint32 (rows,): the codes of the split's feature.
-    rows
-        uint32 (rows,): row indices, reordered between ``start`` and ``stop``.
+    columns
+        uint8, uint16 or uint32 (columns, rows): codes.
+    features
+        int64 (splits,): the column that a split asks.
     goes_left
-        bool (codes,): whether a code goes left.
-    buffer
-        uint32 (rows,), scratch; only ``start`` to ``stop`` is touched.
+        bool (splits, codes): whether a code goes left.
+    rows
+        uint32 (rows,): row indices, those of a node side by side.
+    pieces
+        int64 (pieces, 4): a place in ``counts``, a split, and a part of ``rows``.
+    flags
+        uint8 (rows,), written for each of ``rows``: whether it goes left.
+    counts
+        int64, written: how many rows of a piece do.
     """
-    left = start
-    right = start
-    for i in range(start, stop):
-        row = rows[i]
-        # Both sides are written and one counter moves: no branch to mispredict.
-        rows[left] = row
-        buffer[right] = row
-        is_left = goes_left[column[row]]
-        left += is_left
-        right += not is_left
-    for i in range(start, right):
-        rows[left + i - start] = buffer[i]
-    return left - start
+    for piece in range(len(pieces)):
+        place, split, start, stop = pieces[piece]
+        first, last = np.uint64(start), np.uint64(stop)
+        column, is_left = columns[features[split]], goes_left[split]
+        n_left = 0
+        for i in range(first, last):
+            if i + _AHEAD < last:
+                prefetch(column, np.uint64(rows[i + _AHEAD]))
+            flag = is_left[np.uint64(column[np.uint64(rows[i])])]
+            flags[i] = flag
+            n_left += flag
+        counts[place] = n_left
+
+
+@numba.njit(nogil=True, cache=True)
+def place_rows(rows, flags, places, out):  # type: ignore[no-untyped-def]
+    """Copy parts of ``rows`` to ``out``, each side of a part in its old order.
+
+    Parameters
+    ----------
+    rows
+        uint32 (rows,): row indices.
+    flags
+        uint8 (rows,): see `mark_left`.
+    places
+        int64 (pieces, 4): a part of ``rows``, and where in ``out`` its left rows are to go, and its right rows.
+    out
+        uint32 (rows,), written.
+    """
+    for piece in range(len(places)):
+        left, right = np.uint64(places[piece, 2]), np.uint64(places[piece, 3])
+        for i in range(np.uint64(places[piece, 0]), np.uint64(places[piece, 1])):
+            is_left = np.uint64(flags[i])
+            out[left if is_left else right] = rows[i]
+            left += is_left
+            right += _ONE - is_left
 
 
 @numba.njit(nogil=True, cache=True)
 def add_by_node(margins, rows, starts, stops, values):  # type: ignore[no-untyped-def]
     """Add ``values[k]`` to the margins (float64) of the rows between ``starts[k]`` and ``stops[k]``."""
     for node in range(len(starts)):
-        for i in range(starts[node], stops[node]):
-            margins[rows[i]] += values[node]
+        stop = np.uint64(stops[node])
+        for i in range(np.uint64(starts[node]), stop):
+            if i + _AHEAD < stop:
+                prefetch(margins, np.uint64(rows[i + _AHEAD]))
+            margins[np.uint64(rows[i])] += values[node]
+
+
+@numba.njit(nogil=True, cache=True)
+def add_by_side(columns, features, goes_left, rows, pieces, values, margins):  # type: ignore[no-untyped-def]
+    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `mark_left`."""
+    for piece in range(len(pieces)):
+        _, split, start, stop = pieces[piece]
+        first, last = np.uint64(start), np.uint64(stop)
+        column, is_left, left, right = columns[features[split]], goes_left[split], values[split, 0], values[split, 1]
+        for i in range(first, last):
+            if i + _AHEAD < last:
+                later = np.uint64(rows[i + _AHEAD])
+                prefetch(column, later)
+                prefetch(margins, later)
+            row = np.uint64(rows[i])
+            margins[row] += left if is_left[np.uint64(column[row])] else right

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import polars as pl
 
+from frameboost.array_binning import bin_column, is_in_numpy, propose_by_sort
 from frameboost.binning import Bins, SlotLayout
-from frameboost.columns import code_dtype, code_expr, propose_bins, sample_of
+from frameboost.binning_kernels import interleave
+from frameboost.columns import propose_bins, sample_of
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.contract import FloatArray, Scalar, Split
-from frameboost.engines.histogram_kernels import add_by_node, build_histograms, partition_rows
+from frameboost.engines.histogram_kernels import (
+    add_by_node,
+    add_by_side,
+    build_histograms,
+    mark_left,
+    number_rows,
+    place_rows,
+)
+from frameboost.parallel import Piece
 
 __all__ = ["Codes", "NumbaEngine"]
+
+# Features that are summed in one go over a node's rows: about as many as have their histograms near the processor.
+_FEATURES = 32
 
 Codes = np.ndarray[tuple[int], np.dtype[np.unsignedinteger]]
 
@@ -24,72 +38,138 @@ class NumbaEngine(ArrayEngine):
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `Engine.propose_bins`."""
-        values = self.load()
-        sample = sample_of(len(values))
-        return [
-            given[i] if i in given else propose_bins(feature, values[str(i)], max_bin, sample)
-            for i, feature in enumerate(self.features)
-        ]
+        self.load()
+        sample = sample_of(self.n_rows)
+        found = dict(given)
+
+        def propose(number: int) -> None:
+            feature, values = self.features[number], self.values(number)
+            propose_from = propose_bins if feature.type.is_categorical or not is_in_numpy(values) else propose_by_sort
+            found[number] = propose_from(feature, values, max_bin, sample)
+
+        self.workers.each([i for i in range(len(self.features)) if i not in given], propose)
+        return [found[i] for i in range(len(self.features))]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `Engine.bin_columns`."""
-        self.layout = SlotLayout(bins)
-        dtypes = [code_dtype(b) for b in bins]
-        columns = self.load().select(
-            code_expr(pl.col(str(i)), b.feature.type, b.feature.categories or b.cuts, b.missing)
-            .cast(dtype)
-            .alias(str(i))
-            for i, (b, dtype) in enumerate(zip(bins, dtypes, strict=True))
-        )
-        self._values = pl.DataFrame()
-        self.keep_codes([column.to_numpy() for column in columns])
-        self.row_order = np.arange(len(columns), dtype=np.uint32)
-        self.buffer = np.empty_like(self.row_order)
+        self.load()
+        self.make_room(bins)
+        self.workers.each(range(len(bins)), lambda i: bin_column(bins[i], self.values(i), self.columns[i]))
+        self.drop_columns()
+        self.interleave_codes()
+        self.order_rows(self.n_rows)
 
-    def keep_codes(self, columns: list[Codes]) -> None:
-        """Keep the codes of each feature, in two copies.
+    def make_room(self, bins: Sequence[Bins]) -> None:
+        """Make room for the codes of each feature: ``columns``, of the smallest type that holds them."""
+        self.layout = SlotLayout(bins)
+        dtypes = [np.min_scalar_type(b.largest_code) for b in bins]
+        self.columns: list[Codes] = [np.empty(0, dtype) for dtype in dtypes]
+        self.column_groups: list[tuple[list[int], np.ndarray]] = []  # features by the size of their codes
+        for dtype in dict.fromkeys(dtypes):
+            members = [i for i, own in enumerate(dtypes) if own == dtype]
+            codes = np.empty((len(members), self.n_rows), dtype)
+            self.column_groups.append((members, codes))
+            for i, column in zip(members, codes, strict=True):
+                self.columns[i] = column
+
+    def interleave_codes(self) -> None:
+        """Make the second copy of the codes, all features of a row side by side.
 
         A histogram reads all features of a row, a partition one feature of all rows. The former has features by the
         size of their codes, so that one with many categories makes no other column wider.
         """
-        self.columns = columns
         self.code_groups = []
-        for dtype in dict.fromkeys(column.dtype for column in columns):
-            members = [i for i, column in enumerate(columns) if column.dtype == dtype]
-            codes = np.ascontiguousarray(np.column_stack([columns[i] for i in members]))
+        for members, columns in self.column_groups:
+            codes = np.empty(columns.shape[::-1], columns.dtype)
+            run = partial(_interleaved, columns, codes)
+            self.workers.over(self.n_rows, run, smallest=SMALLEST_TASK)
             self.code_groups.append((codes, self.layout.offsets[members]))
+
+    def order_rows(self, n_rows: int) -> None:
+        """Make room for the order of the rows, and for its changes."""
+        self.row_order = np.empty(n_rows, dtype=np.uint32)
+        self.buffer = np.empty_like(self.row_order)
+        self.flags = np.empty(n_rows, dtype=np.uint8)
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
-        self.row_order[:] = np.arange(self.n_rows, dtype=np.uint32)
+        number_rows(self.row_order)
         self.ranges = {0: (0, self.n_rows)}  # node -> its part of row_order
+        self._pending: Mapping[int, tuple[Split, int, int]] = {}
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
-        starts, stops = self._ranges(nodes)
-        out = np.zeros((len(nodes), self.layout.n_slots, 2))
-        n_rows = max(int((stops - starts).sum()), 1)
-        for codes, slots in self.code_groups:
-            build = partial(build_histograms, codes, self.row_order, starts, stops, self.gradient_pairs, slots, out)
-            self.workers.over(len(slots), build, smallest=SMALLEST_TASK // n_rows)
-        return out
+        self.move_rows()
+        shares = self.workers.shares([self.ranges[node] for node in nodes], SMALLEST_TASK // len(self.features))
+        # A share may start within a node: then it has a histogram of its own for it, behind those of the nodes.
+        out = np.zeros((len(nodes) + len(shares) - 1, self.layout.n_slots, 2))
+        rest: list[tuple[int, int]] = []
+        for k in range(1, len(shares)):
+            i, start, stop = shares[k][0]
+            if start > self.ranges[nodes[i]][0]:
+                rest.append((i, len(nodes) + k - 1))
+                shares[k][0] = len(nodes) + k - 1, start, stop
+        tasks = [
+            (np.array(share), codes, slots, first)
+            for share in shares
+            for codes, slots in self.code_groups
+            for first in range(0, len(slots), _FEATURES)
+        ]
+
+        def build(task: tuple[np.ndarray, Codes, np.ndarray, int]) -> None:
+            pieces, codes, slots, first = task
+            last = min(first + _FEATURES, len(slots))
+            build_histograms(codes, self.row_order, pieces, self.gradient_pairs, slots, out, first, last)
+
+        self.workers.each(tasks, build, alone=len(shares) == 1)
+        for i, extra in rest:
+            out[i] += out[extra]
+        return out[: len(nodes)]
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """See `Engine.apply_splits`."""
-        moves = list(splits.items())
+        """See `Engine.apply_splits`.
 
-        def partition(first: int, last: int) -> None:
-            for node, (split, left, right) in moves[first:last]:
-                start, stop = self.ranges[node]
-                goes_left = self.sides(split)
-                column = self.columns[split.feature]
-                n_left = partition_rows(column, self.row_order, start, stop, goes_left, self.buffer)
-                self.ranges[left] = (start, start + n_left)
-                self.ranges[right] = (start + n_left, stop)
+        Rows stay where they are until somebody asks for the children: those of the last level never are asked for.
+        """
+        self.move_rows()
+        self._pending = splits
 
-        starts, stops = self._ranges([node for node, _ in moves])
-        n_rows = int((stops - starts).sum())
-        self.workers.over(len(moves), partition, smallest=len(moves) * SMALLEST_TASK // max(n_rows, 1))
+    def move_rows(self) -> None:
+        """Do the splits that were put off: reorder rows so that each child's are side by side, in their old order."""
+        if not self._pending:
+            return
+        ranges = [self.ranges[node] for node in self._pending]
+        shares = self.workers.shares(ranges, SMALLEST_TASK)
+        batches = self._batches()
+
+        def mark(share: Sequence[Piece]) -> list[int]:
+            counts = np.empty(len(share), dtype=np.int64)
+            for batch in batches:
+                mark_left(*batch.sides, self.row_order, batch.own(share), self.flags, counts)
+            return counts.tolist()
+
+        n_left = self.workers.each(shares, mark)
+        middles = [start for start, _ in ranges]  # where each node's right rows will start
+        for share, counts in zip(shares, n_left, strict=True):
+            for (k, _, _), count in zip(share, counts, strict=True):
+                middles[k] += count
+        lefts, rights = [start for start, _ in ranges], list(middles)
+        places: list[list[tuple[int, int, int, int]]] = [[] for _ in shares]
+        for own, share, counts in zip(places, shares, n_left, strict=True):
+            for (k, first, last), count in zip(share, counts, strict=True):
+                own.append((first, last, lefts[k], rights[k]))
+                lefts[k] += count
+                rights[k] += last - first - count
+
+        def copy_back(share: Sequence[Piece]) -> None:
+            for _, first, last in share:
+                self.row_order[first:last] = self.buffer[first:last]
+
+        self.workers.each(places, lambda own: place_rows(self.row_order, self.flags, np.array(own), self.buffer))
+        self.workers.each(shares, copy_back)
+        for (_, left, right), (start, stop), middle in zip(self._pending.values(), ranges, middles, strict=True):
+            self.ranges[left], self.ranges[right] = (start, middle), (middle, stop)
+        self._pending = {}
 
     def sides(self, split: Split) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return for each code of the split's feature whether its rows go left."""
@@ -97,13 +177,41 @@ class NumbaEngine(ArrayEngine):
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
-        starts, stops = self._ranges(list(values))
         margins = self.margins(margin)
-        add_by_node(margins, self.row_order, starts, stops, np.array(list(values.values())))
-        self.publish_margins(margin, margins)
+        children = {child for _, left, right in self._pending.values() for child in (left, right)}
+        settled = [node for node in values if node not in children]
+        starts, stops = self._ranges(settled)
+        add_by_node(margins, self.row_order, starts, stops, np.array([values[node] for node in settled]))
+        sides = np.array([(values[left], values[right]) for _, left, right in self._pending.values()])
+        batches = self._batches()
+
+        def add(share: Sequence[Piece]) -> None:
+            for batch in batches:
+                worth = sides[list(batch.place)]
+                add_by_side(*batch.sides, self.row_order, batch.own(share), worth, margins)
+
+        ranges = [self.ranges[node] for node in self._pending]
+        self.workers.each(self.workers.shares(ranges, SMALLEST_TASK), add)
+
+    def _batches(self) -> list[_Batch]:
+        """Return the splits that were put off, by the arrays that their columns are in."""
+        splits = [split for split, _, _ in self._pending.values()]
+        batches = []
+        for members, columns in self.column_groups:
+            place = {number: i for i, number in enumerate(members)}
+            chosen = [k for k, split in enumerate(splits) if split.feature in place]
+            if chosen:
+                tables = [self.sides(splits[k]) for k in chosen]
+                goes_left = np.zeros((len(chosen), max(map(len, tables))), dtype=np.bool_)
+                for row, table in zip(goes_left, tables, strict=True):
+                    row[: len(table)] = table
+                features = np.array([place[splits[k].feature] for k in chosen])
+                batches.append(_Batch({k: i for i, k in enumerate(chosen)}, (columns, features, goes_left)))
+        return batches
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
+        self.move_rows()
         node_of = np.empty(self.n_rows, dtype=np.int32)
         for node, (start, stop) in self.ranges.items():  # children come after their parents, and overwrite them
             node_of[self.row_order[start:stop]] = node
@@ -112,3 +220,28 @@ class NumbaEngine(ArrayEngine):
     def _ranges(self, nodes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         ranges = np.array([self.ranges[node] for node in nodes], dtype=np.int64).reshape(-1, 2)
         return np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1])
+
+
+def _interleaved(columns: np.ndarray, rows: np.ndarray, first: int, last: int) -> None:
+    interleave(columns, first, last, rows)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Splits of columns that one array holds.
+
+    Attributes
+    ----------
+    place
+        Of each split, by its place among all splits, its place among these.
+    sides
+        The columns, which of them each split asks, and which codes it sends left: see `mark_left`.
+    """
+
+    place: dict[int, int]
+    sides: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+    def own(self, share: Sequence[Piece]) -> np.ndarray:
+        """Return those of the pieces that are of these splits, as `mark_left` takes them."""
+        own = [(i, self.place[k], start, stop) for i, (k, start, stop) in enumerate(share) if k in self.place]
+        return np.array(own, dtype=np.int64).reshape(-1, 4)

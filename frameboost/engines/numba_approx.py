@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from frameboost.binning import Bins, SlotLayout, weighted_cut_positions
+from frameboost.binning import Bins, weighted_cut_positions
 from frameboost.columns import rank_column
 from frameboost.engines.contract import Split
-from frameboost.engines.exact import ExactEngine
 from frameboost.engines.exact_kernels import category_histogram
 from frameboost.engines.node_bins import NodeBins
 from frameboost.engines.numba import NumbaEngine
 from frameboost.engines.proposal_kernels import bin_nodes, sum_by_rank
+from frameboost.engines.ranked import RankedEngine
 
 __all__ = ["NumbaGlobalEngine", "NumbaLocalEngine"]
 
@@ -25,12 +25,15 @@ class NumbaGlobalEngine(NumbaEngine):
 
     def load_columns(self) -> list[Bins]:
         """See `RebinningEngine.load_columns`."""
-        values = self.load()
-        self._ranked = [rank_column(feature, values[str(i)]) for i, feature in enumerate(self.features)]
-        self._values = pl.DataFrame()
-        self.row_order = np.arange(len(values), dtype=np.uint32)
-        self.buffer = np.empty_like(self.row_order)
-        return [bins for bins, _, _ in self._ranked]
+        self.load()
+        self._ranks = np.empty((len(self.features), self.n_rows), dtype=np.uint32)
+        self._ranked: list[tuple[Bins, pl.Series]] = []
+        for i, feature in enumerate(self.features):
+            bins, distinct, self._ranks[i] = rank_column(feature, self.values(i))
+            self._ranked.append((bins, distinct))
+        self.drop_columns()
+        self.order_rows(self.n_rows)
+        return [bins for bins, _ in self._ranked]
 
     def rebin(self, max_bin: int) -> list[Bins]:
         """See `RebinningEngine.rebin`."""
@@ -39,29 +42,29 @@ class NumbaGlobalEngine(NumbaEngine):
 
         def propose(first: int, last: int) -> None:
             for i in range(first, last):
-                bins, distinct, ranks = self._ranked[i]
+                bins, distinct = self._ranked[i]
                 if not bins.feature.type.is_categorical:
                     by_rank = np.zeros(len(distinct) + 1)
-                    sum_by_rank(ranks, weights, by_rank)
+                    sum_by_rank(self._ranks[i], weights, by_rank)
                     running = np.cumsum(by_rank[:-1])
                     cuts[i] = weighted_cut_positions(running - by_rank[:-1], running[-1], max_bin - bins.has_missing)
 
         self.workers.over(len(self.features), propose)
         bins = [
             replace(bins, cuts=tuple(distinct.gather(at).to_list()))
-            for (bins, distinct, _), at in zip(self._ranked, cuts, strict=True)
+            for (bins, distinct), at in zip(self._ranked, cuts, strict=True)
         ]
         self._store_codes(bins, cuts)
         return bins
 
     def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
         """Store the codes that each row's rank has, given the ranks at which bins start."""
-        self.layout = SlotLayout(bins)
-        columns = [np.empty(self.n_rows, dtype=np.min_scalar_type(b.largest_code)) for b in bins]
+        self.make_room(bins)
+        columns = self.columns
 
         def encode(first: int, last: int) -> None:
             for i in range(first, last):
-                _, distinct, ranks = self._ranked[i]
+                distinct, ranks = self._ranked[i][1], self._ranks[i]
                 if bins[i].feature.type.is_categorical:
                     columns[i][:] = ranks
                     continue
@@ -70,13 +73,13 @@ class NumbaGlobalEngine(NumbaEngine):
                 np.take(table.astype(columns[i].dtype), ranks, out=columns[i], mode="clip")
 
         self.workers.over(len(bins), encode)
-        self.keep_codes(columns)
+        self.interleave_codes()
         # Rows are parted by rank, as a tree of other bins may be gone through once more (see `frameboost.dart`).
-        self.columns = [ranks for _, _, ranks in self._ranked]
+        self.column_groups = [(list(range(len(bins))), self._ranks)]
 
     def sides(self, split: Split) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return for each rank of the split's feature whether its rows go left."""
-        bins, distinct, _ = self._ranked[split.feature]
+        bins, distinct = self._ranked[split.feature]
         if bins.feature.type.is_categorical:
             return split.goes_left(bins.count + 1)
         below = len(distinct)
@@ -88,7 +91,7 @@ class NumbaGlobalEngine(NumbaEngine):
         return is_left
 
 
-class NumbaLocalEngine(ExactEngine):
+class NumbaLocalEngine(RankedEngine):
     """`NodeBinningEngine` over presorted columns: one scan of a column bins it in all open nodes."""
 
     def load_columns(self) -> list[Bins]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from frameboost.sql_text import quote_identifier
+from frameboost.sql_text import quote_identifier, string_literal
 
 __all__ = ["DuckDBSession"]
 
@@ -31,6 +31,7 @@ class DuckDBSession:
         self.source = quote_identifier(f"{self._prefix}source")
         self._numbers = itertools.count()
         self._tables: list[str] = []
+        self._settings: dict[str, Any] = {}
         self._closed = False
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
@@ -41,7 +42,8 @@ class DuckDBSession:
     def columns(self, statement: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
         with _interrupts():
-            return dict(self._query(statement).fetchnumpy())
+            # A query run by a relation is read by the parser and the planner several times over; a call is run at once.
+            return dict(self._query(f"CALL query({string_literal(statement)})").fetchnumpy())
 
     def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
         result = self._relation.query(self.source[1:-1], statement)
@@ -64,8 +66,10 @@ class DuckDBSession:
         self._tables.remove(table)
 
     def setting(self, name: str) -> Any:
-        """Return a setting of the connection."""
-        return self.run(f"SELECT current_setting('{name}')")[0][0]
+        """Return a setting of the connection, as it was when first asked for."""
+        if name not in self._settings:
+            self._settings[name] = self.run(f"SELECT current_setting('{name}')")[0][0]
+        return self._settings[name]
 
     def close(self) -> None:
         """Drop every table that is left, even if Ctrl-C comes while doing so."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from frameboost.binning import Bins, SlotLayout
 from frameboost.draws import draw_sql
 from frameboost.engines.contract import Aggregate, Cumulative, FloatArray, QueryWindow, Sample, Scalar, Split, Stats
 from frameboost.engines.session import DuckDBSession
 from frameboost.engines.sql_binning import SqlColumn, propose_bins, store_bins
+from frameboost.engines.sql_histograms import HistogramQuery
+from frameboost.engines.sql_nodes import RowNodes
 from frameboost.engines.sql_queries import pair_parts, window_sql
+from frameboost.engines.sql_rows import Slices
 from frameboost.expressions import Expression, float_literal
+from frameboost.gradients import rounded
 from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
 from frameboost.sql_files import render
@@ -61,7 +63,6 @@ class SqlEngine:
         self.features = tuple(features)
         self.columns = tuple(columns)
         self._roles = {role: _present_double(column) for role, column in roles.items()}
-        self._roles.setdefault("weight", "1e0")
         if queries is not None:
             self._roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
         self._in_source_order = in_order or queries is not None
@@ -72,9 +73,10 @@ class SqlEngine:
         self._gradients: str | None = None
         self._gradient_names: list[str] = []
         self._sampled: str | None = None
-        self._nodes: str | None = None
+        self._nodes: RowNodes | None = None
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._counts: list[int] | None = None
+        self._distinct: list[int] = []  # about how many values each feature has
 
     @property
     def n_rows(self) -> int:
@@ -91,7 +93,13 @@ class SqlEngine:
             counts = ", ".join(
                 f'COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(self.columns)
             )
-            self._counts = list(self.session.run(render("count_missing", source=self.session.source, counts=counts))[0])
+            distinct = ", ".join(
+                "0" if c.type.is_categorical else f"approx_count_distinct({c.sql})" for c in self.columns
+            )
+            statement = render("count_missing", source=self.session.source, counts=counts, distinct=distinct)
+            counted = list(self.session.run(statement)[0])
+            split = 1 + len(self.columns)
+            self._counts, self._distinct = counted[:split], counted[split:]
         return self._counts
 
     # --- rows and what is computed from them --------------------------------------------------------------------------
@@ -102,18 +110,22 @@ class SqlEngine:
         ``more`` is further columns, each with the table that has it.
         """
         if self._bins is None:
-            roles = ", ".join(f"{sql} AS {role}" for role, sql in self._roles.items())
-            return self._with_terms(f"SELECT {roles} FROM {self.session.source} AS source", list(self._roles))
+            roles = [f"{sql} AS {role}" for role, sql in self._roles.items()] + self._unit_weight
+            names = list(dict.fromkeys([*self._roles, "weight"]))
+            return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names)
         columns = dict.fromkeys(self._roles, self._bins) | self._margins | more
         if self._gradients is not None:
             columns |= dict.fromkeys(self._gradient_names, self._gradients)
         if self._pairs is not None:
             columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
-        tables = " POSITIONAL JOIN ".join(dict.fromkeys([self._bins, *columns.values()]))
-        query = (
-            f"SELECT {self._bins}.rowid AS position, {', '.join(f'{t}.{c}' for c, t in columns.items())} FROM {tables}"
-        )
-        return self._with_terms(query, list(columns))
+        wanted = [f"{self._bins}.rowid AS position", *(f"{t}.{c}" for c, t in columns.items()), *self._unit_weight]
+        slices = self._slices.queries(", ".join(wanted), [*dict.fromkeys([self._bins, *columns.values()])])
+        return self._with_terms(" UNION ALL ".join(slices), list(dict.fromkeys([*columns, "weight"])))
+
+    @property
+    def _unit_weight(self) -> list[str]:
+        """The column of weights where the rows bring none; it is not stored."""
+        return [] if "weight" in self._roles else ["1e0 AS weight"]
 
     def _with_terms(self, query: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]:
         names = {name: name for name in columns}
@@ -177,17 +189,23 @@ class SqlEngine:
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `Engine.propose_bins`."""
         n_rows, *n_missing = self._count_rows()
-        columns = enumerate(zip(self.features, self.columns, n_missing, strict=True))
+        columns = enumerate(zip(self.features, self.columns, n_missing, self._distinct, strict=True))
         return [
-            given[i] if i in given else propose_bins(self.session, feature, column, max_bin, n_rows, missing=n > 0)
-            for i, (feature, column, n) in columns
+            given[i]
+            if i in given
+            else propose_bins(self.session, feature, column, max_bin, n_rows, missing=n > 0, distinct=distinct)
+            for i, (feature, column, n, distinct) in columns
         ]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `Engine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        self._keeps_order = self.session.setting("preserve_insertion_order")
+        self._read_settings()
         self._bins = store_bins(self.session, bins, self.columns, self._roles, in_order=self._in_source_order)
+
+    def _read_settings(self) -> None:
+        self._keeps_order = self.session.setting("preserve_insertion_order")
+        self._slices = Slices.of(self.session, self.n_rows) if self._keeps_order else Slices()
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
@@ -200,15 +218,18 @@ class SqlEngine:
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
-    def compute_gradients(self, gradients: Mapping[str, Scalar]) -> None:
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        old, self._gradients, self._gradient_names = self._gradients, None, []
+        stored = {**rounded(self, gradients), **others}
+        if self._gradients is not None:  # it goes first, as it is the largest of the tables that are made anew
+            self.session.drop(self._gradients)
+        self._gradients, self._gradient_names = None, []
         rows, names = self._rows()
-        numbers = ", ".join(f"CAST({e.to_sql(names)} AS DOUBLE) AS {name}" for name, e in gradients.items())
+        numbers = ", ".join(f"CAST({e.to_sql(names)} AS DOUBLE) AS {name}" for name, e in stored.items())
         self._gradients = self._replace(
-            old, "gradients", "gradients", rows=rows, numbers=numbers, in_order=self._in_order, bins=self._bins
+            None, "gradients", "gradients", rows=rows, numbers=numbers, in_order=self._in_order, bins=self._bins
         )
-        self._gradient_names = list(gradients)
+        self._gradient_names = list(stored)
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
@@ -231,53 +252,26 @@ class SqlEngine:
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
-        self._nodes = self._replace(self._nodes, "nodes", "start_tree", bins=self._bins)
+        if self._nodes is not None:
+            self._nodes.drop()
+        self._nodes = RowNodes(self.session, str(self._bins), self._slices, self.goes_left, self._in_bin_order)
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
-        strides = self.layout.strides()
-        open_nodes = self.session.table("open_nodes")
-        first_keys = ", ".join(_first_key(nodes, stride) for stride in sorted(set(strides)))
-        self.session.run(
-            render(
-                "open_nodes", bins=self._bins, nodes=self._nodes, first_keys=first_keys, open_nodes=open_nodes,
-                in_order=self._in_bin_order,
-            )
-        )  # fmt: skip
+        first = self._row_nodes.settle(nodes)
         table, g, h = self._pair
-        one_by_one = (
-            render(
-                "histograms",
-                bins=self._codes or self._bins,
-                gradients=table,
-                g=g,
-                h=h,
-                open_nodes=open_nodes,
-                feature=i,
-                bin=f"bin_{i}",
-                first_key=f"first_key_{stride}",
-            )
-            for i, stride in enumerate(strides)
-        )
-        sums = self.session.columns("\nUNION ALL\n".join(one_by_one))
-        self.session.drop(open_nodes)
-        place, code = np.divmod(sums["key"].astype(np.int64), np.array(strides)[sums["feature"]])
-        out = np.zeros((len(nodes), self.layout.n_slots, 2))
-        slots = self.layout.offsets[sums["feature"]] + code
-        out[place, slots, 0] = sums["g"]
-        out[place, slots, 1] = sums["h"]
-        return out
+        tables = [str(self._codes or self._bins), table, *self._row_nodes.tables]
+        query = HistogramQuery(self.session, self.layout, " POSITIONAL JOIN ".join(tables), g, h)
+        return query.run(len(nodes), first, everywhere=self._row_nodes.is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
-        moves = " ".join(
-            f"WHEN {node} THEN CASE WHEN {self.goes_left(split)} THEN {left} ELSE {right} END"
-            for node, (split, left, right) in splits.items()
-        )
-        self._nodes = self._replace(
-            self._nodes, "next_nodes", "apply_splits",
-            bins=self._bins, nodes=self._nodes, moves=moves, in_order=self._in_bin_order,
-        )  # fmt: skip
+        self._row_nodes.move(splits)
+
+    @property
+    def _row_nodes(self) -> RowNodes:
+        assert self._nodes is not None
+        return self._nodes
 
     def goes_left(self, split: Split) -> str:
         """Return the condition, over the columns of the bins, that a row goes left."""
@@ -291,23 +285,27 @@ class SqlEngine:
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
-        leaves = " ".join(f"WHEN {node} THEN {float_literal(value)}" for node, value in values.items())
-        old = self._margins[margin]
+        old, nodes = self._margins[margin], self._row_nodes
         self._margins[margin] = self._replace(
-            old, "next_margins", "add_leaves", bins=self._bins, margins=old, margin=margin,
-            nodes=self._nodes, leaves=leaves, in_order=self._in_bin_order,
+            old, "next_margins", "add_leaves", rows=self._slices.join([str(self._bins), old, *nodes.tables]),
+            margin=margin,
+            leaves=nodes.case({node: float_literal(value) for node, value in values.items()}),
+            in_order=self._in_bin_order,
         )  # fmt: skip
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         table, _, h = self._pair
-        rows, names = self._rows(node=str(self._nodes), **({"h": table} if table == self._sampled else {}))
+        nodes, node_of = self._row_nodes.table()
+        rows, names = self._rows(node=nodes, **({"h": table} if table == self._sampled else {}))
         if table != self._sampled:
             rows = f"SELECT *, {h} AS h FROM ({rows})"
         parts = {"rows": rows, "value": value.to_sql(names), "alpha": float_literal(alpha)}
         if weight is None:
-            return dict(self.session.run(render("node_quantiles", **parts)))
-        return dict(self.session.run(render("node_weighted_quantiles", weight=weight.to_sql(names), **parts)))
+            statement = render("node_quantiles", **parts)
+        else:
+            statement = render("node_weighted_quantiles", weight=weight.to_sql(names), **parts)
+        return {node_of[number]: quantile for number, quantile in self.session.run(statement)}
 
     def _replace(self, old: str | None, part: str, statement: str, **parts: object) -> str:
         """Run a statement that makes the next version of a table; drop the version before it."""
@@ -325,14 +323,6 @@ class SqlEngine:
 def _present_double(column: str) -> str:
     """Return a column as DOUBLE, NaN as NULL: both mean that the value is missing."""
     return f"CASE WHEN isnan(CAST(source.{column} AS DOUBLE)) THEN NULL ELSE CAST(source.{column} AS DOUBLE) END"
-
-
-def _first_key(nodes: Sequence[int], stride: int) -> str:
-    """Return the column of each wanted node's first key, in the smallest type; narrow ones are grouped faster."""
-    n_keys = len(nodes) * stride
-    key_type = "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"
-    keys = " ".join(f"WHEN {node} THEN {place * stride}" for place, node in enumerate(nodes))
-    return f"CAST(CASE node {keys} END AS {key_type}) AS first_key_{stride}"
 
 
 def _term_sql(term: Scalar | Cumulative | QueryWindow, names: Mapping[str, str]) -> str:

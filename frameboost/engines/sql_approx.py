@@ -38,7 +38,7 @@ class SqlApproxEngine(SqlEngine):
         """Store the columns; ``bins`` are those of training, of which only the categories count."""
         self._unbinned = list(bins)
         self.layout = SlotLayout(bins)
-        self._keeps_order = self.session.setting("preserve_insertion_order")
+        self._read_settings()
         self._bins = store_columns(self.session, bins, self.columns, self._roles, in_order=self._in_source_order)
 
     def rebin(self, max_bin: int) -> list[Bins]:
@@ -65,21 +65,23 @@ class SqlApproxEngine(SqlEngine):
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: a statement a feature, since columns differ in type."""
         table, g, h = self._pair
+        self._row_nodes.settle(nodes)
+        numbered, node_of = self._row_nodes.table()
+        wanted = ", ".join(str(number) for number, node in node_of.items() if node in nodes)
         found = []
         for i, (b, column) in enumerate(zip(self._unbinned, self.columns, strict=True)):
             # Each category is a bin, the code of missing included.
             is_categorical = column.type.is_categorical
             statement = render(
-                "node_bins", bins=self._bins, gradients=table, g=g, h=h, nodes=self._nodes,
-                open_nodes=", ".join(map(str, nodes)),
+                "node_bins", bins=self._bins, gradients=table, g=g, h=h, nodes=numbered, open_nodes=wanted,
                 value=f"bin_{i}" if is_categorical else f"value_{i}",
                 max_bin=b.count + 1 if is_categorical else max_bin - b.has_missing,
                 physical="start" if is_categorical else physical_sql(column.type, "start"),
             )  # fmt: skip
             rows = self.session.run(statement)
             entries = (
-                (node, start if is_categorical or start is None else from_database(column.type, start), G, H)
-                for node, start, G, H in rows
+                (node_of[number], start if is_categorical or start is None else from_database(column.type, start), G, H)
+                for number, start, G, H in rows
             )
             found.append(collect_bins(b, nodes, entries))
         return found

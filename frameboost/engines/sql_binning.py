@@ -44,9 +44,13 @@ class SqlColumn:
 
 
 def propose_bins(
-    session: DuckDBSession, feature: Feature, column: SqlColumn, max_bin: int, n_rows: int, *, missing: bool
-) -> Bins:
-    """Return the bins of one column: its categories, or the cuts that `frameboost.binning.cut_positions` defines."""
+    session: DuckDBSession, feature: Feature, column: SqlColumn, max_bin: int, n_rows: int, *, missing: bool,
+    distinct: int,
+) -> Bins:  # fmt: skip
+    """Return the bins of one column: its categories, or the cuts that `frameboost.binning.cut_positions` defines.
+
+    ``distinct`` is about how many values it has.
+    """
     if column.type.is_categorical:
         return read_categories(session, feature, column, missing=missing)
     source, condition = session.source, "TRUE"
@@ -56,17 +60,21 @@ def propose_bins(
         position = session.column("position")
         source = f"(SELECT *, row_number() OVER () - 1 AS {position} FROM {source})"
         condition = f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
-    statement = render(
-        "propose_cuts",
-        source=source,
-        column=column.sql,
-        is_present=is_present(column.type, column.sql),
-        sample=condition,
-        max_bin=max_bin - missing,
-        physical=physical_sql(column.type, "value"),
-    )
-    cuts = tuple(from_database(column.type, cut) for (cut,) in session.run(statement))
-    return Bins(feature, cuts, has_missing=missing)
+    most = max_bin - missing
+    parts = {
+        "source": source,
+        "column": column.sql,
+        "is_present": is_present(column.type, column.sql),
+        "sample": condition,
+        "max_bin": most,
+        "physical": physical_sql(column.type, "value"),
+    }
+    rows = session.run(render("propose_cuts_by_rank", **parts)) if distinct > most else []
+    if rows and rows[-1][1] > most:
+        found = [cut for cut, _ in rows[1:]]
+    else:
+        found = [cut for (cut,) in session.run(render("propose_cuts", **parts))]
+    return Bins(feature, tuple(from_database(column.type, cut) for cut in found), has_missing=missing)
 
 
 def read_categories(session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool) -> Bins:

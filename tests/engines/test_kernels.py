@@ -5,8 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.category_kernels import ends_by_weight, present_categories
-from frameboost.engines.exact_kernels import category_histogram, move_rows, scan_column
-from frameboost.engines.histogram_kernels import add_by_node, build_histograms, partition_rows
+from frameboost.engines.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
+from frameboost.engines.gradient_kernels import put_pairs, round_pairs
+from frameboost.engines.histogram_kernels import (
+    add_by_node,
+    add_by_side,
+    build_histograms,
+    mark_left,
+    number_rows,
+    place_rows,
+)
 from frameboost.split_kernels import scan_histograms
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -29,12 +37,12 @@ def test_build_histograms(seed):
     codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(rng.choice(["u1", "u2", "u4"]))
     pairs, offsets = gradients(rng, n), np.concatenate([[0], np.cumsum(sizes)])
     rows = rng.permutation(n).astype(np.uint32)
-    starts, stops = np.array([0, 20, 35]), np.array([13, 35, 60])
+    pieces = np.array([[1, 0, 13], [2, 20, 35], [0, 35, 60]])
     out = np.zeros((3, sizes.sum(), 2))
-    build_histograms(codes, rows, starts, stops, pairs, offsets, out, 1, 4)
+    build_histograms(codes, rows, pieces, pairs, offsets, out, 1, 4)
     expected = np.zeros_like(out)
-    for k in range(3):
-        for row in rows[starts[k] : stops[k]]:
+    for k, start, stop in pieces:
+        for row in rows[start:stop]:
             for feature in (1, 2, 3):
                 expected[k, offsets[feature] + codes[row, feature]] += pairs[row]
     np.testing.assert_array_equal(out, expected)
@@ -42,18 +50,47 @@ def test_build_histograms(seed):
 
 @given(SEEDS)
 @settings(max_examples=30, deadline=None)
-def test_partition_rows(seed):
+def test_where_rows_go(seed):
     rng = np.random.default_rng(seed)
     n = 50
-    column, goes_left = rng.integers(0, 7, n).astype(np.uint8), rng.random(7) < 0.5
-    rows = rng.permutation(n).astype(np.uint32)
-    before, (start, stop) = rows.copy(), sorted(rng.integers(0, n + 1, 2))
-    n_left = partition_rows(column, rows, start, stop, goes_left, np.empty(n, dtype=np.uint32))
-    inside = before[start:stop]
-    left = [row for row in inside if goes_left[column[row]]]
-    right = [row for row in inside if not goes_left[column[row]]]
-    assert n_left == len(left)
-    assert rows.tolist() == [*before[:start], *left, *right, *before[stop:]]
+    columns, goes_left = rng.integers(0, 7, (3, n)).astype(rng.choice(["u1", "u2", "u4"])), rng.random((2, 7)) < 0.5
+    features, rows = np.array([2, 0]), np.empty(n, dtype=np.uint32)
+    number_rows(rows)
+    assert rows.tolist() == list(range(n))
+    rng.shuffle(rows)
+    pieces = [(1, 0, 3, 20), (0, 1, 20, 20), (2, 1, 22, 50)]
+    flags, counts, margins = np.full(n, 7, dtype=np.uint8), np.zeros(3, dtype=np.int64), np.zeros(n)
+    mark_left(columns, features, goes_left, rows, np.array(pieces), flags, counts)
+    add_by_side(columns, features, goes_left, rows, np.array(pieces), np.array([[1.0, 2.0], [3.0, 4.0]]), margins)
+    expected, moved, out = np.zeros(n), np.full(2 * n, 99), np.full(2 * n, 99, dtype=np.uint32)
+    places = []
+    for place, split, start, stop in pieces:
+        left = [row for row in rows[start:stop] if goes_left[split, columns[features[split], row]]]
+        right = [row for row in rows[start:stop] if row not in left]
+        assert counts[place] == len(left)
+        assert flags[start:stop].tolist() == [row in left for row in rows[start:stop]]
+        expected[left], expected[right] = 1.0 + 2 * split, 2.0 + 2 * split
+        moved[start : start + len(left)], moved[n + start : n + start + len(right)] = left, right
+        places.append((start, stop, start, n + start))
+    assert set(flags[[0, 1, 2, 20, 21]]) == {7}
+    assert margins.tolist() == expected.tolist()
+    place_rows(rows, flags, np.array(places), out)
+    assert out.tolist() == moved.tolist()
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_gradients_on_the_grid(seed):
+    rng = np.random.default_rng(seed)
+    g, h, pairs = rng.normal(size=40), rng.random(40), np.full((40, 2), 7.0)
+    assert put_pairs(g[3:], h[3:], pairs[3:]) == (abs(g[3:]).max(), h[3:].max())
+    assert pairs.tolist() == [[7.0, 7.0]] * 3 + np.stack([g, h], axis=1)[3:].tolist()
+    totals = round_pairs(pairs[10:], 1.5 * 2.0**52 / 16, 1.5 * 2.0**52 / 4)
+    expected = np.stack([np.round(g * 16) / 16, np.round(h * 4) / 4], axis=1)
+    assert pairs[10:].tolist() == expected[10:].tolist()
+    assert totals == tuple(expected[10:].sum(axis=0))
+    g[7] = np.nan
+    assert put_pairs(g, h, pairs) == (np.nanmax(abs(g)), h.max())
 
 
 def test_add_by_node():
@@ -133,14 +170,16 @@ def test_scan_column(seed, reg_lambda, min_child_weight):
     n, n_values = 40, 9
     codes = rng.integers(0, n_values + 1, n).astype(np.uint32)  # the last means missing
     pairs, node_of = gradients(rng, n), rng.integers(0, 3, n).astype(np.int32)
-    order = np.argsort(np.where(codes == n_values, -1, codes.astype(int)), kind="stable").astype(np.uint32)
-    place_of = np.array([1, -1, 0])
+    order = np.lexsort([np.where(codes == n_values, -1, codes.astype(int)), node_of]).astype(np.uint32)
+    edges, block = np.searchsorted(node_of[order], [0, 1, 2, 3]), np.empty(n, dtype=np.uint64)
+    fill_block(order, codes, block)
+    assert block.tolist() == [int(codes[row]) * 2**32 + int(row) for row in order]
     totals = np.array([pairs[node_of == node].sum(axis=0) for node in (2, 0)])
     parent = np.array([score(G, H, reg_lambda) for G, H in totals])
     best, stats = np.empty((2, 4), dtype=np.int64), np.empty((2, 3))
-    scan_column(order, codes, n_values, node_of, pairs, place_of, totals[:, 0].copy(), totals[:, 1].copy(),
-                0, np.array([[-np.inf, np.inf]] * 2), reg_lambda, 0.0, 0.0, min_child_weight, parent, best,
-                stats)  # fmt: skip
+    scan_column(block, edges[[2, 0]], edges[[3, 1]], n_values, pairs, np.full(2, True), totals[:, 0].copy(),
+                totals[:, 1].copy(), 0, np.array([[-np.inf, np.inf]] * 2), reg_lambda, 0.0, 0.0, min_child_weight,
+                parent, best, stats)  # fmt: skip
     for place, node in ((0, 2), (1, 0)):
         mine = node_of == node
         values = sorted(set(codes[mine]) - {n_values})
@@ -163,6 +202,21 @@ def test_scan_column(seed, reg_lambda, min_child_weight):
             assert best[place, 0] == 0
         else:
             assert (stats[place, 0], best[place].tolist()) == expected
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_part_block(seed):
+    rng = np.random.default_rng(seed)
+    rows, goes_left = rng.permutation(30), rng.random(30) < 0.5
+    block = rng.integers(0, 9, 30).astype(np.uint64) * np.uint64(2**32) + rows.astype(np.uint64)
+    before, expected = block.tolist(), block.tolist()
+    for start, stop in ((2, 10), (10, 10), (15, 29)):
+        inside = before[start:stop]
+        sides = [[entry for entry in inside if goes_left[entry % 2**32] == side] for side in (True, False)]
+        expected[start:stop] = sides[0] + sides[1]
+    part_block(block, np.array([2, 10, 15]), np.array([10, 10, 29]), goes_left)
+    assert block.tolist() == expected
 
 
 def test_category_histogram():

@@ -112,12 +112,43 @@ def test_rows_written_in_any_order_still_meet(con, frame):
     assert fb.fit(con.table("big"), "amount", weight="w", **SHAPE) == fb.fit(big, "amount", weight="w", **SHAPE)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_read_in_slices_still_meet(threads):
+    # A slice is at least a row group, 122,880 rows.
+    con = duckdb.connect()
+    con.execute(f"SET threads = {threads}")
+    con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, hash(-i) % 77 AS z, i % 1009 + hash(i) % 3 AS y, "
+                "1 + i % 4 AS w FROM range(300001) AS r(i)")  # fmt: skip
+    table, part = con.table("t"), con.sql("FROM t WHERE x < 600")
+    shape = {"weight": "w", "eval_metric": "mae", "n_estimators": 3, "max_depth": 5, "verbose": False}
+    assert fb.fit(table, "y", valid=part, **shape) == fb.fit(table.pl(), "y", valid=part.pl(), **shape)
+
+
+@pytest.mark.parametrize("n_values", [254, 255, 256, 257, 258, 300])
+@pytest.mark.parametrize("missing", [False, True])
+def test_cuts_do_not_depend_on_an_estimate_of_how_many_values_there_are(n_values, missing):
+    # Estimates are off by some percent; at 256 values or fewer every value is a bin.
+    frame = pl.DataFrame({"x": [(i * i * 7919) % (n_values * 64) // 64 for i in range(n_values * 40)]})
+    values = pl.concat([frame, pl.DataFrame({"x": range(n_values)}), pl.DataFrame({"x": [None] * missing}, {"x": int})])
+    frame = values.with_columns(y=pl.col("x").fill_null(7) % 13 + pl.col("x").fill_null(1) // 9)
+    options = {"n_estimators": 2, "max_depth": 8, "min_child_weight": 0}
+    assert fb.fit(frame, "y", engine="duckdb", **options) == fb.fit(frame, "y", engine="numba", **options)
+
+
+@pytest.mark.parametrize("policy", [{"max_depth": 7}, {"max_depth": 0, "max_leaves": 40, "grow_policy": "lossguide"},
+                                    {"max_depth": 5, "grow_policy": "symmetric"}])  # fmt: skip
+def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
+    options = {"n_estimators": 3, "min_child_weight": 0, "verbose": False, **policy}
+    assert fb.fit(con.table("flights"), "amount", **options) == fb.fit(frame, "amount", **options)
+
+
 @pytest.mark.parametrize(
     "setting",
     ["threads = 1", "threads = 2", "preserve_insertion_order = false", "default_order = 'DESC'",
      "default_null_order = 'NULLS_FIRST'", "integer_division = true", "ieee_floating_point_ops = false",
      "TimeZone = 'America/New_York'", "Calendar = 'japanese'", "schema = 'other'", "search_path = 'other,main'",
      "enable_external_access = false", "lock_configuration = true", "python_enable_replacements = false",
+     "perfect_ht_threshold = 0", "perfect_ht_threshold = 9", "perfect_ht_threshold = 24",
      "disabled_optimizers = 'join_order,filter_pushdown,statistics_propagation'"],
 )  # fmt: skip
 def test_settings_of_the_connection_do_not_change_the_model(con, frame, setting):

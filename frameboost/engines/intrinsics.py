@@ -1,0 +1,69 @@
+"""Two machine instructions that kernels over arrays need and numba has no name for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+__all__ = ["add_pair", "as_pointer", "prefetch"]
+
+
+def _prefetch(_context: Any, array: Any, index: Any) -> Any:
+    """Have the cache line of ``array[index]`` (C-contiguous, one axis) brought near; it may lie outside the array.
+
+    Rows of a node lie scattered. Hardware does not foresee where the next one is, the array of row numbers does.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        items = context.make_array(signature.args[0])(context, builder, arguments[0])
+        byte = ir.IntType(8).as_pointer()
+        address = builder.bitcast(builder.gep(items.data, [arguments[1]]), byte)
+        flag = ir.IntType(32)
+        call = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch")  # type: ignore[no-untyped-call]
+        builder.call(function, [address, flag(0), flag(3), flag(1)])  # to read, into all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+prefetch: Any = intrinsic(_prefetch)
+
+
+def _as_pointer(_context: Any, address: Any) -> Any:
+    """Return an address as a pointer, for `numba.carray`: arrays of which there are now more, now fewer."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(address), generate
+
+
+as_pointer: Any = intrinsic(_as_pointer)
+
+
+def _add_pair(_context: Any, array: Any, index: Any, first: Any, second: Any) -> Any:
+    """Add to ``array[index]`` and ``array[index + 1]`` (float64, C-contiguous, one axis) in one instruction.
+
+    Left to itself, the compiler takes two of everything, as it can't know that the two never overlap.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        items = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pair = ir.VectorType(ir.DoubleType(), 2)
+        address = builder.bitcast(builder.gep(items.data, [arguments[1]]), pair.as_pointer())
+        place = ir.IntType(32)
+        addend = ir.Constant(pair, ir.Undefined)
+        for i in range(2):
+            addend = builder.insert_element(addend, arguments[2 + i], place(i))
+        total = builder.fadd(builder.load(address, align=8), addend)
+        builder.store(total, address, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, first, second), generate
+
+
+add_pair: Any = intrinsic(_add_pair)

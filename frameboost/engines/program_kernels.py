@@ -1,0 +1,156 @@
+"""A small vector machine: programs over columns of float64, block by block (see `frameboost.engines.programs`)."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numba import carray  # type: ignore[attr-defined]
+
+from frameboost.engines.intrinsics import as_pointer
+
+__all__ = ["INSTRUCTIONS", "compute_pairs"]
+
+# What an instruction may be, by number. Truth is 1.0, all else that a comparison says is 0.0.
+INSTRUCTIONS = (
+    "COLUMN", "NUMBER", "NEG", "NOT", "SIGN", "EXP", "LN", "ABS", "SQRT", "FLOOR", "+", "-", "*", "/",
+    "GREATEST", "LEAST", "<", "<=", ">", ">=", "=", "<>", "AND", "OR", "CASE",
+)  # fmt: skip
+# Rows whose registers are in the cache together.
+_BLOCK = 512
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _unary(operation, a, out, size):  # type: ignore[no-untyped-def]
+    """Write what an operation on one register says."""
+    if operation == 2:  # NEG
+        for i in range(size):
+            out[i] = -a[i]
+    elif operation == 3:  # NOT
+        for i in range(size):
+            out[i] = 1.0 - a[i]
+    elif operation == 4:  # SIGN
+        for i in range(size):
+            out[i] = (a[i] > 0.0) * 1.0 - (a[i] < 0.0) * 1.0
+    elif operation == 5:  # EXP
+        for i in range(size):
+            out[i] = np.exp(a[i])
+    elif operation == 6:  # LN
+        for i in range(size):
+            out[i] = np.log(a[i])
+    elif operation == 7:  # ABS
+        for i in range(size):
+            out[i] = abs(a[i])
+    elif operation == 8:  # SQRT
+        for i in range(size):
+            out[i] = np.sqrt(a[i])
+    elif operation == 9:  # FLOOR
+        for i in range(size):
+            out[i] = np.floor(a[i])
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _arithmetic(operation, a, b, out, size):  # type: ignore[no-untyped-def]
+    """Write what an operation on two registers says."""
+    if operation == 10:  # +
+        for i in range(size):
+            out[i] = a[i] + b[i]
+    elif operation == 11:  # -
+        for i in range(size):
+            out[i] = a[i] - b[i]
+    elif operation == 12:  # *
+        for i in range(size):
+            out[i] = a[i] * b[i]
+    elif operation == 13:  # /
+        for i in range(size):
+            out[i] = a[i] / b[i]
+    elif operation == 14:  # GREATEST
+        for i in range(size):
+            out[i] = a[i] if a[i] >= b[i] else b[i]
+    elif operation == 15:  # LEAST
+        for i in range(size):
+            out[i] = a[i] if a[i] <= b[i] else b[i]
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
+    """Write whether something holds of two registers."""
+    if operation == 16:  # <
+        for i in range(size):
+            out[i] = a[i] < b[i]
+    elif operation == 17:  # <=
+        for i in range(size):
+            out[i] = a[i] <= b[i]
+    elif operation == 18:  # >
+        for i in range(size):
+            out[i] = a[i] > b[i]
+    elif operation == 19:  # >=
+        for i in range(size):
+            out[i] = a[i] >= b[i]
+    elif operation == 20:  # =
+        for i in range(size):
+            out[i] = a[i] == b[i]
+    elif operation == 21:  # <>
+        for i in range(size):
+            out[i] = a[i] != b[i]
+    elif operation == 22:  # AND
+        for i in range(size):
+            out[i] = a[i] * b[i]
+    elif operation == 23:  # OR
+        for i in range(size):
+            out[i] = a[i] if a[i] >= b[i] else b[i]
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _run(instructions, constants, addresses, n_rows, start, size, registers):  # type: ignore[no-untyped-def]
+    """Fill the registers, float64 (instructions, block), with what they are for the rows from ``start`` on."""
+    for k in range(len(instructions)):
+        operation, first, second, third = instructions[k]
+        out = registers[k]
+        if operation == 0:
+            column = carray(as_pointer(addresses[first]), (n_rows,), np.float64)
+            out[:size] = column[start : start + size]
+        elif operation == 1:
+            out[:size] = constants[k]
+        elif operation < 10:
+            _unary(operation, registers[first], out, size)
+        elif operation < 16:
+            _arithmetic(operation, registers[first], registers[second], out, size)
+        elif operation < 24:
+            _compare(operation, registers[first], registers[second], out, size)
+        else:  # CASE
+            condition, then, otherwise = registers[first], registers[second], registers[third]
+            for i in range(size):
+                out[i] = then[i] if condition[i] != 0.0 else otherwise[i]
+
+
+@numba.njit(nogil=True, cache=True)
+def compute_pairs(instructions, constants, addresses, results, first, last, pairs):  # type: ignore[no-untyped-def]
+    """Compute g and h of the rows ``first`` to ``last - 1``.
+
+    Parameters
+    ----------
+    instructions, constants, results
+        The program: results are g and h of the first output, then those of the next.
+    addresses
+        int64: where the columns that it reads are, each float64 (rows,).
+    pairs
+        float64 (outputs, rows, 2), written.
+
+    Returns
+    -------
+    float64 array (results,)
+        The largest magnitude of each, NaN left out.
+    """
+    n_rows = pairs.shape[1]
+    registers = np.empty((len(instructions), _BLOCK))
+    largest = np.zeros(len(results))
+    for start in range(first, last, _BLOCK):
+        size = min(_BLOCK, last - start)
+        _run(instructions, constants, addresses, n_rows, start, size, registers)
+        for k in range(len(results)):
+            value, most = registers[results[k]], largest[k]
+            for i in range(size):
+                pairs[k >> 1, start + i, k & 1] = value[i]
+                most = abs(value[i]) if abs(value[i]) > most else most
+            largest[k] = most
+    return largest

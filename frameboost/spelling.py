@@ -1,0 +1,42 @@
+"""How numbers and calls are written in SQL: in DuckDB's here, in other databases' by their dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+__all__ = ["IN_DUCKDB", "Speller", "float_literal"]
+
+
+def float_literal(value: float) -> str:
+    """Return ``value`` as a SQL literal of type DOUBLE that reads back as the same float64.
+
+    >>> float_literal(0.1), float_literal(1e-320), float_literal(float("-inf"))
+    ('0.1e0', '1e-320', "CAST('-Infinity' AS DOUBLE)")
+    """
+    if value in (float("inf"), float("-inf")):
+        return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"  # without an exponent, SQL reads a DECIMAL
+
+
+class Speller(Protocol):
+    """How a database writes numbers and calls (see `frameboost.dialects`)."""
+
+    def number(self, value: float) -> str:
+        """Return a literal of type DOUBLE."""
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of the function with that standard name."""
+
+
+class _InDuckDB:
+    def number(self, value: float) -> str:
+        return float_literal(value)
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        text = f"{function}({', '.join(arguments)})"
+        return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # its sign is a TINYINT
+
+
+IN_DUCKDB = _InDuckDB()

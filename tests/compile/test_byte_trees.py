@@ -1,0 +1,104 @@
+"""Trees over bytes say what a walk down the same trees says."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.compile.byte_kernels import add_leaves
+from frameboost.compile.byte_trees import ByteTrees
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def naive_leaf(row, questions, tables):
+    """Walk one row down a tree given as {number: (column, bound, also, right, table)}."""
+    node = 0
+    while node in questions:
+        column, bound, also, right, table = questions[node]
+        code = row[column]
+        goes_left = tables[table, code] if table >= 0 else code < bound or code == also
+        node = node + 1 if goes_left else right
+    return node
+
+
+def random_tree(rng, depth):
+    """Return the questions of a random tree, its left children having the next number."""
+    questions = {}
+
+    def grow(number, levels):
+        if levels == 0 or rng.random() < 0.2:
+            return number + 1
+        right = grow(number + 1, levels - 1)
+        table = rng.integers(0, 2) if rng.random() < 0.3 else -1
+        questions[number] = (rng.integers(0, 3), rng.integers(0, 255), rng.choice([254, 255]), right, table)
+        return grow(right, levels - 1)
+
+    grow(0, depth)
+    return questions
+
+
+@given(SEEDS, st.sampled_from([1, 50, 1024, 2500]))
+@settings(max_examples=20, deadline=None)
+def test_add_leaves(seed, n_rows):
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, 6) for _ in range(4)]
+    codes = rng.choice([0, 1, 7, 100, 253, 255], (3, n_rows)).astype(np.uint8)
+    tables, value = rng.random((2, 256)) < 0.5, rng.normal(size=(4, 256))
+    asked = [(number, *tree[number]) for tree in trees for number in sorted(tree)]
+    number, column, bound, also, right, table = np.array(asked, dtype=np.int64).reshape(-1, 6).T.copy()
+    starts, margins = np.cumsum([0, *(len(tree) for tree in trees)]), np.full(n_rows, 0.5)
+    narrow = [array.astype(np.uint8) for array in (number, bound, also, right)]
+    add_leaves(codes, starts, narrow[0], column, narrow[1], narrow[2], narrow[3], table, tables, value, margins)
+    expected = np.full(n_rows, 0.5)
+    for tree, worth in zip(trees, value, strict=True):
+        expected += [worth[naive_leaf(row, tree, tables)] for row in codes.T]
+    assert margins.tolist() == expected.tolist()
+
+
+def walked(model, frame):
+    types = {feature.name: feature.type for feature in model._features}
+    return model._arrays.margins(model._arrays.codes(frame.lazy(), types), model._base_margins)
+
+
+def test_as_many_thresholds_as_need_several_columns():
+    rng = np.random.default_rng(0)
+    x = np.arange(1500.0)
+    frame = pl.DataFrame({"x": x, "z": rng.integers(0, 700, 1500), "y": rng.normal(size=1500)})
+    frame = frame.with_columns(z=pl.when(pl.int_range(1500) % 7 > 0).then("z"))  # NULL among integers
+    model = fb.fit(frame, "y", n_estimators=120, max_depth=5, max_bin=2000, min_child_weight=0)
+    assert max(len(edges) for edges in model._arrays.edges) > 2 * 253
+    assert len(model._byte_trees.columns) > 4
+    for rows in (frame, pl.DataFrame({"x": [None, np.nan, np.inf, -np.inf, 1499.5], "z": [5, None, -1, 2**40, 699]})):
+        found = model.predict(rows, output="margin").to_list()
+        assert found == walked(model, rows)[0].tolist()
+    known = {value for tree in model._trees for value in tree.threshold if isinstance(value, float)}
+    edges = pl.DataFrame({"x": [v for t in known for v in (np.nextafter(t, -9e9), t)]}).with_columns(z=pl.lit(3))
+    assert model.predict(edges, output="margin").to_list() == walked(model, edges)[0].tolist()
+
+
+@pytest.mark.parametrize(("depth", "n_names"), [(7, 200), (9, 20), (4, 300)])
+def test_what_bytes_cannot_tell_apart_is_walked(depth, n_names):
+    rng = np.random.default_rng(1)
+    names = pl.Series([f"c{i}" for i in rng.integers(0, n_names, 4000)])
+    frame = pl.DataFrame({"x": rng.normal(size=4000), "c": names, "y": rng.normal(size=4000)})
+    model = fb.fit(frame, "y", n_estimators=3, max_depth=depth, min_child_weight=0, max_cat_threshold=n_names)
+    is_small = max(map(len, model._trees)) <= 255 and len(model._arrays.edges[-1]) <= 253
+    assert (model._byte_trees is not None) == is_small == (depth == 7)
+    rows = pl.DataFrame({"x": [0.0, None, 9.0], "c": ["c3", "never seen", None]})
+    for data in (frame, rows):
+        assert model.predict(data, output="margin").to_list() == walked(model, data)[0].tolist()
+
+
+def test_several_outputs_and_a_single_leaf():
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({"x": rng.normal(size=300), "y": rng.integers(0, 3, 300)})
+    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=4, max_depth=3)
+    margins = model._byte_trees.over({"x": model._features[0].type}).of_frame(frame.lazy(), model._base_margins)
+    assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
+    leaf = fb.fit(frame, "y", n_estimators=2, max_depth=3, gamma=1e9)
+    assert leaf.predict(frame).unique().to_list() == [sum(leaf._base_margins) + sum(t.value[0] for t in leaf._trees)]
+    assert isinstance(leaf._byte_trees, ByteTrees)
+    assert leaf.predict(frame.clear()).to_list() == []
