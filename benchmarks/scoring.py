@@ -60,7 +60,7 @@ def _in_duckdb(name: str, model: fb.Model, frame: pl.DataFrame, targets: list[Ta
         model.register(con, "score", form="udf")
         query = f"SELECT score({', '.join(model.features)}) AS prediction FROM w"
     else:
-        query = model.query("w", keep=[])
+        query = model.query("w", keep=[], form="bitvector")
     return Way(name, lambda: con.execute(query).fetchnumpy()["prediction"], targets=targets)
 
 

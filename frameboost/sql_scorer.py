@@ -133,12 +133,11 @@ class SqlScorer(Scorer):
         name
             The name of the column with the prediction.
         form
-            ``"case"``: one expression a value. ``"bitvector"``, in DuckDB only: lookups in small tables that the query
-            makes itself, for speed. ``"staged"``: common table expressions, which add up the
-            trees in columns and give names to what outputs use several times. ``"table"``: one short query, whatever
-            the size of the model, over the table ``trees``. ``"auto"`` takes ``"bitvector"`` where that is fastest
-            (in DuckDB for models of 500 splits or more, up to about a hundred trees of depth 6), and otherwise the
-            first of the others that fits into what the database takes.
+            ``"case"``: one expression a value. ``"staged"``: common table expressions, which add up the trees in
+            columns and give names to what outputs use several times. ``"table"``: one short query, whatever the size of
+            the model, over the table ``trees``. ``"auto"`` takes the first of these that fits into what the database
+            takes. ``"bitvector"``, in DuckDB only: lookups in small tables that the query makes itself, for speed; it
+            numbers the rows and sorts them in the end.
         trees
             The name of the table that the statements of `table_statements` fill.
 

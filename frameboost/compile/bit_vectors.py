@@ -25,28 +25,16 @@ from frameboost.compile.scoring_sql import Scored, finish
 from frameboost.compile.stages import Stages
 from frameboost.tree import Tree
 
-__all__ = ["in_bit_vectors", "pays_in_bit_vectors"]
+__all__ = ["in_bit_vectors"]
 
 _T = TypeVar("_T")
 
 # Words that are worked on at a time, and tables joined in one SELECT.
 _WORDS_AT_A_TIME, _JOINS_AT_A_TIME = 128, 4
-# Splits from which on the lookups are faster than CASEs.
-_FEWEST_SPLITS = 500
 # Of so many words a join is worth its while; a join takes about as long as three lookups in lists.
 _FEWEST_JOINED = 3
 # Levels of symmetric trees that are looked up together, and places in the lists of other trees.
 _MOST_LEVELS, _MOST_STATES = 12, 128
-
-
-def pays_in_bit_vectors(trees: Sequence[Tree]) -> bool:
-    """Whether the query is faster than one of CASEs.
-
-    The plan of a small model takes no time, and that of one that is worked on in many turns takes more than its CASEs.
-    """
-    if sum(len(tree) // 2 for tree in trees) < _FEWEST_SPLITS:
-        return False
-    return len(words_of([tree for tree in trees if len(tree) > 1])) <= _WORDS_AT_A_TIME
 
 
 def in_bit_vectors(scored: Scored, stages: Stages, name: str, into: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from frameboost.compile.bit_vectors import in_bit_vectors, pays_in_bit_vectors
+from frameboost.compile.bit_vectors import in_bit_vectors
 from frameboost.compile.scoring_sql import Scored, as_expressions, expression_depth, in_stages
 from frameboost.compile.sql import n_terms
 from frameboost.compile.stages import Stages
@@ -25,8 +25,6 @@ def scoring_query(
 ) -> str:
     """Return the query in that form; ``auto`` takes the first of ``case``, ``staged`` and ``table`` that fits.
 
-    Where the database has it, ``auto`` takes ``bitvector`` for models that it pays for.
-
     Raises
     ------
     ParameterError
@@ -39,8 +37,7 @@ def scoring_query(
     reasons = []
     if form == "bitvector" and not scored.dialect.has_bit_vectors:
         raise ParameterError(f"form='bitvector' is SQL of DuckDB's, not of {scored.dialect.name}")
-    by_bits = form == "auto" and scored.dialect.has_bit_vectors and pays_in_bit_vectors(scored.every_tree())
-    if form == "bitvector" or by_bits:
+    if form == "bitvector":
         by_words = in_bit_vectors(scored, make_stages(), name, into)
         reason = excess(by_words, [], scored.dialect, in_one=False)
         if not reason:
