@@ -5,6 +5,7 @@ Apart from `frameboost.expressions`, as sqlglot, which parses, is imported when 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
 from typing import Protocol, cast
@@ -194,6 +195,11 @@ class ExpressionTree:
             case exp.Sign():
                 value = walk(node.this)  # DuckDB's sign of -0.0 is 0.0, and so is that of NaN
                 return pl.when(value == 0).then(0.0).otherwise(value.sign().fill_nan(0.0))
+            case exp.Div() if isinstance(node.expression, exp.Literal):
+                value, number = walk(node.this), self._number(node.expression)
+                # Polars would multiply by 1 / number, which may be another number; not so by a column that is all it.
+                is_power_of_two = abs(math.frexp(number)[0]) == 0.5
+                return value / (number if is_power_of_two else value.clip(number, number))
             case exp.Pow():
                 return walk(node.this).pow(walk(node.expression))
             case exp.Greatest() | exp.Least():

@@ -126,3 +126,13 @@ def test_certain_rows_do_not_divide_by_zero():
 def test_an_expression_without_end_is_refused(text):
     with pytest.raises(fb.ParameterError):
         Expression(text, ("margin",))
+
+
+@pytest.mark.parametrize("number", [7.0, 3.0, 0.49, 1e-16, 4.0, 0.0])
+def test_polars_divides_by_constants(number):
+    values = np.concatenate([np.random.default_rng(0).normal(size=500), [0.0, np.inf, -np.inf]])
+    found = pl.DataFrame({"margin": values}).select(Expression(f"margin / {number!r}", ("margin",)).to_polars())
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found.to_series().to_numpy(), values / number)
+    missing = pl.DataFrame({"margin": [None, 1.0]}).select(Expression("margin / 3", ("margin",)).to_polars())
+    assert missing.to_series().to_list() == [None, 1 / 3]

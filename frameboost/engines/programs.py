@@ -1,8 +1,7 @@
 """Expressions as programs for a small vector machine: a loss is still written once, and no round waits for a planner.
 
-The machine computes what SQL says: the same operations on float64, in the same order, to the last bit. Polars does too
-but for division by a constant c, which it takes for a multiplication by 1 / c. Where the last bit is not certain (as
-of powers), or something may be NULL, there is no program.
+The machine computes what polars and SQL compute: the same operations on float64, in the same order, to the last bit.
+Where the last bit is not certain (as of powers), or something may be NULL, there is no program.
 """
 
 from __future__ import annotations

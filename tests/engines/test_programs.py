@@ -13,14 +13,13 @@ from frameboost.parameters import Parameters
 from tests.objectives import CASES
 
 NAMES = ("label", "margin", "weight")
-# By constants that are no powers of two polars does not divide: it multiplies by 1 / c, which may be another number.
 EXPRESSIONS = [
     "1 / (1 + EXP(-margin)) - label",
     "LN(ABS(label)) * SQRT(ABS(margin))",
-    "CASE WHEN label > margin THEN 2 * label WHEN label = 1 OR margin <= -1 THEN -margin ELSE FLOOR(label / 4) END",
+    "CASE WHEN label > margin THEN 2 * label WHEN label = 1 OR margin <= -1 THEN -margin ELSE FLOOR(label / 3) END",
     "CASE WHEN NOT (label >= 0 AND margin <> 0) THEN 1 ELSE 0 END",
     "GREATEST(LEAST(label, margin), 0.25) - SIGN(margin)",
-    "SQRT(ABS(label)) + label * margin - label * margin / weight",
+    "SQRT(ABS(label)) + label * margin - label * margin / 7",
     "CASE WHEN margin < 0 THEN EXP(margin) ELSE 1 - EXP(-margin) END",
     "half * 3 + once",
     "label * weight",
