@@ -52,7 +52,7 @@ def _in_polars(model: fb.Model, frame: pl.DataFrame) -> pl.Series:
     return frame.lazy().select(model.expr()).collect(engine="streaming").to_series()
 
 
-def _in_duckdb(name: str, model: fb.Model, frame: pl.DataFrame, targets: list[Target], form: str | None = None) -> Way:
+def _in_duckdb(name: str, model: fb.Model, frame: pl.DataFrame, targets: list[Target], form: str = "bitvector") -> Way:
     con = data.database(frame, "w")
     if form == "udf":
         if reason := lacking("pyarrow"):
@@ -60,7 +60,7 @@ def _in_duckdb(name: str, model: fb.Model, frame: pl.DataFrame, targets: list[Ta
         model.register(con, "score", form="udf")
         query = f"SELECT score({', '.join(model.features)}) AS prediction FROM w"
     else:
-        query = model.query("w", keep=[], form="bitvector")
+        query = model.query("w", keep=[], form=form)
     return Way(name, lambda: con.execute(query).fetchnumpy()["prediction"], targets=targets)
 
 

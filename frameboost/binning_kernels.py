@@ -82,7 +82,7 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
 
 
 @numba.njit(nogil=True, cache=True)
-def interleave(columns, first, last, rows):  # type: ignore[no-untyped-def]
+def interleave(columns, rows, first, last):  # type: ignore[no-untyped-def]
     """Copy the rows ``first`` to ``last - 1`` of ``columns``, (features, rows), to ``rows``, (rows, features)."""
     for start in range(first, last, _BLOCK):
         stop = min(start + _BLOCK, last)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning import Bins, cut_positions, sample_condition
@@ -22,6 +24,7 @@ __all__ = [
     "propose_bins",
     "rank_column",
     "sample_of",
+    "with_one_zero",
 ]
 
 
@@ -113,10 +116,13 @@ def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int]
     ordered = np.sort(present.to_numpy())
     starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     before = np.concatenate([np.zeros(min(len(ordered), 1), dtype=np.int64), starts])
-    distinct = ordered[before]
-    if distinct.dtype.kind == "f":
-        distinct = distinct + distinct.dtype.type(0)  # -0.0 and 0.0 are one value; write it as 0.0
+    distinct = with_one_zero(ordered[before])
     return pl.Series(values.name, distinct, dtype=values.dtype), before
+
+
+def with_one_zero(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the numbers with 0.0 for -0.0: the two are one value."""
+    return values + values.dtype.type(0) if values.dtype.kind == "f" else values
 
 
 def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:

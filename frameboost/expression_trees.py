@@ -6,9 +6,10 @@ Apart from `frameboost.expressions`, as sqlglot, which parses, is imported when 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import polars as pl
 import sqlglot
@@ -17,29 +18,34 @@ from sqlglot import exp
 from frameboost.errors import ParameterError
 from frameboost.spelling import Speller
 
-__all__ = ["ExpressionTree", "Folder", "split_aggregates"]
+__all__ = ["ExpressionTree", "Folder", "case_parts", "split_aggregates"]
 
-_BINARY: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
-    exp.Add: ("+", lambda a, b: a + b),
-    exp.Sub: ("-", lambda a, b: a - b),
-    exp.Mul: ("*", lambda a, b: a * b),
-    exp.Div: ("/", lambda a, b: a / b),
-    exp.LT: ("<", lambda a, b: a < b),
-    exp.LTE: ("<=", lambda a, b: a <= b),
-    exp.GT: (">", lambda a, b: a > b),
-    exp.GTE: (">=", lambda a, b: a >= b),
-    exp.EQ: ("=", lambda a, b: a == b),
-    exp.NEQ: ("<>", lambda a, b: a != b),
-    exp.And: ("AND", lambda a, b: a & b),
-    exp.Or: ("OR", lambda a, b: a | b),
+_UNARY: dict[type[exp.Expression], str] = {
+    exp.Neg: "NEG",
+    exp.Not: "NOT",
+    exp.Sign: "SIGN",
+    exp.Exp: "EXP",
+    exp.Ln: "LN",
+    exp.Abs: "ABS",
+    exp.Sqrt: "SQRT",
+    exp.Floor: "FLOOR",
 }
-_FUNCTIONS: dict[type[exp.Expression], tuple[str, Callable[[pl.Expr], pl.Expr]]] = {
-    exp.Exp: ("EXP", pl.Expr.exp),
-    exp.Ln: ("LN", pl.Expr.log),
-    exp.Abs: ("ABS", pl.Expr.abs),
-    exp.Sqrt: ("SQRT", pl.Expr.sqrt),
-    exp.Floor: ("FLOOR", pl.Expr.floor),
+_BINARY: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.And: "AND",
+    exp.Or: "OR",
+    exp.Pow: "POWER",
 }
+_OPERATORS = set(_BINARY.values()) - {"POWER"}
 _AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -65,17 +71,23 @@ def _parsed(text: str) -> exp.Expression:
     return cast("exp.Expression", statements[0])
 
 
-class Folder(Protocol):
-    """Makes something of an expression, known by numbers, from the inside out."""
+T = TypeVar("T")
 
-    def column(self, name: str) -> int:
-        """Return the number of a column."""
 
-    def number(self, value: float) -> int:
-        """Return the number of a constant."""
+class Folder(Protocol[T]):
+    """Makes something of an expression, from the inside out."""
 
-    def apply(self, function: str, *arguments: int) -> int:
-        """Return the number of what a function or an operator, by its name in SQL, says of others."""
+    def column(self, name: str) -> T:
+        """Return what a column is."""
+
+    def number(self, value: float) -> T:
+        """Return what a constant is."""
+
+    def apply(self, function: str, *arguments: T) -> T:
+        """Return what a function or an operator says of others, by its name in SQL (a minus in front is NEG).
+
+        ``CASE`` has a condition and a value for each branch, and then the value of ELSE, if there is one.
+        """
 
 
 class ExpressionTree:
@@ -88,13 +100,13 @@ class ExpressionTree:
 
     def to_sql(self, columns: Mapping[str, str], speller: Speller) -> str:
         """See `frameboost.expressions.Expression.to_sql`."""
-        return self._sql(self._root, columns, speller)
+        return self.fold(_InSql(columns, speller))
 
     def to_polars(self, columns: Mapping[str, pl.Expr]) -> pl.Expr:
         """See `frameboost.expressions.Expression.to_polars`."""
-        return self._polars(self._root, columns)
+        return self.fold(_InPolars(columns))
 
-    def fold(self, folder: Folder) -> int:
+    def fold(self, folder: Folder[T]) -> T:
         """Return what ``folder`` makes of the whole, given what it makes of the parts."""
         return self._fold(self._root, folder)
 
@@ -133,87 +145,8 @@ class ExpressionTree:
             raise self._unsupported(node)
         return float(node.this)
 
-    def _sql(self, node: exp.Expression, columns: Mapping[str, str], speller: Speller) -> str:
-        def walk(child: exp.Expression) -> str:
-            return self._sql(child, columns, speller)
-
-        match node:
-            case exp.Column():
-                return columns[self._name(node)]
-            case exp.Literal():
-                return speller.number(self._number(node))
-            case exp.Paren():
-                return walk(node.this)
-            case exp.Neg():
-                return f"(-{walk(node.this)})"
-            case exp.Not():
-                return f"(NOT {walk(node.this)})"
-            case exp.Is() if isinstance(node.expression, exp.Null):
-                return f"({walk(node.this)} IS NULL)"
-            case exp.Case() if node.this is None:
-                branches = [f"WHEN {walk(b.this)} THEN {walk(b.args['true'])}" for b in node.args["ifs"]]
-                default = node.args.get("default")
-                ending = f" ELSE {walk(default)}" if default is not None else ""
-                return f"CASE {' '.join(branches)}{ending} END"
-            case exp.Sign():
-                return speller.call("SIGN", [walk(node.this)])
-            case exp.Pow():
-                return speller.call("POWER", [walk(node.this), walk(node.expression)])
-            case exp.Greatest() | exp.Least():
-                return speller.call(type(node).__name__.upper(), [walk(a) for a in (node.this, *node.expressions)])
-        if type(node) in _BINARY:
-            return f"({walk(node.this)} {_BINARY[type(node)][0]} {walk(node.expression)})"
-        if type(node) in _FUNCTIONS:
-            return speller.call(_FUNCTIONS[type(node)][0], [walk(node.this)])
-        raise self._unsupported(node)
-
-    def _polars(self, node: exp.Expression, columns: Mapping[str, pl.Expr]) -> pl.Expr:
-        def walk(child: exp.Expression) -> pl.Expr:
-            return self._polars(child, columns)
-
-        match node:
-            case exp.Column():
-                return columns[self._name(node)]
-            case exp.Literal():
-                return pl.lit(self._number(node), dtype=pl.Float64)
-            case exp.Paren():
-                return walk(node.this)
-            case exp.Neg():
-                return -walk(node.this)
-            case exp.Not():
-                return ~walk(node.this)
-            case exp.Is() if isinstance(node.expression, exp.Null):
-                return walk(node.this).is_null()
-            case exp.Case() if node.this is None:
-                default = node.args.get("default")
-                ending = pl.lit(None, dtype=pl.Float64) if default is None else walk(default)
-                return reduce(
-                    lambda otherwise, b: pl.when(walk(b.this)).then(walk(b.args["true"])).otherwise(otherwise),
-                    reversed(node.args["ifs"]),
-                    ending,
-                )
-            case exp.Sign():
-                value = walk(node.this)  # DuckDB's sign of -0.0 is 0.0, and so is that of NaN
-                return pl.when(value == 0).then(0.0).otherwise(value.sign().fill_nan(0.0))
-            case exp.Div() if isinstance(node.expression, exp.Literal):
-                value, number = walk(node.this), self._number(node.expression)
-                # Polars would multiply by 1 / number, which may be another number; not so by a column that is all it.
-                is_power_of_two = abs(math.frexp(number)[0]) == 0.5
-                return value / (number if is_power_of_two else value.clip(number, number))
-            case exp.Pow():
-                return walk(node.this).pow(walk(node.expression))
-            case exp.Greatest() | exp.Least():
-                # Alike but for NaN, which no label, weight or margin is: SQL's is the largest number.
-                choose = pl.max_horizontal if isinstance(node, exp.Greatest) else pl.min_horizontal
-                return choose(*(walk(a) for a in (node.this, *node.expressions)))
-        if type(node) in _BINARY:
-            return _BINARY[type(node)][1](walk(node.this), walk(node.expression))
-        if type(node) in _FUNCTIONS:
-            return _FUNCTIONS[type(node)][1](walk(node.this))
-        raise self._unsupported(node)
-
-    def _fold(self, node: exp.Expression, folder: Folder) -> int:
-        def walk(child: exp.Expression) -> int:
+    def _fold(self, node: exp.Expression, folder: Folder[T]) -> T:
+        def walk(child: exp.Expression) -> T:
             return self._fold(child, folder)
 
         match node:
@@ -223,23 +156,122 @@ class ExpressionTree:
                 return folder.number(self._number(node))
             case exp.Paren():
                 return walk(node.this)
-            case exp.Neg() | exp.Not() | exp.Sign():
-                return folder.apply(type(node).__name__.upper(), walk(node.this))
-            case exp.Case() if node.this is None and node.args.get("default") is not None:
-                value = walk(node.args["default"])
-                for branch in reversed(node.args["ifs"]):
-                    value = folder.apply("CASE", walk(branch.this), walk(branch.args["true"]), value)
-                return value
-            case exp.Pow():
-                return folder.apply("POWER", walk(node.this), walk(node.expression))
+            case exp.Is() if isinstance(node.expression, exp.Null):
+                return folder.apply("IS NULL", walk(node.this))
+            case exp.Case() if node.this is None:
+                parts = [part for branch in node.args["ifs"] for part in (branch.this, branch.args["true"])]
+                default = node.args.get("default")
+                return folder.apply("CASE", *map(walk, parts if default is None else [*parts, default]))
             case exp.Greatest() | exp.Least():
-                function = type(node).__name__.upper()
-                return reduce(lambda a, b: folder.apply(function, a, walk(b)), node.expressions, walk(node.this))
+                return folder.apply(type(node).__name__.upper(), *map(walk, (node.this, *node.expressions)))
+        if type(node) in _UNARY:
+            return folder.apply(_UNARY[type(node)], walk(node.this))
         if type(node) in _BINARY:
-            return folder.apply(_BINARY[type(node)][0], walk(node.this), walk(node.expression))
-        if type(node) in _FUNCTIONS:
-            return folder.apply(_FUNCTIONS[type(node)][0], walk(node.this))
-        return folder.apply(type(node).__name__)  # what may be NULL
+            return folder.apply(_BINARY[type(node)], walk(node.this), walk(node.expression))
+        raise self._unsupported(node)
+
+
+class _InSql:
+    """Writes an expression as SQL."""
+
+    def __init__(self, columns: Mapping[str, str], speller: Speller) -> None:
+        self._columns = columns
+        self._speller = speller
+
+    def column(self, name: str) -> str:
+        return self._columns[name]
+
+    def number(self, value: float) -> str:
+        return self._speller.number(value)
+
+    def apply(self, function: str, *arguments: str) -> str:
+        match function:
+            case "NEG":
+                return f"(-{arguments[0]})"
+            case "NOT":
+                return f"(NOT {arguments[0]})"
+            case "IS NULL":
+                return f"({arguments[0]} IS NULL)"
+            case "CASE":
+                branches, default = case_parts(arguments)
+                cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in branches)
+                return f"CASE {cases}{'' if default is None else f' ELSE {default}'} END"
+        if function in _OPERATORS:
+            return f"({arguments[0]} {function} {arguments[1]})"
+        return self._speller.call(function, arguments)
+
+
+class _InPolars:
+    """Makes an expression one of polars."""
+
+    def __init__(self, columns: Mapping[str, pl.Expr]) -> None:
+        self._columns = columns
+
+    def column(self, name: str) -> pl.Expr:
+        return self._columns[name]
+
+    def number(self, value: float) -> pl.Expr:
+        return pl.lit(value, dtype=pl.Float64)
+
+    def apply(self, function: str, *arguments: pl.Expr) -> pl.Expr:
+        return _POLARS[function](*arguments)
+
+
+def case_parts(arguments: Sequence[T]) -> tuple[list[tuple[T, T]], T | None]:
+    """Return the branches of a CASE that `Folder.apply` was given, and what ELSE says, if it does."""
+    n_branches = len(arguments) // 2
+    branches = [(arguments[2 * i], arguments[2 * i + 1]) for i in range(n_branches)]
+    return branches, arguments[-1] if len(arguments) % 2 else None
+
+
+def _case(*arguments: pl.Expr) -> pl.Expr:
+    branches, default = case_parts(arguments)
+    ending = pl.lit(None, dtype=pl.Float64) if default is None else default
+    return reduce(lambda otherwise, b: pl.when(b[0]).then(b[1]).otherwise(otherwise), reversed(branches), ending)
+
+
+def _quotient(value: pl.Expr, divisor: pl.Expr) -> pl.Expr:
+    """Return the quotient; of a constant polars would take 1 / constant for a factor, and say another number."""
+    if not divisor.meta.is_literal():
+        return value / divisor
+    number = pl.select(divisor).item()
+    is_power_of_two = abs(math.frexp(number)[0]) == 0.5
+    return value / (number if is_power_of_two else value.clip(number, number))  # a column that is all the number
+
+
+def _sign(value: pl.Expr) -> pl.Expr:
+    """Return the sign as DuckDB has it: that of -0.0 is 0.0, and so is that of NaN."""
+    return pl.when(value == 0).then(0.0).otherwise(value.sign().fill_nan(0.0))
+
+
+_POLARS: dict[str, Callable[..., pl.Expr]] = {
+    "NEG": operator.neg,
+    "NOT": operator.invert,
+    "IS NULL": pl.Expr.is_null,
+    "SIGN": _sign,
+    "EXP": pl.Expr.exp,
+    "LN": pl.Expr.log,
+    "ABS": pl.Expr.abs,
+    "SQRT": pl.Expr.sqrt,
+    "FLOOR": pl.Expr.floor,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "<>": operator.ne,
+    "AND": operator.and_,
+    "OR": operator.or_,
+    "POWER": pl.Expr.pow,
+    # Alike but for NaN, which no label, weight or margin is: SQL's is the largest number.
+    "GREATEST": pl.max_horizontal,
+    "LEAST": pl.min_horizontal,
+    "CASE": _case,
+}
 
 
 def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:

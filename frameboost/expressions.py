@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from frameboost.expression_trees import ExpressionTree, Folder
 
 __all__ = ["IN_DUCKDB", "Expression", "Speller", "float_literal"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Expression:
         """Return the expression for polars, every name replaced by the expression given (by default its column)."""
         return self._tree.to_polars(columns or {name: pl.col(name) for name in self.columns})
 
-    def fold(self, folder: Folder) -> int:
+    def fold(self, folder: Folder[T]) -> T:
         """Return what ``folder`` makes of the expression."""
         return self._tree.fold(folder)
 

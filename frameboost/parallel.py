@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -35,13 +34,8 @@ class Workers:
 
     def over(self, size: int, run: Callable[[int, int], object], *, smallest: int = 1) -> None:
         """Call ``run(start, stop)`` on slices that cover ``range(size)``, none but the last below ``smallest``."""
-        slices = list(self._slices(size, smallest))
-        if self._pool is None or len(slices) == 1:
-            for start, stop in slices:
-                run(start, stop)
-            return
-        for done in [self._pool.submit(run, start, stop) for start, stop in slices]:
-            done.result()
+        slices = [piece for share in self.shares([(0, size)], smallest) for piece in share]
+        self.each(slices, lambda piece: run(piece[1], piece[2]))
 
     def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
         """Call ``run`` on each item, whichever thread is free; return the results, in order.
@@ -72,7 +66,7 @@ class Workers:
         would be shorter than ``smallest``.
         """
         total = sum(stop - start for start, stop in ranges)
-        count = max(1, min(self.n_jobs, total // smallest))
+        count = max(1, min(self.n_jobs, total // max(smallest, 1)))
         shares: list[list[Piece]] = [[] for _ in range(count)]
         before = 0
         for i, (start, stop) in enumerate(ranges):
@@ -84,10 +78,6 @@ class Workers:
                 first, k = max(first, end), k + 1
             before += stop - start
         return shares
-
-    def _slices(self, size: int, smallest: int) -> Iterator[tuple[int, int]]:
-        count = max(1, min(self.n_jobs, size // max(smallest, 1)))
-        return pairwise([size * i // count for i in range(count + 1)])
 
     def close(self) -> None:
         """Let the threads go."""

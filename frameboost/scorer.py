@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss
 from frameboost.outputs import OUTPUTS, output_of
+from frameboost.parallel import Workers
 from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.scoring import find_features, find_margins
@@ -106,7 +108,8 @@ class Scorer:
 
     def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float]) -> list[Any]:
         if self._byte_trees is not None:
-            return self._byte_trees.over(types).of_frame(frame, bases)
+            with closing(Workers()) as workers:
+                return self._byte_trees.over(types).margins(frame, bases, workers)
         return self._arrays.margins(self._arrays.codes(frame, types), bases)
 
     def _refuse(self, output: object) -> Any:

@@ -14,6 +14,7 @@ from frameboost.compile.polars import output_expr
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.outputs import output_of
+from frameboost.parallel import Workers
 from frameboost.schema import Feature
 from frameboost.scorer import Scorer
 from frameboost.types import FeatureType
@@ -53,13 +54,8 @@ def _scorer(model: Scorer, types: Mapping[str, FeatureType]) -> Callable[[pl.Dat
     """Return what finds the margins of rows whose columns have those types, in the caller's thread."""
     trees, arrays, bases = model._byte_trees, model._arrays, model._base_margins
     if trees is not None:
-        scorer = trees.over(types)
-
-        def over_bytes(frame: pl.DataFrame) -> list[Any]:
-            values = frame.select(scorer.exprs).get_columns() if scorer.exprs else []
-            return scorer.margins(values, len(frame), bases)
-
-        return over_bytes
+        scorer, alone = trees.over(types), Workers(1)
+        return lambda frame: scorer.margins(frame.lazy(), bases, alone)
     code_exprs = arrays.code_exprs(types)
 
     def walked(frame: pl.DataFrame) -> list[Any]:

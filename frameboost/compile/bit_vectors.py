@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.compile.feature_codes import FeatureCode, Grid, feature_codes
-from frameboost.compile.leaf_words import Word, words_of
+from frameboost.compile.leaf_words import MOST_LEVELS, Word, words_of
 from frameboost.compile.scoring_sql import Scored, finish
 from frameboost.compile.stages import Stages
 from frameboost.tree import Tree
@@ -33,8 +33,8 @@ _T = TypeVar("_T")
 _WORDS_AT_A_TIME, _JOINS_AT_A_TIME = 128, 4
 # Of so many words a join is worth its while; a join takes about as long as three lookups in lists.
 _FEWEST_JOINED = 3
-# Levels of symmetric trees that are looked up together, and places in the lists of other trees.
-_MOST_LEVELS, _MOST_STATES = 12, 128
+# Places in the lists of trees that are not symmetric.
+_MOST_STATES = 128
 
 
 def in_bit_vectors(scored: Scored, stages: Stages, name: str, into: str = "") -> str:
@@ -148,7 +148,7 @@ def _values_by_level(word: Word, column: str, output_of: Mapping[int, int]) -> I
     for one, shift in zip(word.fields, word.shifts(), strict=True):
         if together:
             start, bits, trees = together[-1]
-            if bits + one.bits <= _MOST_LEVELS and output_of[id(trees[0])] == output_of[id(one.tree)]:
+            if bits + one.bits <= MOST_LEVELS and output_of[id(trees[0])] == output_of[id(one.tree)]:
                 together[-1] = (start, bits + one.bits, [*trees, one.tree])
                 continue
         together.append((shift, one.bits, [one.tree]))

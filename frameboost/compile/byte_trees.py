@@ -9,7 +9,6 @@ That is many more questions than a walk asks, and takes a fraction of its time, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,47 +98,32 @@ class ByteTrees:
 
 
 class ByteScorer:
-    """An ensemble over columns of given types: what depends on them only, not on the rows, is done once.
-
-    Attributes
-    ----------
-    exprs
-        What `margins` needs of the rows: a column for each feature that some tree asks about.
-    """
+    """An ensemble over columns of given types: what depends on them only, not on the rows, is done once."""
 
     def __init__(self, trees: ByteTrees, types: Sequence[FeatureType]) -> None:
         self._trees = trees
         self._types = types
         arrays = trees.arrays
-        self.exprs = [arrays.value_expr(i, kind) for i, kind in enumerate(types)]
+        self._exprs = [arrays.value_expr(i, kind) for i, kind in enumerate(types)]
         self._edges = [arrays.edges_in(i, kind) for i, kind in enumerate(types)]
         self._padded: dict[tuple[int, int, np.dtype[Any]], npt.NDArray[Any]] = {}
 
-    def of_frame(self, frame: pl.LazyFrame, base_margins: Sequence[float]) -> list[FloatArray]:
-        """Return the margins of the rows of a frame, found in several threads: see `margins`."""
-        if not self.exprs:  # every tree is a single leaf
-            return self.margins([], frame.select(pl.len()).collect().item(), base_margins)
-        values = frame.select(self.exprs).collect()
-        with closing(Workers()) as workers:
-            return self.margins(values.get_columns(), len(values), base_margins, workers)
-
-    def margins(
-        self, values: Sequence[pl.Series], n_rows: int, base_margins: Sequence[float], workers: Workers | None = None
-    ) -> list[FloatArray]:
+    def margins(self, frame: pl.LazyFrame, base_margins: Sequence[float], workers: Workers) -> list[FloatArray]:
         """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
 
         Parameters
         ----------
-        values
-            What ``exprs`` say of the rows.
-        n_rows
-            How many rows there are.
+        frame
+            The rows.
         base_margins
             A number an output.
         workers
-            Threads that share the rows; None for the caller's.
+            Threads that share the rows.
         """
-        read = [self._reader(i, column) for i, column in enumerate(values)]
+        # Where every tree is a single leaf there is no column to take the number of rows from.
+        values = frame.select(self._exprs or pl.repeat(0, pl.len(), dtype=pl.UInt8)).collect()
+        n_rows = len(values)
+        read = [self._reader(i, column) for i, column in enumerate(values)] if self._exprs else []
         margins = [np.full(n_rows, base) for base in base_margins]
 
         def score(start: int) -> None:
@@ -153,18 +137,14 @@ class ByteScorer:
                     sums[start:stop],
                 )  # fmt: skip
 
-        chunks = range(0, n_rows, _CHUNK)
-        if workers is None:
-            for start in chunks:
-                score(start)
-        else:
-            workers.each(chunks, score)
+        workers.each(range(0, n_rows, _CHUNK), score)
         return margins
 
     def _reader(self, i: int, values: pl.Series) -> _Reader:
         """Return what writes a feature's codes, those of one column of bytes, for a range of rows."""
-        is_categorical = self._types[i].is_categorical or self._trees.arrays.features[i].type.is_categorical
-        if not is_categorical and is_in_numpy(values):
+        feature = self._trees.arrays.features[i]
+        is_categorical = feature.type.is_categorical
+        if is_in_numpy(feature, values):
             array = values.to_numpy()
 
             def from_values(start: int, stop: int, first: int, out: Codes) -> None:

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from frameboost.compile.feature_codes import FeatureCode
 from frameboost.tree import Tree
 
-__all__ = ["Field", "Word", "words_of"]
+__all__ = ["MOST_LEVELS", "Field", "Word", "words_of"]
 
 _BITS = 63  # of a BIGINT, but for its sign
 _ALL = 2**64 - 1
-# Levels of a symmetric tree that is read as a number of one bit a level, which has a place in a table.
+# Levels of symmetric trees that are read together as a number of one bit a level, which has a place in a list.
 MOST_LEVELS = 12
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ from frameboost.engines.frame import FrameEngine, sampled_pairs
 from frameboost.engines.frame_queries import PAIR_SUMS
 from frameboost.engines.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.program_kernels import compute_pairs
-from frameboost.engines.programs import compile_program
+from frameboost.engines.programs import Program, compile_program
 from frameboost.engines.ranking_kernels import sum_pairs
 from frameboost.expressions import Expression
 from frameboost.grid import grid_offset
@@ -54,6 +55,7 @@ class ArrayEngine(FrameEngine):
         self._n_pairs = 0  # of how many outputs they are those of this round
         self._constants = {} if "weight" in roles else {"weight": 1.0}
         self._residuals: list[pl.Series] = []
+        self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
 
     def load(self) -> pl.DataFrame:
         """Read the frame, once; return the features' columns, named by their number, until they are binned."""
@@ -77,18 +79,13 @@ class ArrayEngine(FrameEngine):
         """Return the rows with everything that expressions may use."""
         if self.rows is None:
             return super().all_rows()
+        margins = [pl.Series(name, values) for name, values in self._margins.items()]
         gradients = [
             pl.Series(f"{kind}_{output}", pairs[:, i])
             for output, pairs in enumerate(self._pairs[: self._n_pairs])
             for i, kind in enumerate("gh")
         ]
-        return self.with_terms(self._some_rows(0, self.n_rows).hstack(gradients).lazy())
-
-    def _some_rows(self, first: int, last: int) -> pl.DataFrame:
-        """Return rows with their margins."""
-        assert self.rows is not None
-        margins = [pl.Series(name, values[first:last]) for name, values in self._margins.items()]
-        return self.rows[first:last].hstack([*margins, *(values[first:last] for values in self._residuals)])
+        return self.with_terms(self.rows.hstack([*margins, *self._residuals, *gradients]).lazy())
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
@@ -121,7 +118,7 @@ class ArrayEngine(FrameEngine):
     def _run(self, gradients: Mapping[str, Expression]) -> list[float]:
         """Compute the gradients into pairs; return the largest magnitude of each."""
         assert self.rows is not None
-        program = compile_program(list(gradients.values()), self.terms, self._constants)
+        program = self._program_of(gradients)
         columns = [] if program is None else [self._array(name) for name in program.columns]
         if program is None or any(column is None for column in columns):
             found = self.by_row(gradients).get_columns()
@@ -141,6 +138,13 @@ class ArrayEngine(FrameEngine):
 
         found_by_share = self.workers.each(self.workers.shares([(0, self.n_rows)], SMALLEST_TASK), run)
         return list(np.max(found_by_share, axis=0).tolist())
+
+    def _program_of(self, gradients: Mapping[str, Expression]) -> Program | None:
+        """Return the program of the gradients, that of the round before unless the terms have changed."""
+        wanted, terms = list(gradients.values()), dict(self.terms)
+        if self._compiled is None or self._compiled[:2] != (wanted, terms):
+            self._compiled = wanted, terms, compile_program(wanted, terms, self._constants)
+        return self._compiled[2]
 
     def _array(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
         """Return a column of the rows as it lies in memory, None where it can't be had without NULL."""

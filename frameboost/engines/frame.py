@@ -18,8 +18,7 @@ from frameboost.polars_names import column
 from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
 
-__all__ = ["FrameEngine", "collected", "in_polars", "sampled_pairs"]
-
+__all__ = ["FrameEngine", "sampled_pairs"]
 
 _WORTH_STREAMING = 1 << 17
 
@@ -99,13 +98,9 @@ class FrameEngine:
             if isinstance(term, Cumulative):
                 rows = _running_sum(rows, name, term)
             else:
-                value = window_expr(term) if isinstance(term, QueryWindow) else in_polars(term)
+                value = window_expr(term) if isinstance(term, QueryWindow) else _in_polars(term)
                 rows = rows.with_columns(value.alias(name))
         return rows
-
-    def is_by_row(self) -> bool:
-        """Whether whatever was defined can be computed row by row."""
-        return not any(isinstance(term, Cumulative | QueryWindow) for term in self.terms.values())
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
@@ -133,8 +128,10 @@ class FrameEngine:
 
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
         """Return values of every row, as float64."""
-        wanted = [in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
-        return collected(self.all_rows().with_columns(wanted).select(list(values)), self.n_rows)
+        wanted = [_in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
+        rows = self.all_rows().with_columns(wanted).select(list(values))
+        # Streaming, rows go through all of it in pieces that stay in the cache, in all threads; which takes its time.
+        return rows.collect(engine="streaming" if self.n_rows > _WORTH_STREAMING else "in-memory")
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
@@ -167,13 +164,7 @@ class FrameEngine:
         self.rows = None
 
 
-def collected(rows: pl.LazyFrame, n_rows: int) -> pl.DataFrame:
-    """Return what polars makes of about so many rows."""
-    # Streaming, rows go through all of it in pieces that stay in the cache, in all threads; which takes time to set up.
-    return rows.collect(engine="streaming" if n_rows > _WORTH_STREAMING else "in-memory")
-
-
-def in_polars(value: Scalar) -> pl.Expr:
+def _in_polars(value: Scalar) -> pl.Expr:
     """Return the expression for polars; the same are asked for round by round."""
     return _remembered(cast("Hashable", value))
 

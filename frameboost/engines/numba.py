@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from frameboost.array_binning import bin_column, is_in_numpy, propose_by_sort
+from frameboost.array_binning import Codes, bin_column, propose_column
 from frameboost.binning import Bins, SlotLayout
 from frameboost.binning_kernels import interleave
-from frameboost.columns import propose_bins, sample_of
+from frameboost.columns import sample_of
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.contract import FloatArray, Scalar, Split
 from frameboost.engines.histogram_kernels import (
@@ -25,12 +25,10 @@ from frameboost.engines.histogram_kernels import (
 )
 from frameboost.parallel import Piece
 
-__all__ = ["Codes", "NumbaEngine"]
+__all__ = ["NumbaEngine"]
 
 # Features that are summed in one go over a node's rows: about as many as have their histograms near the processor.
 _FEATURES = 32
-
-Codes = np.ndarray[tuple[int], np.dtype[np.unsignedinteger]]
 
 
 class NumbaEngine(ArrayEngine):
@@ -43,9 +41,7 @@ class NumbaEngine(ArrayEngine):
         found = dict(given)
 
         def propose(number: int) -> None:
-            feature, values = self.features[number], self.values(number)
-            propose_from = propose_bins if feature.type.is_categorical or not is_in_numpy(values) else propose_by_sort
-            found[number] = propose_from(feature, values, max_bin, sample)
+            found[number] = propose_column(self.features[number], self.values(number), max_bin, sample)
 
         self.workers.each([i for i in range(len(self.features)) if i not in given], propose)
         return [found[i] for i in range(len(self.features))]
@@ -57,7 +53,7 @@ class NumbaEngine(ArrayEngine):
         self.workers.each(range(len(bins)), lambda i: bin_column(bins[i], self.values(i), self.columns[i]))
         self.drop_columns()
         self.interleave_codes()
-        self.order_rows(self.n_rows)
+        self.make_order()
 
     def make_room(self, bins: Sequence[Bins]) -> None:
         """Make room for the codes of each feature: ``columns``, of the smallest type that holds them."""
@@ -81,15 +77,14 @@ class NumbaEngine(ArrayEngine):
         self.code_groups = []
         for members, columns in self.column_groups:
             codes = np.empty(columns.shape[::-1], columns.dtype)
-            run = partial(_interleaved, columns, codes)
-            self.workers.over(self.n_rows, run, smallest=SMALLEST_TASK)
+            self.workers.over(self.n_rows, partial(interleave, columns, codes), smallest=SMALLEST_TASK)
             self.code_groups.append((codes, self.layout.offsets[members]))
 
-    def order_rows(self, n_rows: int) -> None:
+    def make_order(self) -> None:
         """Make room for the order of the rows, and for its changes."""
-        self.row_order = np.empty(n_rows, dtype=np.uint32)
+        self.row_order = np.empty(self.n_rows, dtype=np.uint32)
         self.buffer = np.empty_like(self.row_order)
-        self.flags = np.empty(n_rows, dtype=np.uint8)
+        self.flags = np.empty(self.n_rows, dtype=np.uint8)
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
@@ -220,10 +215,6 @@ class NumbaEngine(ArrayEngine):
     def _ranges(self, nodes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         ranges = np.array([self.ranges[node] for node in nodes], dtype=np.int64).reshape(-1, 2)
         return np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1])
-
-
-def _interleaved(columns: np.ndarray, rows: np.ndarray, first: int, last: int) -> None:
-    interleave(columns, first, last, rows)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class NumbaGlobalEngine(NumbaEngine):
             bins, distinct, self._ranks[i] = rank_column(feature, self.values(i))
             self._ranked.append((bins, distinct))
         self.drop_columns()
-        self.order_rows(self.n_rows)
+        self.make_order()
         return [bins for bins, _ in self._ranked]
 
     def rebin(self, max_bin: int) -> list[Bins]:

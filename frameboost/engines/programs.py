@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow, Scalar
 from frameboost.engines.program_kernels import INSTRUCTIONS
+from frameboost.expression_trees import case_parts
 from frameboost.expressions import Expression
 
 __all__ = ["Program", "compile_program"]
@@ -108,6 +110,13 @@ class _Assembler:
         """See `Folder.apply`."""
         if function not in _NUMBERS:
             raise _NotAProgramError
+        if function == "CASE":
+            branches, value = case_parts(arguments)
+            if value is None:
+                raise _NotAProgramError
+            return reduce(lambda otherwise, b: self._register("CASE", *b, otherwise), reversed(branches), value)
+        if function in ("GREATEST", "LEAST"):
+            return reduce(lambda a, b: self._register(function, a, b), arguments)
         if function == "*":
             one = self.registers.get(((_NUMBERS["NUMBER"], 0, 0, 0), 1.0))
             if one in arguments:  # as a weight of 1 is

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from frameboost.array_binning import is_in_numpy, rank_by_sort
+from frameboost.array_binning import sort_column
 from frameboost.binning import Bins
-from frameboost.columns import rank_column
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.contract import Scalar, Split
 from frameboost.engines.exact_kernels import move_rows
@@ -26,22 +25,15 @@ class RankedEngine(ArrayEngine):
         n_features = len(self.features)
         self.ranks = np.empty((n_features, self.n_rows), dtype=np.uint32)
         self.sorted_rows = np.empty_like(self.ranks)  # the missing first, then by ascending value
-        found = self.workers.each(range(n_features), self._sort_column)
+        found = self.workers.each(
+            range(n_features),
+            lambda i: sort_column(self.features[i], self.values(i), self.ranks[i], self.sorted_rows[i]),
+        )
         self.bins: list[Bins] = [bins for bins, _ in found]
         self.distinct: list[pl.Series] = [distinct for _, distinct in found]
         self.drop_columns()
         self.node_of = np.zeros(self.n_rows, dtype=np.int32)
         return self.bins
-
-    def _sort_column(self, number: int) -> tuple[Bins, pl.Series]:
-        feature, values = self.features[number], self.values(number)
-        if not feature.type.is_categorical and is_in_numpy(values):
-            return rank_by_sort(feature, values, self.ranks[number], self.sorted_rows[number])
-        bins, distinct, self.ranks[number] = rank_column(feature, values)
-        missing = bins.missing if feature.type.is_categorical else len(distinct)
-        # Missing rows first: adding 1 modulo (missing + 1) takes their rank from the largest to 0.
-        self.sorted_rows[number] = np.argsort((self.ranks[number] + 1) % (missing + 1))
-        return bins, distinct
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""

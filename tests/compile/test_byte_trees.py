@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.compile.byte_kernels import add_leaves
 from frameboost.compile.byte_trees import ByteTrees
+from frameboost.parallel import Workers
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -96,7 +97,8 @@ def test_several_outputs_and_a_single_leaf():
     rng = np.random.default_rng(2)
     frame = pl.DataFrame({"x": rng.normal(size=300), "y": rng.integers(0, 3, 300)})
     model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=4, max_depth=3)
-    margins = model._byte_trees.over({"x": model._features[0].type}).of_frame(frame.lazy(), model._base_margins)
+    scorer = model._byte_trees.over({"x": model._features[0].type})
+    margins = scorer.margins(frame.lazy(), model._base_margins, Workers(1))
     assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
     leaf = fb.fit(frame, "y", n_estimators=2, max_depth=3, gamma=1e9)
     assert leaf.predict(frame).unique().to_list() == [sum(leaf._base_margins) + sum(t.value[0] for t in leaf._trees)]
