@@ -46,7 +46,7 @@ LAYERS = [
     ["nodes"],
     ["engines.numba_approx", "engines.polars_approx", "engines.sql_approx"],
     ["engines.exact", "engines.held_out", "engines.numba", "engines.polars", "engines.sql"],
-    ["engines.ranked"],
+    ["engines.ranked", "engines.row_partition"],
     ["engines.arrays", "engines.sql_binning", "engines.sql_histograms", "engines.sql_nodes"],
     ["engines.programs"],
     ["engines.sql_rows"],

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost import binning
+from frameboost.engines import numba
+from frameboost.engines.numba import NumbaEngine
 from tests.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -292,3 +294,45 @@ def test_odd_frames_give_one_model_in_all_engines(drawn, seed):
         except fb.DataError as error:  # a feature or a weight without a value, or a constant label
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+# --- the order in which the engine in memory keeps rows ---------------------------------------------------------------
+
+IN_ANY_ORDER = {
+    "plain": {},
+    "sampled": {"subsample": 0.6, "colsample_bynode": 0.7},
+    "sampled by gradient": {"subsample": 0.4, "sampling_method": "gradient_based"},
+    "leaves as quantiles": {"objective": "reg:quantileerror", "quantile_alpha": 0.7, "weight": "w"},
+    "classes": {"objective": "multi:softprob", "num_class": 7, "target": "small"},
+    "dropouts": {"booster": "dart", "rate_drop": 0.5},
+    "evaluated": {"eval_metric": ["rmse", "mae"], "valid": "w > 0.7", "early_stopping_rounds": 20},
+    "base margins": {"base_margin": "w"},
+    "forests": {"num_parallel_tree": 2, "subsample": 0.5},
+    "running sums": {"objective": "survival:cox", "target": "w"},
+}
+
+
+@pytest.mark.parametrize("more", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
+def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, more):
+    frame = every_type(500, seed=8).with_columns(small=pl.int_range(500) % 7)
+    options = (
+        SHAPE | {"target": "amount", "engine": "numba", "features": list(FEATURES_BY_TYPE)} | more | {"n_estimators": 6}
+    )
+    sorted_rows = []
+    sort = NumbaEngine.sort_rows
+    monkeypatch.setattr(NumbaEngine, "sort_rows", lambda self: sorted_rows.append(sort(self)))
+    as_given = fb.fit(frame, **options)
+    assert not sorted_rows
+    monkeypatch.setattr(numba, "WORTH_SORTING", 1)
+    by_leaf = fb.fit(frame, **options)
+    assert len(sorted_rows) == 1
+    assert by_leaf.to_json() == as_given.to_json()
+    assert by_leaf.history.equals(as_given.history)
+
+
+def test_rows_of_queries_are_not_sorted(monkeypatch):
+    monkeypatch.setattr(numba, "WORTH_SORTING", 1)
+    monkeypatch.setattr(NumbaEngine, "sort_rows", None)  # would fail if it were called
+    frame = every_type(200, seed=9).with_columns(query=pl.int_range(200) // 20)
+    model = fb.fit(frame, "late", qid="query", features=["float64", "int32"], objective="rank:pairwise", **SHAPE)
+    assert model.trees["tree"].n_unique() == 3

@@ -53,8 +53,10 @@ class ArrayEngine(FrameEngine):
         self._margins: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
         self._pairs: np.ndarray[tuple[int, int, int], np.dtype[np.float64]] = np.empty((0, 0, 2))  # of each output
         self._n_pairs = 0  # of how many outputs they are those of this round
+        self._offsets = np.empty(0)  # of the grids of g and h of each output, in the round before
         self._constants = {} if "weight" in roles else {"weight": 1.0}
         self._residuals: list[pl.Series] = []
+        self.row_numbers: pl.Series | None = None  # the user's, once rows are in another order
         self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
 
     def load(self) -> pl.DataFrame:
@@ -62,7 +64,7 @@ class ArrayEngine(FrameEngine):
         if self.rows is None:
             columns = [column(f.name).alias(str(i)) for i, f in enumerate(self.features)]
             everything = self.frame.select(*columns, *self.row_exprs).collect()
-            self.rows = everything.select(self.row_names)
+            self.rows = everything.select(self.row_names).rechunk()  # they are read as arrays, round by round
             self._columns = everything.drop(self.row_names)
         return self._columns
 
@@ -106,38 +108,51 @@ class ArrayEngine(FrameEngine):
         n_outputs = len(gradients) // 2
         if self._pairs.shape[:2] != (n_outputs, self.n_rows):  # the same array round by round: new memory is slow
             self._pairs = np.empty((n_outputs, self.n_rows, 2))
-        largest = self._run(gradients)
+            self._offsets = np.zeros(2 * n_outputs)
+        self._totals = self._run(gradients)
         if others:
             self._residuals = self.by_row(others).get_columns()
-        self._totals = [
-            self._round(pairs, [grid_offset(largest[2 * k + i], self.n_rows) for i in range(2)])
-            for k, pairs in enumerate(self._pairs)
-        ]
         self._n_pairs = n_outputs
 
-    def _run(self, gradients: Mapping[str, Expression]) -> list[float]:
-        """Compute the gradients into pairs; return the largest magnitude of each."""
+    def _run(self, gradients: Mapping[str, Expression]) -> list[Stats]:
+        """Compute the gradients into pairs, on their grids; return the sums of each output's."""
         assert self.rows is not None
         program = self._program_of(gradients)
         columns = [] if program is None else [self._array(name) for name in program.columns]
         if program is None or any(column is None for column in columns):
             found = self.by_row(gradients).get_columns()
-            return [
-                magnitude
-                for k, pairs in enumerate(self._pairs)
-                for magnitude in put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
-            ]
+            totals = []
+            for k, pairs in enumerate(self._pairs):
+                largest = put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
+                totals.append(self._round(pairs, [grid_offset(each, self.n_rows) for each in largest]))
+            return totals
         addresses = np.array([column.ctypes.data for column in columns if column is not None], dtype=np.int64)
+        return self._run_program(program, addresses)
 
-        def run(share: list[Piece]) -> np.ndarray:
+    def _run_program(self, program: Program, addresses: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Stats]:
+        """Compute the gradients by a program over the columns at those addresses.
+
+        Their grids depend on the largest of them, which is known once they are computed. But a grid's step is a power
+        of two, and seldom another than a round before: rows are put on that grid, and once more if it was wrong.
+        """
+
+        def run(share: list[Piece]) -> tuple[np.ndarray, np.ndarray]:
             ((_, first, last),) = share
             p = program
-            return np.asarray(
-                compute_pairs(p.instructions, p.constants, addresses, p.results, first, last, self._pairs)
+            found: tuple[np.ndarray, np.ndarray] = compute_pairs(
+                p.instructions, p.constants, addresses, p.results, first, last, self._offsets, self._pairs
             )
+            return found
 
-        found_by_share = self.workers.each(self.workers.shares([(0, self.n_rows)], SMALLEST_TASK), run)
-        return list(np.max(found_by_share, axis=0).tolist())
+        shares = self.workers.shares([(0, self.n_rows)], SMALLEST_TASK)
+        while True:
+            found = self.workers.each(shares, run)
+            largest = np.max([magnitudes for magnitudes, _ in found], axis=0).tolist()
+            offsets = np.array([grid_offset(magnitude, self.n_rows) for magnitude in largest])
+            if np.array_equal(offsets, self._offsets):
+                totals = np.sum([sums for _, sums in found], axis=0).tolist()
+                return [Stats(*totals[k : k + 2]) for k in range(0, len(totals), 2)]
+            self._offsets = offsets
 
     def _program_of(self, gradients: Mapping[str, Expression]) -> Program | None:
         """Return the program of the gradients, that of the round before unless the terms have changed."""
@@ -154,7 +169,7 @@ class ArrayEngine(FrameEngine):
         values = self.rows[name]
         if values.dtype != pl.Float64 or values.null_count():
             return None
-        array = values.rechunk().to_numpy()
+        array = values.to_numpy()
         return array if array.flags.c_contiguous else None
 
     def _round(self, pairs: np.ndarray, offsets: Sequence[float]) -> Stats:
@@ -167,7 +182,8 @@ class ArrayEngine(FrameEngine):
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self._pairs[output], self._totals[output]
         if sample is not None:
-            self.gradient_pairs = sampled_pairs(self.all_rows(), output, sample).to_numpy(order="c")
+            sampled = sampled_pairs(self.all_rows(), output, sample, self.row_numbers)
+            self.gradient_pairs = sampled.to_numpy(order="c")
             totals = self._round(self.gradient_pairs, [0.0, 0.0])  # a sample of numbers on a grid is on it
         self.follow_tree()
         return totals

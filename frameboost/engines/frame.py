@@ -174,11 +174,17 @@ def _remembered(value: Hashable) -> pl.Expr:
     return cast("Scalar", value).to_polars()
 
 
-def sampled_pairs(gradients: pl.LazyFrame, output: int, sample: Sample | None) -> pl.DataFrame:
-    """Return ``g`` and ``h`` of an output, of the sample if there is one: zero for rows that are not in it."""
+def sampled_pairs(
+    gradients: pl.LazyFrame, output: int, sample: Sample | None, numbers: pl.Series | None = None
+) -> pl.DataFrame:
+    """Return ``g`` and ``h`` of an output, of the sample if there is one: zero for rows that are not in it.
+
+    Rows are drawn by their ``numbers``, 0, 1, 2 and so on where there are none.
+    """
     pairs = gradients.select(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
     if sample is not None:
-        draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), sample.key).alias("draw")
+        position = pl.int_range(pl.len(), dtype=pl.Int64) if numbers is None else pl.lit(numbers).cast(pl.Int64)
+        draw = draw_expr(position, sample.key).alias("draw")
         sampled = [sample.g.to_polars().alias("g"), sample.h.to_polars().alias("h")]
         pairs = pairs.with_columns(draw).with_columns(sampled).select("g", "h")
     return pairs.collect()

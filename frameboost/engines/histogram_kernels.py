@@ -10,7 +10,7 @@ import numpy as np
 
 from frameboost.engines.intrinsics import add_pair, prefetch
 
-__all__ = ["add_by_node", "add_by_side", "build_histograms", "mark_left", "number_rows", "place_rows"]
+__all__ = ["add_by_node", "add_by_side", "build_histograms", "copy_parts", "number_rows", "part_rows"]
 
 # How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
 _AHEAD = np.uint64(24)
@@ -63,8 +63,8 @@ def number_rows(rows):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def mark_left(columns, features, goes_left, rows, pieces, flags, counts):  # type: ignore[no-untyped-def]
-    """Find out which rows go left.
+def part_rows(columns, features, goes_left, rows, pieces, counts):  # type: ignore[no-untyped-def]
+    """Copy parts of ``rows`` to its other half: what goes left from the front of a part on, the rest from its back.
 
     Parameters
     ----------
@@ -75,50 +75,37 @@ def mark_left(columns, features, goes_left, rows, pieces, flags, counts):  # typ
     goes_left
         bool (splits, codes): whether a code goes left.
     rows
-        uint32 (rows,): row indices, those of a node side by side.
+        uint32 (2 rows,): row indices, those of a node side by side in one half. Written in the same place of the other.
     pieces
         int64 (pieces, 4): a place in ``counts``, a split, and a part of ``rows``.
-    flags
-        uint8 (rows,), written for each of ``rows``: whether it goes left.
     counts
-        int64, written: how many rows of a piece do.
+        int64, written: how many rows of a piece go left.
     """
+    half = np.uint64(len(rows)) >> _ONE
     for piece in range(len(pieces)):
         place, split, start, stop = pieces[piece]
         first, last = np.uint64(start), np.uint64(stop)
         column, is_left = columns[features[split]], goes_left[split]
-        n_left = 0
+        front = first + half if first < half else first - half
+        left, right = front, front + (last - first) - _ONE
         for i in range(first, last):
             if i + _AHEAD < last:
                 prefetch(column, np.uint64(rows[i + _AHEAD]))
-            flag = is_left[np.uint64(column[np.uint64(rows[i])])]
-            flags[i] = flag
-            n_left += flag
-        counts[place] = n_left
+            row = rows[i]
+            flag = np.uint64(is_left[np.uint64(column[np.uint64(row)])])
+            rows[left if flag else right] = row
+            left += flag
+            right -= _ONE - flag
+        counts[place] = left - front
 
 
 @numba.njit(nogil=True, cache=True)
-def place_rows(rows, flags, places, out):  # type: ignore[no-untyped-def]
-    """Copy parts of ``rows`` to ``out``, each side of a part in its old order.
-
-    Parameters
-    ----------
-    rows
-        uint32 (rows,): row indices.
-    flags
-        uint8 (rows,): see `mark_left`.
-    places
-        int64 (pieces, 4): a part of ``rows``, and where in ``out`` its left rows are to go, and its right rows.
-    out
-        uint32 (rows,), written.
-    """
-    for piece in range(len(places)):
-        left, right = np.uint64(places[piece, 2]), np.uint64(places[piece, 3])
-        for i in range(np.uint64(places[piece, 0]), np.uint64(places[piece, 1])):
-            is_left = np.uint64(flags[i])
-            out[left if is_left else right] = rows[i]
-            left += is_left
-            right += _ONE - is_left
+def copy_parts(rows, parts):  # type: ignore[no-untyped-def]
+    """Copy parts of ``rows`` within it; ``parts``, int64 (parts, 3), are a start, a stop, and where it goes."""
+    for part in range(len(parts)):
+        start, stop, first = parts[part]
+        for i in range(stop - start):
+            rows[first + i] = rows[start + i]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -134,7 +121,7 @@ def add_by_node(margins, rows, starts, stops, values):  # type: ignore[no-untype
 
 @numba.njit(nogil=True, cache=True)
 def add_by_side(columns, features, goes_left, rows, pieces, values, margins):  # type: ignore[no-untyped-def]
-    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `mark_left`."""
+    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
     for piece in range(len(pieces)):
         _, split, start, stop = pieces[piece]
         first, last = np.uint64(start), np.uint64(stop)

@@ -19,20 +19,22 @@ from frameboost.engines.histogram_kernels import (
     add_by_node,
     add_by_side,
     build_histograms,
-    mark_left,
-    number_rows,
-    place_rows,
+    part_rows,
 )
+from frameboost.engines.row_partition import RowPartition
+from frameboost.expressions import Expression
 from frameboost.parallel import Piece
 
-__all__ = ["NumbaEngine"]
+__all__ = ["WORTH_SORTING", "NumbaEngine"]
 
+# From so many rows on, what a row's gradients and codes take is further away than the processor's own caches.
+WORTH_SORTING = 1 << 17
 # Features that are summed in one go over a node's rows: about as many as have their histograms near the processor.
 _FEATURES = 32
 
 
 class NumbaEngine(ArrayEngine):
-    """`Engine` over binned columns; rows are kept grouped by node through one array of row indices."""
+    """`Engine` over binned columns; rows are kept grouped by node."""
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `Engine.propose_bins`."""
@@ -54,6 +56,7 @@ class NumbaEngine(ArrayEngine):
         self.drop_columns()
         self.interleave_codes()
         self.make_order()
+        self._may_sort = self.n_rows >= WORTH_SORTING and "qid" not in self.row_names  # queries stay together
 
     def make_room(self, bins: Sequence[Bins]) -> None:
         """Make room for the codes of each feature: ``columns``, of the smallest type that holds them."""
@@ -74,34 +77,64 @@ class NumbaEngine(ArrayEngine):
         A histogram reads all features of a row, a partition one feature of all rows. The former has features by the
         size of their codes, so that one with many categories makes no other column wider.
         """
-        self.code_groups = []
-        for members, columns in self.column_groups:
-            codes = np.empty(columns.shape[::-1], columns.dtype)
+        self.code_groups = [
+            (np.empty(columns.shape[::-1], columns.dtype), self.layout.offsets[members])
+            for members, columns in self.column_groups
+        ]
+        self._copy_codes()
+
+    def _copy_codes(self) -> None:
+        for (_, columns), (codes, _) in zip(self.column_groups, self.code_groups, strict=True):
             self.workers.over(self.n_rows, partial(interleave, columns, codes), smallest=SMALLEST_TASK)
-            self.code_groups.append((codes, self.layout.offsets[members]))
 
     def make_order(self) -> None:
-        """Make room for the order of the rows, and for its changes."""
-        self.row_order = np.empty(self.n_rows, dtype=np.uint32)
-        self.buffer = np.empty_like(self.row_order)
-        self.flags = np.empty(self.n_rows, dtype=np.uint8)
+        """Make room for the order of the rows."""
+        self.partition = RowPartition(self.n_rows, self.workers)
+        self._pending: Mapping[int, tuple[Split, int, int]] = {}
+        self._may_sort = False
+
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        if self._may_sort and self.partition.ranges:
+            self.sort_rows()
+        super().compute_gradients(gradients, others)
+
+    def sort_rows(self) -> None:
+        """Put the rows in the order of the leaves that the last tree has put them in, once.
+
+        The next trees will ask much the same questions, so rows of a leaf will mostly stay together. Where they are
+        side by side, a node's next row is near; no sum depends on their order (see `frameboost.grid`).
+        """
+        assert self.rows is not None
+        self.move_rows()
+        self._may_sort = False
+        order = self.partition.order()
+        self.row_numbers = pl.Series(order)
+        self.rows = self.rows[self.row_numbers]
+        columns = [*self._margins.values(), *self.columns]
+
+        def sort(column: np.ndarray) -> None:
+            column[:] = column[order]
+
+        self.workers.each(columns, sort)
+        self._copy_codes()
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
-        number_rows(self.row_order)
-        self.ranges = {0: (0, self.n_rows)}  # node -> its part of row_order
-        self._pending: Mapping[int, tuple[Split, int, int]] = {}
+        self.partition.start_tree()
+        self._pending = {}
 
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
         self.move_rows()
-        shares = self.workers.shares([self.ranges[node] for node in nodes], SMALLEST_TASK // len(self.features))
+        ranges = self.partition.ranges
+        shares = self.workers.shares([ranges[node] for node in nodes], SMALLEST_TASK // len(self.features))
         # A share may start within a node: then it has a histogram of its own for it, behind those of the nodes.
         out = np.zeros((len(nodes) + len(shares) - 1, self.layout.n_slots, 2))
         rest: list[tuple[int, int]] = []
         for k in range(1, len(shares)):
             i, start, stop = shares[k][0]
-            if start > self.ranges[nodes[i]][0]:
+            if start > ranges[nodes[i]][0]:
                 rest.append((i, len(nodes) + k - 1))
                 shares[k][0] = len(nodes) + k - 1, start, stop
         tasks = [
@@ -114,7 +147,7 @@ class NumbaEngine(ArrayEngine):
         def build(task: tuple[np.ndarray, Codes, np.ndarray, int]) -> None:
             pieces, codes, slots, first = task
             last = min(first + _FEATURES, len(slots))
-            build_histograms(codes, self.row_order, pieces, self.gradient_pairs, slots, out, first, last)
+            build_histograms(codes, self.partition.rows, pieces, self.gradient_pairs, slots, out, first, last)
 
         self.workers.each(tasks, build, alone=len(shares) == 1)
         for i, extra in rest:
@@ -130,40 +163,18 @@ class NumbaEngine(ArrayEngine):
         self._pending = splits
 
     def move_rows(self) -> None:
-        """Do the splits that were put off: reorder rows so that each child's are side by side, in their old order."""
+        """Do the splits that were put off."""
         if not self._pending:
             return
-        ranges = [self.ranges[node] for node in self._pending]
-        shares = self.workers.shares(ranges, SMALLEST_TASK)
         batches = self._batches()
 
-        def mark(share: Sequence[Piece]) -> list[int]:
+        def part(share: Sequence[Piece]) -> list[int]:
             counts = np.empty(len(share), dtype=np.int64)
             for batch in batches:
-                mark_left(*batch.sides, self.row_order, batch.own(share), self.flags, counts)
+                part_rows(*batch.sides, self.partition.rows, batch.own(share), counts)
             return counts.tolist()
 
-        n_left = self.workers.each(shares, mark)
-        middles = [start for start, _ in ranges]  # where each node's right rows will start
-        for share, counts in zip(shares, n_left, strict=True):
-            for (k, _, _), count in zip(share, counts, strict=True):
-                middles[k] += count
-        lefts, rights = [start for start, _ in ranges], list(middles)
-        places: list[list[tuple[int, int, int, int]]] = [[] for _ in shares]
-        for own, share, counts in zip(places, shares, n_left, strict=True):
-            for (k, first, last), count in zip(share, counts, strict=True):
-                own.append((first, last, lefts[k], rights[k]))
-                lefts[k] += count
-                rights[k] += last - first - count
-
-        def copy_back(share: Sequence[Piece]) -> None:
-            for _, first, last in share:
-                self.row_order[first:last] = self.buffer[first:last]
-
-        self.workers.each(places, lambda own: place_rows(self.row_order, self.flags, np.array(own), self.buffer))
-        self.workers.each(shares, copy_back)
-        for (_, left, right), (start, stop), middle in zip(self._pending.values(), ranges, middles, strict=True):
-            self.ranges[left], self.ranges[right] = (start, middle), (middle, stop)
+        self.partition.split({node: (left, right) for node, (_, left, right) in self._pending.items()}, part)
         self._pending = {}
 
     def sides(self, split: Split) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -176,17 +187,16 @@ class NumbaEngine(ArrayEngine):
         children = {child for _, left, right in self._pending.values() for child in (left, right)}
         settled = [node for node in values if node not in children]
         starts, stops = self._ranges(settled)
-        add_by_node(margins, self.row_order, starts, stops, np.array([values[node] for node in settled]))
+        add_by_node(margins, self.partition.rows, starts, stops, np.array([values[node] for node in settled]))
         sides = np.array([(values[left], values[right]) for _, left, right in self._pending.values()])
         batches = self._batches()
 
         def add(share: Sequence[Piece]) -> None:
             for batch in batches:
                 worth = sides[list(batch.place)]
-                add_by_side(*batch.sides, self.row_order, batch.own(share), worth, margins)
+                add_by_side(*batch.sides, self.partition.rows, batch.own(share), worth, margins)
 
-        ranges = [self.ranges[node] for node in self._pending]
-        self.workers.each(self.workers.shares(ranges, SMALLEST_TASK), add)
+        self.workers.each(self.partition.shares(list(self._pending)), add)
 
     def _batches(self) -> list[_Batch]:
         """Return the splits that were put off, by the arrays that their columns are in."""
@@ -208,12 +218,12 @@ class NumbaEngine(ArrayEngine):
         """See `Engine.node_quantiles`."""
         self.move_rows()
         node_of = np.empty(self.n_rows, dtype=np.int32)
-        for node, (start, stop) in self.ranges.items():  # children come after their parents, and overwrite them
-            node_of[self.row_order[start:stop]] = node
+        for node, (start, stop) in self.partition.ranges.items():
+            node_of[self.partition.rows[start:stop]] = node
         return self.quantiles_by_node(pl.Series(node_of), value, weight, alpha)
 
     def _ranges(self, nodes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        ranges = np.array([self.ranges[node] for node in nodes], dtype=np.int64).reshape(-1, 2)
+        ranges = np.array([self.partition.ranges[node] for node in nodes], dtype=np.int64).reshape(-1, 2)
         return np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1])
 
 
@@ -226,13 +236,13 @@ class _Batch:
     place
         Of each split, by its place among all splits, its place among these.
     sides
-        The columns, which of them each split asks, and which codes it sends left: see `mark_left`.
+        The columns, which of them each split asks, and which codes it sends left: see `part_rows`.
     """
 
     place: dict[int, int]
     sides: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     def own(self, share: Sequence[Piece]) -> np.ndarray:
-        """Return those of the pieces that are of these splits, as `mark_left` takes them."""
+        """Return those of the pieces that are of these splits, as `part_rows` takes them."""
         own = [(i, self.place[k], start, stop) for i, (k, start, stop) in enumerate(share) if k in self.place]
         return np.array(own, dtype=np.int64).reshape(-1, 4)

@@ -17,6 +17,7 @@ INSTRUCTIONS = (
 )  # fmt: skip
 # Rows whose registers are in the cache together.
 _BLOCK = 512
+_MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits of a float64 but its sign
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -101,8 +102,11 @@ def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
-def _run(instructions, constants, addresses, n_rows, start, size, registers):  # type: ignore[no-untyped-def]
-    """Fill the registers, float64 (instructions, block), with what they are for the rows from ``start`` on."""
+def _run(instructions, addresses, n_rows, start, size, registers):  # type: ignore[no-untyped-def]
+    """Fill the registers, float64 (instructions, block), with what they are for the rows from ``start`` on.
+
+    Those of constants hold them already.
+    """
     for k in range(len(instructions)):
         operation, first, second, third = instructions[k]
         out = registers[k]
@@ -110,7 +114,7 @@ def _run(instructions, constants, addresses, n_rows, start, size, registers):  #
             column = carray(as_pointer(addresses[first]), (n_rows,), np.float64)
             out[:size] = column[start : start + size]
         elif operation == 1:
-            out[:size] = constants[k]
+            continue
         elif operation < 10:
             _unary(operation, registers[first], out, size)
         elif operation < 16:
@@ -124,8 +128,32 @@ def _run(instructions, constants, addresses, n_rows, start, size, registers):  #
 
 
 @numba.njit(nogil=True, cache=True)
-def compute_pairs(instructions, constants, addresses, results, first, last, pairs):  # type: ignore[no-untyped-def]
-    """Compute g and h of the rows ``first`` to ``last - 1``.
+def _largest(values, size, most):  # type: ignore[no-untyped-def]
+    """Return the largest magnitude, as the bits of a float64: those are in order, and integers many at a time."""
+    bits = values.view(np.int64)
+    for i in range(size):
+        most = max(most, bits[i] & _MAGNITUDE)
+    return most
+
+
+@numba.njit(nogil=True, cache=True)
+def _put_on_grids(gradients, hessians, offset_g, offset_h, size, pairs):  # type: ignore[no-untyped-def]
+    """Write g and h side by side; return their sums."""
+    total_g = total_h = 0.0
+    for i in range(size):
+        g = (gradients[i] + offset_g) - offset_g
+        h = (hessians[i] + offset_h) - offset_h
+        pairs[i, 0], pairs[i, 1] = g, h
+        total_g += g
+        total_h += h
+    return total_g, total_h
+
+
+@numba.njit(nogil=True, cache=True)
+def compute_pairs(  # type: ignore[no-untyped-def]
+    instructions, constants, addresses, results, first, last, offsets, pairs
+):
+    """Compute g and h of the rows ``first`` to ``last - 1``, on their grids.
 
     Parameters
     ----------
@@ -133,24 +161,32 @@ def compute_pairs(instructions, constants, addresses, results, first, last, pair
         The program: results are g and h of the first output, then those of the next.
     addresses
         int64: where the columns that it reads are, each float64 (rows,).
+    offsets
+        float64 (results,): the offset of each result's grid (see `frameboost.grid`).
     pairs
         float64 (outputs, rows, 2), written.
 
     Returns
     -------
     float64 array (results,)
-        The largest magnitude of each, NaN left out.
+        The largest magnitude of each before it was rounded, NaN if one is.
+    float64 array (results,)
+        The sum of each, exact on its grid.
     """
     n_rows = pairs.shape[1]
     registers = np.empty((len(instructions), _BLOCK))
-    largest = np.zeros(len(results))
+    for k in range(len(instructions)):
+        if instructions[k, 0] == 1:  # NUMBER
+            registers[k] = constants[k]
+    largest, totals = np.zeros(len(results), dtype=np.int64), np.zeros(len(results))
     for start in range(first, last, _BLOCK):
         size = min(_BLOCK, last - start)
-        _run(instructions, constants, addresses, n_rows, start, size, registers)
+        _run(instructions, addresses, n_rows, start, size, registers)
         for k in range(len(results)):
-            value, most = registers[results[k]], largest[k]
-            for i in range(size):
-                pairs[k >> 1, start + i, k & 1] = value[i]
-                most = abs(value[i]) if abs(value[i]) > most else most
-            largest[k] = most
-    return largest
+            largest[k] = _largest(registers[results[k]], size, largest[k])
+        for k in range(0, len(results), 2):
+            g, h = registers[results[k]], registers[results[k + 1]]
+            sums = _put_on_grids(g, h, offsets[k], offsets[k + 1], size, pairs[k >> 1, start:])
+            totals[k] += sums[0]
+            totals[k + 1] += sums[1]
+    return largest.view(np.float64), totals

@@ -11,9 +11,9 @@ from frameboost.engines.histogram_kernels import (
     add_by_node,
     add_by_side,
     build_histograms,
-    mark_left,
+    copy_parts,
     number_rows,
-    place_rows,
+    part_rows,
 )
 from frameboost.split_kernels import scan_histograms
 
@@ -54,28 +54,33 @@ def test_where_rows_go(seed):
     rng = np.random.default_rng(seed)
     n = 50
     columns, goes_left = rng.integers(0, 7, (3, n)).astype(rng.choice(["u1", "u2", "u4"])), rng.random((2, 7)) < 0.5
-    features, rows = np.array([2, 0]), np.empty(n, dtype=np.uint32)
-    number_rows(rows)
-    assert rows.tolist() == list(range(n))
-    rng.shuffle(rows)
+    features, rows = np.array([2, 0]), np.full(2 * n, 99, dtype=np.uint32)
+    number_rows(rows[:n])
+    assert rows.tolist() == [*range(n), *[99] * n]
+    rng.shuffle(rows[:n])
     pieces = [(1, 0, 3, 20), (0, 1, 20, 20), (2, 1, 22, 50)]
-    flags, counts, margins = np.full(n, 7, dtype=np.uint8), np.zeros(3, dtype=np.int64), np.zeros(n)
-    mark_left(columns, features, goes_left, rows, np.array(pieces), flags, counts)
+    counts, margins = np.zeros(3, dtype=np.int64), np.zeros(n)
     add_by_side(columns, features, goes_left, rows, np.array(pieces), np.array([[1.0, 2.0], [3.0, 4.0]]), margins)
-    expected, moved, out = np.zeros(n), np.full(2 * n, 99), np.full(2 * n, 99, dtype=np.uint32)
-    places = []
+    expected, moved, n_left = np.zeros(n), rows.tolist(), [0, 0, 0]
     for place, split, start, stop in pieces:
         left = [row for row in rows[start:stop] if goes_left[split, columns[features[split], row]]]
         right = [row for row in rows[start:stop] if row not in left]
-        assert counts[place] == len(left)
-        assert flags[start:stop].tolist() == [row in left for row in rows[start:stop]]
         expected[left], expected[right] = 1.0 + 2 * split, 2.0 + 2 * split
-        moved[start : start + len(left)], moved[n + start : n + start + len(right)] = left, right
-        places.append((start, stop, start, n + start))
-    assert set(flags[[0, 1, 2, 20, 21]]) == {7}
+        moved[n + start : n + stop], n_left[place] = left + right[::-1], len(left)
     assert margins.tolist() == expected.tolist()
-    place_rows(rows, flags, np.array(places), out)
-    assert out.tolist() == moved.tolist()
+    part_rows(columns, features, goes_left, rows, np.array(pieces), counts)
+    assert (rows.tolist(), counts.tolist()) == (moved, n_left)
+    back = np.array([(place, split, n + start, n + stop) for place, split, start, stop in pieces])
+    part_rows(columns, features, goes_left, rows, back, counts)  # from the second half to the first
+    assert counts.tolist() == n_left
+    for _, _, start, stop in pieces:
+        assert sorted(rows[start:stop]) == sorted(moved[n + start : n + stop])
+
+
+def test_copy_parts():
+    rows = np.arange(10, dtype=np.uint32)
+    copy_parts(rows, np.array([(5, 8, 0), (8, 8, 4), (9, 10, 3)]))
+    assert rows.tolist() == [5, 6, 7, 9, 4, 5, 6, 7, 8, 9]
 
 
 @given(SEEDS)

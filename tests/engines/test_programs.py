@@ -27,16 +27,16 @@ EXPRESSIONS = [
 TERMS = {"half": Expression("margin / 2"), "once": Expression("half - 1", (*NAMES, "half"))}
 
 
-def computed(wanted, columns, n_rows, terms=TERMS, known=None):
+def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
     program = compile_program(wanted, terms, {} if known is None else known)
     addresses = np.array([columns[name].ctypes.data for name in program.columns], dtype=np.int64)
     pairs = np.zeros((len(wanted) // 2, n_rows, 2))
     middle = n_rows // 3
-    largest = [
-        compute_pairs(program.instructions, program.constants, addresses, program.results, first, last, pairs)
-        for first, last in ((0, middle), (middle, n_rows))
-    ]
-    return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), np.max(largest, axis=0)
+    given = program.instructions, program.constants, addresses, program.results
+    offsets = np.zeros(len(wanted)) if offsets is None else offsets
+    found = [compute_pairs(*given, first, last, offsets, pairs) for first, last in ((0, middle), (middle, n_rows))]
+    largest, totals = zip(*found, strict=True)
+    return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), np.max(largest, axis=0), np.sum(totals, axis=0)
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
@@ -46,14 +46,25 @@ def test_as_polars(text):
     values["label"][:20], values["margin"][10:30] = 0.0, [-0.0, 1.0] * 10
     names = (*NAMES, "half", "once") if "half" in text else NAMES
     pair = [Expression(text, names), Expression("1", ())]
-    found, largest = computed(pair, values, 1500)
+    found, largest, _ = computed(pair, values, 1500)
     frame = pl.DataFrame(values)
     for name, term in TERMS.items():
         frame = frame.with_columns(term.to_polars().alias(name))
     expected = frame.select(pair[0].to_polars().cast(pl.Float64)).to_series().to_numpy()
     np.testing.assert_array_equal(found[0], expected)
     np.testing.assert_array_equal(found[1], np.ones(1500))
-    assert largest.tolist() == [np.nanmax(abs(expected)), 1.0]
+    np.testing.assert_array_equal(largest, [abs(expected).max(), 1.0])  # NaN if one is
+
+
+def test_results_are_put_on_their_grids_and_summed():
+    values = {"margin": np.random.default_rng(0).normal(size=1500)}
+    pair = [Expression("margin"), Expression("margin * margin")]
+    offsets = np.array([1.5 * 2.0**52 / 16, 1.5 * 2.0**52 / 4])
+    found, largest, totals = computed(pair, values, 1500, offsets=offsets)
+    expected = [np.round(values["margin"] * 16) / 16, np.round(values["margin"] ** 2 * 4) / 4]
+    np.testing.assert_array_equal(found, expected)
+    assert totals.tolist() == [each.sum() for each in expected]
+    assert largest.tolist() == [abs(values["margin"]).max(), (values["margin"] ** 2).max()]  # before they are rounded
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
