@@ -334,5 +334,5 @@ def test_rows_of_queries_are_not_sorted(monkeypatch):
     monkeypatch.setattr(numba, "WORTH_SORTING", 1)
     monkeypatch.setattr(NumbaEngine, "sort_rows", None)  # would fail if it were called
     frame = every_type(200, seed=9).with_columns(query=pl.int_range(200) // 20)
-    model = fb.fit(frame, "late", qid="query", features=["float64", "int32"], objective="rank:pairwise", **SHAPE)
+    model = fb.fit(frame, "late", group="query", features=["float64", "int32"], objective="rank:pairwise", **SHAPE)
     assert model.trees["tree"].n_unique() == 3

@@ -56,7 +56,8 @@ class ArrayEngine(FrameEngine):
         self._offsets = np.empty(0)  # of the grids of g and h of each output, in the round before
         self._constants = {} if "weight" in roles else {"weight": 1.0}
         self._residuals: list[pl.Series] = []
-        self.row_numbers: pl.Series | None = None  # the user's, once rows are in another order
+        self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
+        self.is_sampled = False  # whether trees are; all of a fit or none
         self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
 
     def load(self) -> pl.DataFrame:
@@ -91,7 +92,12 @@ class ArrayEngine(FrameEngine):
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
-        self._margins = {name: np.array(values) for name, values in self.by_row(margins).to_dict().items()}
+        # A number is not worth a query over all rows, nor the memory for it.
+        found = {name: each.to_polars() for name, each in margins.items() if not each.columns}
+        self._margins = {name: np.full(self.n_rows, pl.select(value).item()) for name, value in found.items()}
+        computed = {name: each for name, each in margins.items() if each.columns}
+        if computed:
+            self._margins |= {name: np.array(values) for name, values in self.by_row(computed).to_dict().items()}
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
@@ -181,6 +187,7 @@ class ArrayEngine(FrameEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self._pairs[output], self._totals[output]
+        self.is_sampled = sample is not None
         if sample is not None:
             sampled = sampled_pairs(self.all_rows(), output, sample, self.row_numbers)
             self.gradient_pairs = sampled.to_numpy(order="c")

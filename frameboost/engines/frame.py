@@ -43,9 +43,7 @@ class FrameEngine:
             (query_expr(frame, name) if role == "qid" else _present_float(name)).alias(role)
             for role, name in roles.items()
         ]
-        if "weight" not in roles:
-            self.row_exprs.append(pl.lit(1.0).alias("weight"))
-        self.row_names = [*roles, *([] if "weight" in roles else ["weight"])]
+        self.row_names = list(roles)
         self.rows: pl.DataFrame | None = None  # roles and margins
         self.gradients = pl.DataFrame()  # g_0, h_0, ...
         self.pairs = pl.DataFrame()  # g and h of the tree
@@ -93,7 +91,9 @@ class FrameEngine:
         return self.with_terms(lazy)
 
     def with_terms(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the rows with what was defined over them."""
+        """Return the rows with what was defined over them, and with weights."""
+        if "weight" not in self.row_names:
+            rows = rows.with_columns(pl.lit(1.0).alias("weight"))
         for name, term in self.terms.items():
             if isinstance(term, Cumulative):
                 rows = _running_sum(rows, name, term)

@@ -10,7 +10,7 @@ import numpy as np
 
 from frameboost.engines.intrinsics import add_pair, prefetch
 
-__all__ = ["add_by_node", "add_by_side", "build_histograms", "copy_parts", "number_rows", "part_rows"]
+__all__ = ["add_by_node", "add_by_side", "build_histograms", "copy_parts", "number_rows", "part_rows", "take_rows"]
 
 # How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
 _AHEAD = np.uint64(24)
@@ -106,6 +106,15 @@ def copy_parts(rows, parts):  # type: ignore[no-untyped-def]
         start, stop, first = parts[part]
         for i in range(stop - start):
             rows[first + i] = rows[start + i]
+
+
+@numba.njit(nogil=True, cache=True)
+def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
+    """Write ``values`` of the ``rows`` (uint32) to ``out``, in that order."""
+    for i in range(np.uint64(0), np.uint64(len(rows))):
+        if i + _AHEAD < np.uint64(len(rows)):
+            prefetch(values, np.uint64(rows[i + _AHEAD]))
+        out[i] = values[np.uint64(rows[i])]
 
 
 @numba.njit(nogil=True, cache=True)

@@ -20,6 +20,7 @@ from frameboost.engines.histogram_kernels import (
     add_by_side,
     build_histograms,
     part_rows,
+    take_rows,
 )
 from frameboost.engines.row_partition import RowPartition
 from frameboost.expressions import Expression
@@ -109,14 +110,20 @@ class NumbaEngine(ArrayEngine):
         self.move_rows()
         self._may_sort = False
         order = self.partition.order()
-        self.row_numbers = pl.Series(order)
-        self.rows = self.rows[self.row_numbers]
-        columns = [*self._margins.values(), *self.columns]
+        numbers = pl.Series(order)
+        self.row_numbers = numbers if self.is_sampled else None
+        self.rows = self.rows[numbers]
+        room = self._pairs.ravel()[: self.n_rows]  # of gradients that are about to be computed anew
+        for margins in self._margins.values():
+            take_rows(margins, order, room)
+            margins[:] = room
 
-        def sort(column: np.ndarray) -> None:
-            column[:] = column[order]
+        def sort(column: Codes) -> None:
+            in_order = np.empty_like(column)
+            take_rows(column, order, in_order)
+            column[:] = in_order
 
-        self.workers.each(columns, sort)
+        self.workers.each(self.columns, sort)
         self._copy_codes()
 
     def follow_tree(self) -> None:

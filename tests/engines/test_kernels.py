@@ -14,6 +14,7 @@ from frameboost.engines.histogram_kernels import (
     copy_parts,
     number_rows,
     part_rows,
+    take_rows,
 )
 from frameboost.split_kernels import scan_histograms
 
@@ -75,6 +76,12 @@ def test_where_rows_go(seed):
     assert counts.tolist() == n_left
     for _, _, start, stop in pieces:
         assert sorted(rows[start:stop]) == sorted(moved[n + start : n + stop])
+
+
+def test_take_rows():
+    out = np.zeros(40)
+    take_rows(np.arange(50.0) / 2, np.arange(40, 0, -1).astype(np.uint32), out)
+    assert out.tolist() == [(40 - i) / 2 for i in range(40)]
 
 
 def test_copy_parts():

@@ -35,7 +35,14 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
             def part(share, features=features, goes_left=goes_left):
                 counts = np.zeros(len(share), dtype=np.int64)
                 pieces = [(at, i, start, stop) for at, (i, start, stop) in enumerate(share)]
-                part_rows(columns, features, goes_left, partition.rows, np.array(pieces), counts)
+                part_rows(
+                    columns,
+                    features,
+                    goes_left,
+                    partition.rows,
+                    np.array(pieces, dtype=np.int64).reshape(-1, 4),
+                    counts,
+                )
                 return counts.tolist()
 
             partition.split(children, part)
