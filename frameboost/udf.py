@@ -14,7 +14,6 @@ from frameboost.compile.polars import output_expr
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.outputs import output_of
-from frameboost.parallel import Workers
 from frameboost.schema import Feature
 from frameboost.scorer import Scorer
 from frameboost.types import FeatureType
@@ -37,9 +36,7 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     value = output_expr(wanted, [pl.col(margin) for margin in wanted.margins]).alias("prediction")
 
     def score(*batches: Any) -> Any:
-        margins = margins_of(
-            pl.DataFrame([pl.Series(name, pl.from_arrow(batch)) for name, batch in zip(taken, batches, strict=True)])
-        )
+        margins = margins_of(batches)
         return pl.DataFrame(dict(zip(wanted.margins, margins, strict=True))).select(value).to_series().to_arrow()
 
     # DuckDB asks the function how many columns it takes.
@@ -50,16 +47,18 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
 
 
-def _scorer(model: Scorer, types: Mapping[str, FeatureType]) -> Callable[[pl.DataFrame], list[Any]]:
-    """Return what finds the margins of rows whose columns have those types, in the caller's thread."""
+def _scorer(model: Scorer, types: Mapping[str, FeatureType]) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return what finds the margins of batches whose columns have those types, in the caller's thread."""
     trees, arrays, bases = model._byte_trees, model._arrays, model._base_margins
     if trees is not None:
-        scorer, alone = trees.over(types), Workers(1)
-        return lambda frame: scorer.margins(frame.lazy(), bases, alone)
+        from frameboost.compile.batch_scorer import BatchScorer  # which needs numba
+
+        return BatchScorer(trees, types, bases).margins
     code_exprs = arrays.code_exprs(types)
 
-    def walked(frame: pl.DataFrame) -> list[Any]:
-        codes = np.ascontiguousarray(frame.select(code_exprs).to_numpy())
+    def walked(batches: Sequence[Any]) -> list[Any]:
+        columns = [pl.Series(name, pl.from_arrow(batch)) for name, batch in zip(types, batches, strict=True)]
+        codes = np.ascontiguousarray(pl.DataFrame(columns).select(code_exprs).to_numpy())
         return arrays.margins(codes, bases, in_parallel=False)
 
     return walked

@@ -24,10 +24,10 @@ from frameboost.compile.byte_kernels import add_leaves
 from frameboost.parallel import Workers
 from frameboost.types import FeatureType
 
-__all__ = ["ByteScorer", "ByteTrees"]
+__all__ = ["MISSING", "MOST_EDGES", "ByteScorer", "ByteTrees"]
 
 # A column of codes 0 to 253 parts values by 253 edges; no row has the code 254, and that of missing values is 255.
-_MOST_EDGES, _NO_CODE, _MISSING = 253, 254, 255
+MOST_EDGES, _NO_CODE, MISSING = 253, 254, 255
 _MOST_NODES = 255
 # Rows that are coded and scored before the next are: their codes stay in the cache.
 _CHUNK = 1 << 14
@@ -73,10 +73,10 @@ class ByteTrees:
         """Return the ensemble over bytes, None where bytes can't tell its nodes or its categories apart."""
         sizes = np.diff([*arrays.roots, len(arrays.feature)])
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
-        many = (len(e) > _MOST_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
+        many = (len(e) > MOST_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
         if max(sizes, default=0) > _MOST_NODES or any(many):
             return None
-        columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), _MOST_EDGES)]
+        columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), MOST_EDGES)]
         place = {column: number for number, column in enumerate(columns)}
         asked = np.flatnonzero(arrays.table_at >= 0)
         tables = np.zeros((len(asked), 256), dtype=np.bool_)
@@ -87,7 +87,7 @@ class ByteTrees:
             at = arrays.table_at[node]
             named = np.unpackbits(arrays.tables[at : at + (missing + 9) // 8], bitorder="little").astype(np.bool_)
             table[: missing + 2] = named[: missing + 2]
-            table[_MISSING], table[missing] = named[missing], False
+            table[MISSING], table[missing] = named[missing], False
         builder = _Builder(arrays, place, table_of)
         outputs = [builder.questions(np.flatnonzero(arrays.outputs == k).tolist()) for k in range(n_outputs)]
         return cls(arrays, tuple(columns), tables, tuple(outputs))
@@ -140,6 +140,24 @@ class ByteScorer:
         workers.each(range(0, n_rows, _CHUNK), score)
         return margins
 
+    def write_codes(self, frame: pl.DataFrame, features: Sequence[int], codes: Codes) -> None:
+        """Write what columns of bytes say of the rows of ``frame``, those of some features only.
+
+        Parameters
+        ----------
+        frame
+            The rows.
+        features
+            Places among those of the ensemble.
+        codes
+            uint8 (columns, rows).
+        """
+        values = frame.select([self._exprs[i] for i in features])
+        read = {i: self._reader(i, column) for i, column in zip(features, values, strict=True)}
+        for (i, first_edge), out in zip(self._trees.columns, codes, strict=True):
+            if i in read:
+                read[i](0, len(frame), first_edge, out)
+
     def _reader(self, i: int, values: pl.Series) -> _Reader:
         """Return what writes a feature's codes, those of one column of bytes, for a range of rows."""
         feature = self._trees.arrays.features[i]
@@ -148,8 +166,8 @@ class ByteScorer:
             array = values.to_numpy()
 
             def from_values(start: int, stop: int, first: int, out: Codes) -> None:
-                n_edges = len(self._edges[i][first : first + _MOST_EDGES])
-                bin_values(array, self._padded_edges(i, first, array.dtype), n_edges, _MISSING, start, stop, out)
+                n_edges = len(self._edges[i][first : first + MOST_EDGES])
+                bin_values(array, self._padded_edges(i, first, array.dtype), n_edges, MISSING, start, stop, out)
 
             return from_values
         missing = int(self._trees.arrays.missing[i])
@@ -160,15 +178,15 @@ class ByteScorer:
 
         def from_codes(start: int, stop: int, first: int, out: Codes) -> None:
             own = codes[start:stop]
-            most = _NO_CODE if is_categorical else _MOST_EDGES
-            out[:] = np.where(own == missing, _MISSING, np.clip(own - first, 0, most))
+            most = _NO_CODE if is_categorical else MOST_EDGES
+            out[:] = np.where(own == missing, MISSING, np.clip(own - first, 0, most))
 
         return from_codes
 
     def _padded_edges(self, i: int, first: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         key = i, first, dtype
         if key not in self._padded:
-            self._padded[key] = padded(self._edges[i][first : first + _MOST_EDGES], dtype)
+            self._padded[key] = padded(self._edges[i][first : first + MOST_EDGES], dtype)
         return self._padded[key]
 
 
@@ -223,11 +241,11 @@ class _Builder:
         feature, bound = self._lists["feature"][node], self._lists["bound"][node]
         if self._table_of[node] >= 0:
             return self._place[feature, 0], 0, _NO_CODE, 0, self._table_of[node]
-        also = _MISSING if self._lists["missing_left"][node] else _NO_CODE
+        also = MISSING if self._lists["missing_left"][node] else _NO_CODE
         if bound == self._arrays.missing[feature]:  # whatever is present
             return self._place[feature, 0], _NO_CODE, also, 0, -1
         rank = bound - 1
-        first = rank // _MOST_EDGES * _MOST_EDGES
+        first = rank // MOST_EDGES * MOST_EDGES
         return self._place[feature, first], rank - first + 1, also, 0, -1
 
 

@@ -1,0 +1,68 @@
+"""Arrow batches are scored as frames are, wherever their buffers start and whatever is missing in them."""
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.array_binning import padded
+from frameboost.compile.batch_kernels import code_buffers
+from frameboost.compile.batch_scorer import BatchScorer
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 8, 63]), st.sampled_from([0, 1, 7, 300]), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_code_buffers(seed, offset, n_rows, is_integer):
+    rng = np.random.default_rng(seed)
+    kind = np.int64 if is_integer else np.float64
+    values = rng.integers(-9, 9, offset + n_rows).astype(kind)
+    if not is_integer:
+        values[rng.random(len(values)) < 0.2] = np.nan
+    present = rng.random(len(values)) < rng.choice([0.5, 0.99])
+    bitmap = np.packbits(present, bitorder="little")
+    cuts = np.unique(rng.integers(-9, 9, 5)).astype(kind)
+    edges, codes = padded(cuts.tolist(), np.dtype(kind)), np.full((3, n_rows), 77, dtype=np.uint8)
+    buffers = [[values.ctypes.data, validity, offset, is_integer] for validity in (bitmap.ctypes.data, 0)]
+    places = [[edges.ctypes.data, len(edges), len(cuts), row] for row in (2, 0)]
+    code_buffers(np.array(buffers, dtype=np.int64), np.array(places), 255, codes)
+    bins = [255 if value != value else sum(cut <= value for cut in cuts) for value in values[offset:].tolist()]
+    assert codes[0].tolist() == bins
+    assert codes[1].tolist() == [77] * n_rows
+    assert codes[2].tolist() == [b if here else 255 for b, here in zip(bins, present[offset:], strict=True)]
+
+
+@pytest.fixture(scope="module")
+def scored():
+    rng = np.random.default_rng(3)
+    n = 4000
+    frame = pl.DataFrame({
+        "f": rng.normal(size=n), "i": rng.integers(-400, 400, n), "s": rng.choice(["a", "b", "c"], n),
+        "b": rng.random(n) < 0.5, "y": rng.integers(0, 3, n),
+    })  # fmt: skip
+    missing = [pl.when(pl.int_range(n) % k > 0).then(c).alias(c) for k, c in ((7, "f"), (5, "i"), (11, "s"), (6, "b"))]
+    frame = frame.with_columns(missing).with_columns(f=pl.when(pl.int_range(n) % 9 > 0).then("f").otherwise(np.nan))
+    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=60, max_bin=900, min_child_weight=0)
+    assert len(model._byte_trees.columns) > 4  # some feature has more edges than a byte tells apart
+    types = {feature.name: feature.type for feature in model._features}
+    codes = model._arrays.codes(frame.lazy(), types)
+    return model, frame, np.array(model._arrays.margins(codes, model._base_margins))
+
+
+@pytest.mark.parametrize("cuts", [(0, 4000), (13, 2000), (5, 6), (8, 8), (1, 64, 65, 700, 3999)])
+def test_batches_in_chunks(scored, cuts):
+    model, frame, walked = scored
+    types = {feature.name: feature.type.widened for feature in model._features}
+    scorer = BatchScorer(model._byte_trees, types, model._base_margins)
+    batches = []
+    for name in types:
+        whole = frame[name].to_arrow()
+        whole = whole.cast(pa.string()) if name == "s" else whole
+        batches.append(pa.chunked_array([whole[a:b] for a, b in pairwise(cuts)]))  # slices, which have offsets
+    found = np.array(scorer.margins(batches))
+    assert found.tolist() == walked[:, cuts[0] : cuts[-1]].tolist()
+    assert len(cuts) == 2 or batches[0].num_chunks == 4
