@@ -25,6 +25,9 @@ from frameboost.tree import Tree
 
 __all__ = ["Model"]
 
+# What is made of the trees when it is first asked for, and goes into no copy or pickle.
+_MADE_AGAIN = ("_arrays", "_byte_trees", "_margin_exprs")
+
 
 class Model(ExportingModel, ExplainingModel):
     """A trained ensemble of trees; made by `frameboost.fit` or `frameboost.load`.
@@ -360,7 +363,7 @@ class Model(ExportingModel, ExplainingModel):
         return hash(self.to_json())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_arrays", "_byte_trees")}
+        return {name: value for name, value in vars(self).items() if name not in _MADE_AGAIN}
 
     # --- files --------------------------------------------------------------------------------------------------------
 

@@ -148,11 +148,16 @@ class Scorer:
         [0.0, 0.0, 8.0, 8.0]
         """
         wanted = output_of(self._loss, output, self._calibration)
-        bases: Sequence[float | pl.Expr] = self._base_margins
+        margins = self._margin_exprs
         if base_margin is not None:
             bases = [column(name).cast(pl.Float64) for name in self._started(base_margin)]
-        margins = [margin_expr(base, self._of_output(k), self._features) for k, base in enumerate(bases)]
+            margins = [margin_expr(base, self._of_output(k), self._features) for k, base in enumerate(bases)]
         return output_expr(wanted, margins).alias("prediction")
+
+    @cached_property
+    def _margin_exprs(self) -> list[pl.Expr]:
+        """The margins of each output, which take longer to put together than a few thousand rows to score."""
+        return [margin_expr(base, self._of_output(k), self._features) for k, base in enumerate(self._base_margins)]
 
     def _started(self, base_margin: str | Sequence[str]) -> list[str]:
         return find_margins(None, base_margin, self._loss.n_outputs)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
 
+import numpy as np
 import polars as pl
 
 from frameboost.columns import not_zero
@@ -22,6 +23,8 @@ __all__ = ["margin_expr", "output_expr"]
 # A symmetric tree of fewer levels is as fast as when/then.
 _SHALLOWEST_TABLE = 3
 _NO_CODE = -(2**63)
+# Sums of leaves that a lookup chooses from, eight bytes each.
+_LARGEST_TABLE = 2**12
 
 
 def output_expr(output: Output, margins: Sequence[pl.Expr]) -> pl.Expr:
@@ -58,14 +61,40 @@ def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: S
     if all(len(tree) == 1 for tree in trees):  # no column to take the number of rows from
         return pl.repeat(base_margin + sum(tree.value[0] for tree in trees), pl.len(), dtype=pl.Float64)
     columns = [_column(feature) for feature in features]
-    terms = [_tree_expr(tree, columns, features) for tree in trees]
+    terms = [_looked_up(group, columns, features) for group in _groups(trees)]
     return pl.sum_horizontal(pl.lit(base_margin), *terms)
 
 
-def _tree_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
+def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
+    """Yield trees that share a lookup: a table of all their leaves' sums stays in the processor's first cache."""
+    group: list[Tree] = []
+    size = 1
+    for tree in trees:
+        n_leaves = len(tree.leaves_in_order())
+        if group and size * n_leaves > _LARGEST_TABLE:
+            yield group
+            group, size = [], 1
+        group.append(tree)
+        size *= n_leaves
+    if group:
+        yield group
+
+
+def _looked_up(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
+    """Return the sum of the leaves that a row comes to, looked up by the number that their places make."""
+    worth, place = np.zeros(1), None
+    for tree in trees:
+        leaves = tree.leaves_in_order()
+        worth = np.add.outer(worth, [tree.value[leaf] for leaf in leaves]).ravel()
+        own = _place(tree, leaves, columns, features).cast(pl.UInt32)
+        place = own if place is None else place * pl.lit(len(leaves), dtype=pl.UInt32) + own
+    return pl.lit(pl.Series(worth)).gather(place)
+
+
+def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
+    """Return which of its leaves a row comes to."""
     if (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
-        return _table_expr(tree, columns, features, levels)
-    leaves = tree.leaves_in_order()
+        return _bits(tree, columns, features, levels)
     # What is chosen between is the leaf's place, a byte where that will do: several times as fast as its value.
     dtype = pl.UInt8 if len(leaves) <= 2**8 else pl.UInt16 if len(leaves) <= 2**16 else pl.UInt32
     place = {leaf: pl.lit(i, dtype=dtype) for i, leaf in enumerate(leaves)}
@@ -78,15 +107,11 @@ def _tree_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Featur
         yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
         return pl.when(condition).then(leaf_below(yes[node])).otherwise(leaf_below(no[node]))
 
-    return _worth(tree, leaves).gather(leaf_below(0).cast(pl.UInt32))
+    return leaf_below(0)
 
 
-def _worth(tree: Tree, leaves: Sequence[int]) -> pl.Expr:
-    return pl.lit(pl.Series([tree.value[leaf] for leaf in leaves], dtype=pl.Float64))
-
-
-def _table_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], levels: Sequence[int]) -> pl.Expr:
-    """Return a symmetric tree as a table of its leaves, looked up by a number with a bit a level."""
+def _bits(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], levels: Sequence[int]) -> pl.Expr:
+    """Return the place of a symmetric tree's leaf, a number with a bit a level."""
     bits = []
     for depth, node in enumerate(levels):
         number = tree.feature[node]
@@ -96,7 +121,7 @@ def _table_expr(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Featu
         bits.append(
             pl.when(condition).then(pl.lit(then, dtype=pl.UInt32)).otherwise(pl.lit(otherwise, dtype=pl.UInt32))
         )
-    return _worth(tree, tree.leaves_in_order()).gather(reduce(add, bits))
+    return reduce(add, bits)
 
 
 def _column(feature: Feature) -> pl.Expr:

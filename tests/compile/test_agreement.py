@@ -1,5 +1,6 @@
 """predict, expr and sql say the same, bit for bit, whatever the columns hold."""
 
+import pickle
 import random
 
 import duckdb
@@ -145,3 +146,16 @@ def _loss(model: fb.Model, labels: np.ndarray) -> float:
         root_score = (root["value"] / eta) ** 2 * root["cover"]
         error -= (2 * eta - eta**2) * (nodes["gain"].sum() + root_score)
     return error
+
+
+def test_expressions_add_several_trees_at_a_lookup():
+    rng = random.Random("lookups")
+    kinds, columns = [FeatureType("float64")], {"x": random_values(FeatureType("float64"), 200, rng)}
+    model = random_model(kinds, ["x"], rng, n_trees=30, depth=5)
+    frame = pl.DataFrame([to_polars(kinds[0], columns["x"], "x")])
+    assert 1 < str(model.expr("margin")).count("gather") < len(model._trees)
+    assert bits(frame.select(model.expr("margin")).to_series()) == bits(naive_margins(model, columns))
+    copy = pickle.loads(pickle.dumps(model))
+    assert "_margin_exprs" in vars(model)
+    assert "_margin_exprs" not in vars(copy)
+    assert bits(frame.select(copy.expr("margin")).to_series()) == bits(naive_margins(model, columns))
