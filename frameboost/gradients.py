@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Protocol
 import polars as pl
 
 from frameboost.expressions import Expression, float_literal
-from frameboost.grid import grid_offset
+from frameboost.grid import grid_offset, offset_step
 
 __all__ = ["Aggregate", "Rounded", "Rows", "Scalar", "exact_sum", "rounded", "weighted"]
 
@@ -46,10 +47,16 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """An expression rounded to a grid, as ``(x + C) - C``."""
+    """An expression rounded to a grid, as ``(x + C) - C``; ``largest`` is what its magnitude is known not to exceed."""
 
     expression: Scalar
     offset: float
+    largest: float = math.inf
+
+    @property
+    def step(self) -> float:
+        """What the rounded number is a multiple of."""
+        return offset_step(self.offset)
 
     def to_sql(self, columns: Mapping[str, str]) -> str:
         """See `Expression.to_sql`."""
@@ -74,9 +81,9 @@ def _magnitude(expression: Expression) -> Expression:
 
 def rounded(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
     """Return expressions on grids on which their sums over all rows are exact."""
-    largest = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
-    n_rows = rows.n_rows
-    return {name: Rounded(term, grid_offset(largest[name] or 0.0, n_rows)) for name, term in terms.items()}
+    found = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
+    largest, n_rows = {name: value or 0.0 for name, value in found.items()}, rows.n_rows
+    return {n: Rounded(term, grid_offset(largest[n], n_rows), largest[n]) for n, term in terms.items()}
 
 
 def exact_sum(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, float]:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["ceil_log2", "grid_offset", "grid_step"]
+__all__ = ["ceil_log2", "grid_offset", "grid_step", "offset_step"]
 
 # Below this exponent the grid would fall among the subnormals, where float64 keeps no relative precision.
 _SMALLEST_EXPONENT = -1022
+_OFFSET_STEPS = 1.5 * 2.0**52
 
 
 def ceil_log2(value: float) -> int:
@@ -38,4 +39,9 @@ def grid_step(largest: float, count: int) -> float:
 
 def grid_offset(largest: float, count: int) -> float:
     """Return C such that ``(x + C) - C`` is x rounded to the nearest multiple of ``grid_step(largest, count)``."""
-    return 1.5 * 2.0**52 * grid_step(largest, count)
+    return _OFFSET_STEPS * grid_step(largest, count)
+
+
+def offset_step(offset: float) -> float:
+    """Return the step that ``(x + C) - C`` rounds to multiples of."""
+    return offset / _OFFSET_STEPS

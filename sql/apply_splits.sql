@@ -3,6 +3,7 @@
 --
 -- in:  {rows}        the tables of bins and of nodes, joined by position; in the root there are no nodes yet
 --      {moves}       a split each:  CASE node WHEN 3 THEN CASE WHEN bin_7 < 12 THEN 7 ELSE 8 END ... ELSE node END
+--                    (numbers are of the narrowest type that has them all)
 --      {in_order}    nothing, or ORDER BY the rows of the bins, where DuckDB has been told not to keep their order
 -- out: {nodes}       node, row by row in the order of the bins
 

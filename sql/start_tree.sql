@@ -4,5 +4,5 @@
 -- out: {nodes}       node, row by row in the order of {bins}
 
 CREATE TEMP TABLE {nodes} AS
-SELECT CAST(0 AS INTEGER) AS node
+SELECT CAST(0 AS UTINYINT) AS node
 FROM {bins}

@@ -13,6 +13,7 @@ from frameboost.engines.sql_histograms import HistogramQuery
 from frameboost.engines.sql_nodes import RowNodes
 from frameboost.engines.sql_queries import pair_parts, window_sql
 from frameboost.engines.sql_rows import Slices
+from frameboost.engines.sql_widths import narrow_number, narrow_roles, read_role
 from frameboost.expressions import Expression, float_literal
 from frameboost.gradients import rounded
 from frameboost.query_terms import Pairs
@@ -62,6 +63,7 @@ class SqlEngine:
         self.session = session
         self.features = tuple(features)
         self.columns = tuple(columns)
+        self._role_columns = dict(roles)
         self._roles = {role: _present_double(column) for role, column in roles.items()}
         if queries is not None:
             self._roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
@@ -71,7 +73,7 @@ class SqlEngine:
         self._margins: dict[str, str] = {}  # a table each, with a column of the margin's name
         self._pairs: str | None = None
         self._gradients: str | None = None
-        self._gradient_names: list[str] = []
+        self._gradient_columns: dict[str, str] = {}  # how each is read from its table
         self._sampled: str | None = None
         self._nodes: RowNodes | None = None
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
@@ -115,10 +117,11 @@ class SqlEngine:
             return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names)
         columns = dict.fromkeys(self._roles, self._bins) | self._margins | more
         if self._gradients is not None:
-            columns |= dict.fromkeys(self._gradient_names, self._gradients)
+            columns |= dict.fromkeys(self._gradient_columns, self._gradients)
         if self._pairs is not None:
             columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
-        wanted = [f"{self._bins}.rowid AS position", *(f"{t}.{c}" for c, t in columns.items()), *self._unit_weight]
+        read = {role: read_role(role) for role in self._roles} | self._gradient_columns
+        wanted = [f"{self._bins}.rowid AS position", *(f"{read.get(c, c)} AS {c}" for c in columns), *self._unit_weight]
         slices = self._slices.queries(", ".join(wanted), [*dict.fromkeys([self._bins, *columns.values()])])
         return self._with_terms(" UNION ALL ".join(slices), list(dict.fromkeys([*columns, "weight"])))
 
@@ -201,7 +204,8 @@ class SqlEngine:
         """See `Engine.bin_columns`."""
         self.layout = SlotLayout(bins)
         self._read_settings()
-        self._bins = store_bins(self.session, bins, self.columns, self._roles, in_order=self._in_source_order)
+        roles = narrow_roles(self.session, self._roles, self._role_columns)
+        self._bins = store_bins(self.session, bins, self.columns, roles, in_order=self._in_source_order)
 
     def _read_settings(self) -> None:
         self._keeps_order = self.session.setting("preserve_insertion_order")
@@ -209,7 +213,7 @@ class SqlEngine:
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
-        names = {role: role for role in self._roles}
+        names = {role: read_role(role) for role in self._roles}
         for name, expression in margins.items():
             start = f"CAST({expression.to_sql(names)} AS DOUBLE) AS {name}"
             self._margins[name] = self._replace(
@@ -223,28 +227,30 @@ class SqlEngine:
         stored = {**rounded(self, gradients), **others}
         if self._gradients is not None:  # it goes first, as it is the largest of the tables that are made anew
             self.session.drop(self._gradients)
-        self._gradients, self._gradient_names = None, []
+        self._gradients, self._gradient_columns = None, {}
         rows, names = self._rows()
-        numbers = ", ".join(f"CAST({e.to_sql(names)} AS DOUBLE) AS {name}" for name, e in stored.items())
+        columns = {name: narrow_number(e, name, names) for name, e in stored.items()}
+        numbers = ", ".join(f"{column.stored} AS {name}" for name, column in columns.items())
         self._gradients = self._replace(
             None, "gradients", "gradients", rows=rows, numbers=numbers, in_order=self._in_order, bins=self._bins
         )
-        self._gradient_names = list(stored)
+        self._gradient_columns = {name: column.read for name, column in columns.items()}
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self._pair = (str(self._gradients), f"g_{output}", f"h_{output}")
+        g, h = (self._gradient_columns[f"{x}_{output}"] for x in "gh")
+        self._pair, self._h = (str(self._gradients), g, h), f"h_{output}"
         if sample is not None:
             names = {name: name for name in ("g", "h", "draw")}
             self._sampled = self._replace(
                 self._sampled, "sampled", "sample_gradients", bins=self._bins, gradients=self._gradients,
-                pair=f"g_{output} AS g, h_{output} AS h", draw=draw_sql(f"{self._bins}.rowid", sample.key),
+                pair=f"{g} AS g, {h} AS h", draw=draw_sql(f"{self._bins}.rowid", sample.key),
                 g=sample.g.to_sql(names), h=sample.h.to_sql(names),
                 in_order="" if self._keeps_order else "ORDER BY position ASC",
             )  # fmt: skip
-            self._pair = (self._sampled, "g", "h")
+            self._pair, self._h = (self._sampled, "g", "h"), "h"
         self.follow_tree()
         table, g, h = self._pair
         G, H = self.session.run(render("gradient_sums", gradients=table, g=g, h=h))[0]
@@ -295,11 +301,10 @@ class SqlEngine:
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        table, _, h = self._pair
         nodes, node_of = self._row_nodes.table()
-        rows, names = self._rows(node=nodes, **({"h": table} if table == self._sampled else {}))
-        if table != self._sampled:
-            rows = f"SELECT *, {h} AS h FROM ({rows})"
+        rows, names = self._rows(node=nodes, **({"h": self._pair[0]} if self._h == "h" else {}))
+        if self._h != "h":
+            rows = f"SELECT *, {self._h} AS h FROM ({rows})"
         parts = {"rows": rows, "value": value.to_sql(names), "alpha": float_literal(alpha)}
         if weight is None:
             statement = render("node_quantiles", **parts)

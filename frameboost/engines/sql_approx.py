@@ -10,6 +10,7 @@ from frameboost.engines.contract import Split
 from frameboost.engines.node_bins import NodeBins, collect_bins
 from frameboost.engines.sql import SqlEngine
 from frameboost.engines.sql_binning import from_database, read_categories, store_codes, store_columns
+from frameboost.engines.sql_widths import narrow_roles
 from frameboost.sql_files import render
 from frameboost.sql_text import literal, physical_sql
 
@@ -39,7 +40,8 @@ class SqlApproxEngine(SqlEngine):
         self._unbinned = list(bins)
         self.layout = SlotLayout(bins)
         self._read_settings()
-        self._bins = store_columns(self.session, bins, self.columns, self._roles, in_order=self._in_source_order)
+        roles = narrow_roles(self.session, self._roles, self._role_columns)
+        self._bins = store_columns(self.session, bins, self.columns, roles, in_order=self._in_source_order)
 
     def rebin(self, max_bin: int) -> list[Bins]:
         """See `RebinningEngine.rebin`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from frameboost.engines.contract import Split
 from frameboost.engines.session import DuckDBSession
 from frameboost.engines.sql_rows import Slices
+from frameboost.engines.sql_widths import narrowest_integer
 from frameboost.sql_files import render
 
 __all__ = ["RowNodes"]
@@ -71,8 +72,9 @@ class RowNodes:
         first = self._next
         fresh = {node: first + i for i, node in enumerate(dict.fromkeys([*together, *children]))}
         self._next += len(fresh)
+        kind = narrowest_integer(self._next - 1)
         nodes = self._case(
-            {**{node: str(n) for node, n in self._numbers.items()}, **{node: str(n) for node, n in fresh.items()}},
+            {node: f"CAST({n} AS {kind})" for node, n in (self._numbers | fresh).items()},
             [*self._moves, *(node for node in together if node in self._numbers)],
         )
         self._store(
