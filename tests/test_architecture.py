@@ -49,7 +49,7 @@ LAYERS = [
     ["engines.ranked", "engines.row_partition"],
     ["engines.arrays", "engines.sql_binning", "engines.sql_histograms", "engines.sql_nodes"],
     ["engines.programs"],
-    ["engines.sql_rows", "engines.sql_widths"],
+    ["engines.sql_cells", "engines.sql_rows", "engines.sql_widths"],
     ["categorical", "engines.frame"],
     ["engines.frame_queries", "engines.session", "engines.sql_queries", "metrics", "scoring", "terms"],
     ["ranking_metrics"],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from frameboost.binning import Bins, sample_condition
 from frameboost.engines.session import DuckDBSession
+from frameboost.engines.sql_cells import Cells
 from frameboost.expressions import float_literal
 from frameboost.schema import Feature
 from frameboost.sql_files import render
@@ -92,7 +93,8 @@ def store_bins(
 
     ``in_order`` keeps the order of the source, which costs a sort, and matters only where rows are told by position.
     """
-    cuts = _store_cuts(session, bins, columns)
+    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
+    cuts = _store_cuts(session, bins, columns, cells)
     read, joins, codes = [], [], []
     for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
         if column.type.is_categorical:
@@ -100,8 +102,7 @@ def store_bins(
             read.append(f"category_{i}.code AS bin_{i}")
             missing = f"bin_{i} IS NULL"
         else:
-            read.append(f"{column.sql} AS value_{i}, CAST(0 AS BIGINT) AS bin_{i}")
-            read += [f"cuts.cuts_{i}"] if b.cuts else []
+            read += _search_start(i, column.sql, b, cells[i])
             missing = is_missing(column.type, f"value_{i}")
         codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
     source, position, order = _ordered(session, in_order=in_order)
@@ -121,7 +122,7 @@ def store_bins(
             bins=table,
             codes=", ".join(codes),
             roles=", ".join(roles),
-            rows=_search(rows, bins),
+            rows=_search(rows, bins, cells),
             in_order=order,
         )
     )
@@ -168,31 +169,36 @@ def store_columns(
 
 def store_codes(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str) -> str:
     """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name."""
-    cuts = _store_cuts(session, bins, columns)
+    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
+    cuts = _store_cuts(session, bins, columns, cells)
     read, numbers = [], []
     for i, b in enumerate(bins):
         if b.feature.type.is_categorical:
             read.append(f"source.bin_{i} AS bin_{i}")
             code = f"bin_{i}"
         else:
-            read.append(f"source.value_{i} AS value_{i}, CAST(0 AS BIGINT) AS bin_{i}")
-            read += [f"cuts.cuts_{i}"] if b.cuts else []
+            read += _search_start(i, f"source.value_{i}", b, cells[i])
             code = f"CASE WHEN value_{i} IS NULL THEN {b.missing} ELSE bin_{i} END"
         numbers.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
     rows = render(
         "read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="", roles="source.rowid AS position"
     )
     table = session.table("codes")
-    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins)))
+    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins, cells)))
     session.drop(cuts)
     return table
 
 
-def _store_cuts(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn]) -> str:
-    """Store the cuts of all features as one row of lists; return the temporary table's name."""
+def _store_cuts(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], cells: Sequence[Cells | None]
+) -> str:
+    """Store the cuts of all features, and what is known of cells, as one row of lists; return the table's name."""
     table = session.table("cuts")
     lists = [
         f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
+    ]
+    lists += [
+        f"CAST([{', '.join(map(str, own.below))}] AS INTEGER[]) AS below_{i}" for i, own in enumerate(cells) if own
     ]
     session.run(render("store_cuts", cuts=table, lists=", ".join(lists) or "NULL"))
     return table
@@ -210,14 +216,21 @@ def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
     return f"[{', '.join(literal(kind, cut) for cut in cuts)}]"
 
 
-def _search(rows: str, bins: Sequence[Bins]) -> str:
+def _search_start(i: int, column: str, bins: Bins, cells: Cells | None) -> list[str]:
+    """Return the columns that a search wants of feature ``i``: its value, its cuts and the bin to start at."""
+    start = "CAST(0 AS BIGINT)" if cells is None else cells.start(column, f"cuts.below_{i}")
+    return [f"{column} AS value_{i}, {start} AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
+
+
+def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None]) -> str:
     """Return the rows after all steps of the search, each a power of two, the largest first."""
-    for bit in reversed(range(max(len(b.cuts) for b in bins).bit_length())):
+    n_steps = [len(b.cuts).bit_length() if c is None else c.n_steps for b, c in zip(bins, cells, strict=True)]
+    for bit in reversed(range(max(n_steps))):
         step = 1 << bit
         steps = [
             f"bin_{i} + CASE WHEN value_{i} >= cuts_{i}[bin_{i} + {step}] THEN {step} ELSE 0 END AS bin_{i}"
-            for i, b in enumerate(bins)
-            if step <= len(b.cuts)
+            for i, n in enumerate(n_steps)
+            if bit < n
         ]
         rows = render("search_cuts", rows=rows, steps=", ".join(steps))
     return rows
