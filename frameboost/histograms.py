@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from frameboost.engines.contract import FloatArray, HistogramEngine
 from frameboost.nodes import OpenNode
+from frameboost.parallel import Workers
+from frameboost.split_kernels import keep_histograms
 
-__all__ = ["HistogramPool"]
+__all__ = ["SMALLEST_TASK", "HistogramPool"]
+
+# Below this many slots a thread costs more than it saves.
+SMALLEST_TASK = 1 << 16
 
 
 class HistogramPool:
@@ -19,31 +25,48 @@ class HistogramPool:
     all sums are on the gradient grid. In every engine this pays: fewer rows to add up, or fewer groups to bring over.
     """
 
-    def __init__(self, engine: HistogramEngine) -> None:
+    def __init__(self, engine: HistogramEngine, workers: Workers | None = None) -> None:
         self._engine = engine
-        self._kept: dict[int, FloatArray] = {}
+        self._workers = workers or Workers(1)
+        self._sums: FloatArray = np.empty((0, 0, 2))  # (places, slots, 2), the same array tree by tree
+        self._places: dict[int, int] = {}  # node -> its histogram's
+        self._free: list[int] = []
 
-    def of(self, nodes: Sequence[OpenNode]) -> list[FloatArray]:
-        """Return float64 (slots, 2) for each of ``nodes``, in their order; siblings must be asked for together."""
-        asked = [node for node in nodes if not self._by_subtraction(node)]
-        for node, histogram in zip(asked, self._engine.histograms([n.id for n in asked]), strict=True):
-            self._kept[node.id] = histogram
-        for node in nodes:
-            if self._by_subtraction(node):
+    def of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        """Return histograms, float64 (places, slots, 2), and the place among them of each of ``nodes``.
+
+        Siblings must be asked for together.
+        """
+        asked = [node for node in nodes if node.is_smaller or node.parent not in self._places]
+        found = self._engine.histograms([node.id for node in asked])
+        own = self._free_places(found)
+        parents = [self._places.pop(node.parent, -1) for node in asked]  # which nobody needs any more
+        for node, place, parent in zip(asked, own.tolist(), parents, strict=True):
+            self._places[node.id] = place
+            if parent >= 0:
                 assert node.sibling is not None
-                parent = self._kept[node.parent]  # which nobody needs any more
-                self._kept[node.id] = np.subtract(parent, self._kept[node.sibling.id], out=parent)
-        for node in nodes:
-            self._kept.pop(node.parent, None)
-        return [self._kept[node.id] for node in nodes]
+                self._places[node.sibling.id] = parent
+        arguments = (found, own, np.array(parents, dtype=np.int64), self._sums)
+        smallest = SMALLEST_TASK // self._sums.shape[1]
+        self._workers.over(len(asked), lambda a, b: keep_histograms(*arguments, a, b), smallest=smallest)
+        return self._sums, np.array([self._places[node.id] for node in nodes], dtype=np.int64)
 
-    def _by_subtraction(self, node: OpenNode) -> bool:
-        return node.sibling is not None and not node.is_smaller and node.parent in self._kept
+    def _free_places(self, found: FloatArray) -> npt.NDArray[np.int64]:
+        """Return a free place for each of the histograms, more of them being made if need be."""
+        missing = len(found) - len(self._free)
+        if missing > 0:
+            n_before, n_slots = len(self._sums), found.shape[1]
+            before, self._sums = self._sums, np.empty((n_before + max(missing, n_before), n_slots, 2))
+            if n_before:
+                self._sums[:n_before] = before
+            self._free += range(n_before, len(self._sums))
+        return np.array([self._free.pop() for _ in found], dtype=np.int64)
 
     def forget(self, node: int) -> None:
         """Drop a node's histogram: it has become a leaf."""
-        self._kept.pop(node, None)
+        self._free.append(self._places.pop(node))
 
     def clear(self) -> None:
         """Drop everything: the tree is done."""
-        self._kept.clear()
+        self._free += self._places.values()
+        self._places.clear()

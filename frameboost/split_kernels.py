@@ -1,4 +1,4 @@
-"""Kernels that scan histograms for the best split.
+"""Kernels over the histograms of open nodes: subtraction from their parents', and the scan for the best splits.
 
 Ties in gain go to the lowest feature, then the lowest threshold (for categories see `scan_categories`), then to missing
 going right; scanning in that order and keeping the first of equals does it.
@@ -10,22 +10,146 @@ import numba
 import numpy as np
 
 from frameboost.category_kernels import scan_categories
-from frameboost.gain import bounded_score, leaf_score, split_score
+from frameboost.gain import best_score, bounded_score, leaf_score, split_score
 
-__all__ = ["scan_histograms"]
+__all__ = ["keep_histograms", "scan_histograms"]
+
+
+@numba.njit(nogil=True, cache=True)
+def keep_histograms(found, places, parents, kept, first, last):  # type: ignore[no-untyped-def]
+    """Store the histograms ``first`` to ``last - 1`` of those found, and make those of their siblings.
+
+    Parameters
+    ----------
+    found
+        float64 (found, slots, 2): sums of g and h.
+    places
+        int64 (found,): where each is kept.
+    parents
+        int64 (found,): where its parent's is, which becomes its sibling's; -1 if that is not wanted.
+    kept
+        float64 (places, slots, 2), written.
+    """
+    for i in range(first, last):
+        own = found[i].ravel()
+        kept[places[i]].ravel()[:] = own
+        if parents[i] >= 0:
+            parent = kept[parents[i]].ravel()
+            for slot in range(len(own)):
+                parent[slot] -= own[slot]
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_up(histogram, left, positions):  # type: ignore[no-untyped-def]
+    """Write the running sums of G and H, (2, slots), over the bins that have rows, and the positions behind those bins.
+
+    Returns
+    -------
+    int
+        How many there are. A bin without rows parts them as the bin before it does. Behind them are the sums over all
+        bins, and the last position.
+    """
+    count = len(histogram) - 1
+    n, G, H = np.uint64(0), 0.0, 0.0
+    for i in range(count):
+        g, h = histogram[i, 0], histogram[i, 1]
+        G += g
+        H += h
+        left[0, n], left[1, n], positions[n] = G, H, i + 1
+        n += np.uint64((g != 0.0) | (h != 0.0))  # what an empty bin has left is written over: cheaper than a branch
+    left[0, n], left[1, n], positions[n] = G, H, count
+    return np.int64(n)
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _free_gains(  # type: ignore[no-untyped-def]
+    left, n, more_G, more_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains
+):
+    """Write the gains of the first ``n`` left sums, each with something more, 0 where a child is too light.
+
+    There is no branch in it, so it is compiled to vector instructions.
+    """
+    for i in range(n):
+        GL, HL = left[0, i] + more_G, left[1, i] + more_H
+        GR, HR = G - GL, H - HL
+        gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
+        is_heavy = (HL > 0.0) & (HR > 0.0) & (min_child_weight <= HL) & (min_child_weight <= HR)
+        gains[i] = gain if is_heavy else 0.0
+
+
+@numba.njit(nogil=True, cache=True)
+def _bounded_gains(  # type: ignore[no-untyped-def]
+    left, n, more_G, more_H, G, H, parent, direction, lower, upper,
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
+):  # fmt: skip
+    """Do the same where weights are limited, or must keep to a direction."""
+    is_bounded = direction != 0 or lower > -np.inf or upper < np.inf
+    for i in range(n):
+        GL, HL = left[0, i] + more_G, left[1, i] + more_H
+        GR, HR = G - GL, H - HL
+        gains[i] = 0.0
+        if HL > 0.0 and HR > 0.0 and min_child_weight <= HL and min_child_weight <= HR:
+            if is_bounded:
+                score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, lower, upper)
+            else:
+                left_score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step)
+                score = left_score + leaf_score(GR, HR, reg_lambda, reg_alpha, max_delta_step)
+            gains[i] = score - parent
+
+
+@numba.njit(nogil=True, cache=True)
+def _scan_numbers(  # type: ignore[no-untyped-def]
+    histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
+    left, gains, positions,
+):  # fmt: skip
+    """Return whether a split of a numeric feature gains more than ``least``, and that split; see `scan_histograms`.
+
+    ``left`` and ``gains``, float64 (2, slots), and ``positions``, int64 (slots,), are room to work in.
+    """
+    n = _add_up(histogram, left, positions)
+    missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
+    sides = 1 + (missing_H != 0.0 or missing_G != 0.0)
+    is_free = direction == 0 and max_delta_step == 0.0 and lower == -np.inf and upper == np.inf
+    for side in range(sides):
+        more_G, more_H = side * missing_G, side * missing_H
+        if is_free:
+            _free_gains(left, n, more_G, more_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains[side])
+        else:
+            _bounded_gains(
+                left, n, more_G, more_H, G, H, parent, direction, lower, upper,
+                reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[side],
+            )  # fmt: skip
+    if direction != 0:  # whether a value is present at all goes by no order
+        _bounded_gains(
+            left[:, n:], 1, 0.0, 0.0, G, H, parent, 0, lower, upper,
+            reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[0, n:],
+        )  # fmt: skip
+        gains[1, n] = 0.0
+        n += 1
+    most, best, missing_left = least, -1, 0
+    for i in range(n):
+        for side in range(sides):
+            if gains[side, i] > most:
+                most, best, missing_left = gains[side, i], i, side
+    if best < 0:
+        return False, 0, 0, 0.0, 0.0, 0.0
+    GL, HL = left[0, best] + missing_left * missing_G, left[1, best] + missing_left * missing_H
+    return True, positions[best], missing_left, most, GL, HL
 
 
 @numba.njit(nogil=True, cache=True)
 def scan_histograms(  # type: ignore[no-untyped-def]
-    histograms, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-    reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+    histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
+    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
 ):  # fmt: skip
     """Find each node's best split.
 
     Parameters
     ----------
     histograms
-        float64 (nodes, slots, 2): sums of g and h.
+        float64 (places, slots, 2): sums of g and h.
+    places
+        int64 (nodes,): where among them each node's are.
     offsets
         int64 (features + 1,): the slots of each feature, its missing bin last.
     is_categorical
@@ -44,57 +168,29 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     stats
         float64 (nodes, 3), written: gain, G and H of the left child.
     """
-    for node in range(histograms.shape[0]):
-        G = histograms[node, : offsets[1], 0].sum()
-        H = histograms[node, : offsets[1], 1].sum()
+    widest = np.max(np.diff(offsets))
+    left, gains, positions = np.empty((2, widest)), np.empty((2, widest)), np.empty(widest, dtype=np.int64)
+    for node in range(len(places)):
+        sums = histograms[places[node]]
+        G, H = sums[: offsets[1], 0].sum(), sums[: offsets[1], 1].sum()
         lower, upper = bounds[node, 0], bounds[node, 1]
-        is_bounded = lower > -np.inf or upper < np.inf
         parent = bounded_score(G, H, reg_lambda, reg_alpha, max_delta_step, lower, upper)
         best[node, 0] = -1
         stats[node, 0] = 0.0
         for feature in range(len(is_categorical)):
             if not allowed[node, feature]:
                 continue
-            histogram = histograms[node, offsets[feature] : offsets[feature + 1]]
+            histogram = sums[offsets[feature] : offsets[feature + 1]]
             if is_categorical[feature]:
                 found, position, missing_left, gain, GL, HL = scan_categories(
                     histogram, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
                     reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
-                if found:
-                    best[node, 0], best[node, 1], best[node, 2] = feature, position, missing_left
-                    stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
-                continue
-            count = len(histogram) - 1
-            missing_G, missing_H = histogram[count, 0], histogram[count, 1]
-            direction = monotone[feature]
-            left_G, left_H = 0.0, 0.0
-            # Under a constraint once more, past the last bin: whether a value is present goes by no order.
-            for i in range(count + (direction != 0)):
-                if i == count:
-                    direction = 0
-                elif histogram[i, 1] == 0.0 and histogram[i, 0] == 0.0:
-                    continue  # the same rows on each side as one position earlier
-                else:
-                    left_G += histogram[i, 0]
-                    left_H += histogram[i, 1]
-                for missing_left in range(2):
-                    if missing_left == 1 and missing_H == 0.0 and missing_G == 0.0:
-                        break
-                    GL = left_G + missing_left * missing_G
-                    HL = left_H + missing_left * missing_H
-                    GR, HR = G - GL, H - HL
-                    if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
-                        continue
-                    if is_bounded or direction != 0:
-                        score = split_score(
-                            GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, lower, upper
-                        )
-                    else:
-                        score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step) + leaf_score(
-                            GR, HR, reg_lambda, reg_alpha, max_delta_step
-                        )
-                    gain = score - parent
-                    if gain > stats[node, 0]:
-                        best[node, 0], best[node, 1], best[node, 2] = feature, min(i + 1, count), missing_left
-                        stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
+            else:
+                found, position, missing_left, gain, GL, HL = _scan_numbers(
+                    histogram, G, H, parent, monotone[feature], lower, upper,
+                    reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0], left, gains, positions,
+                )  # fmt: skip
+            if found:
+                best[node, 0], best[node, 1], best[node, 2] = feature, position, missing_left
+                stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL

@@ -18,15 +18,12 @@ from frameboost.engines.contract import (
     SplitLimits,
     Stats,
 )
-from frameboost.histograms import HistogramPool
+from frameboost.histograms import SMALLEST_TASK, HistogramPool
 from frameboost.nodes import OpenNode
 from frameboost.parallel import Workers
 from frameboost.split_kernels import scan_histograms
 
 __all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "Splitter"]
-
-# Below this many slots a thread costs more than it saves.
-_SMALLEST_TASK = 1 << 16
 
 LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
@@ -52,32 +49,29 @@ class HistogramSplitter:
         limits_of: LimitsOf,
         workers: Workers | None = None,
     ) -> None:
-        self._pool = HistogramPool(engine)
         self._workers = workers or Workers(1)
+        self._pool = HistogramPool(engine, self._workers)
         self._layout = layout
         self._penalties = penalties
         self._limits_of = limits_of
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        histograms = self._pool.of(nodes)
+        histograms, places = self._pool.of(nodes)
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
         p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
 
-        # One at a time: with a column of 100,000 categories a level's histograms are large, and need not be copied.
-        def scan(k: int) -> None:
+        def scan(a: int, b: int) -> None:
             scan_histograms(
-                histograms[k][None], layout.offsets, layout.is_categorical, limits.allowed[k : k + 1], limits.monotone,
-                limits.bounds[k : k + 1], p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda,
-                p.reg_alpha, p.max_delta_step, p.min_child_weight, best[k : k + 1], stats[k : k + 1],
+                histograms, places[a:b], layout.offsets, layout.is_categorical, limits.allowed[a:b],
+                limits.monotone, limits.bounds[a:b], p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+                p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best[a:b], stats[a:b],
             )  # fmt: skip
 
-        self._workers.each(range(len(nodes)), scan, alone=len(nodes) * layout.n_slots < _SMALLEST_TASK)
-        return [
-            self._split(node, histogram, choice, sums)
-            for node, histogram, choice, sums in zip(nodes, histograms, best.tolist(), stats.tolist(), strict=True)
-        ]
+        self._workers.over(len(nodes), scan, smallest=SMALLEST_TASK // layout.n_slots)
+        found = zip(nodes, places.tolist(), best.tolist(), stats.tolist(), strict=True)
+        return [self._split(node, histograms[place], choice, sums) for node, place, choice, sums in found]
 
     def _split(self, node: OpenNode, histogram: FloatArray, choice: list[int], sums: list[float]) -> Split | None:
         feature, position, missing_left = choice

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from frameboost.binning import SlotLayout
 from frameboost.categorical import categorical_split
 from frameboost.engines.contract import FloatArray, HistogramEngine, Penalties, Split, Stats
@@ -43,7 +41,8 @@ class SymmetricSplitter:
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """Return the same split for each node, with the node's own sums and gain; None for all if it gains nothing."""
-        histograms = np.stack(self._pool.of(nodes))
+        kept, places = self._pool.of(nodes)
+        histograms = kept[places]
         p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
         summed = histograms.sum(axis=0)  # exact: all of it is on the gradient grid
         gain, feature, position, missing_left = scan_level(

@@ -106,7 +106,7 @@ class ExactEngine(RankedEngine):
         category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histograms)
         best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
         scan_histograms(
-            histograms, np.array([0, n_codes]), np.array([True]),
+            histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
             limits.allowed[:, feature : feature + 1], limits.monotone[feature : feature + 1], limits.bounds,
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,

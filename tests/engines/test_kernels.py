@@ -143,9 +143,9 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
         for feature in range(3):
             histograms[0, offsets[feature] + codes[row, feature]] += pairs[row]
     best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
-    scan_histograms(histograms, offsets, np.zeros(3, dtype=bool), np.ones((1, 3), dtype=bool), np.zeros(3, np.int8),
-                    np.array([[-np.inf, np.inf]]), 4, 64, 0.0, reg_lambda, 0.0, 0.0, min_child_weight, best,
-                    stats)  # fmt: skip
+    scan_histograms(histograms, np.array([0]), offsets, np.zeros(3, dtype=bool), np.ones((1, 3), dtype=bool),
+                    np.zeros(3, np.int8), np.array([[-np.inf, np.inf]]), 4, 64, 0.0, reg_lambda, 0.0, 0.0,
+                    min_child_weight, best, stats)  # fmt: skip
     G, H = pairs.sum(axis=0)
     found = [
         (*naive_split(histograms[0, offsets[f] : offsets[f + 1]], G, H, reg_lambda, min_child_weight), f)
