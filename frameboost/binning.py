@@ -62,6 +62,7 @@ class SlotLayout:
     def __init__(self, bins: Sequence[Bins]) -> None:
         self.bins = tuple(bins)
         self.offsets: npt.NDArray[np.int64] = np.cumsum([0, *(b.count + 1 for b in bins)], dtype=np.int64)
+        self.n_slots = int(self.offsets[-1])  # in one histogram row
         self.is_categorical: npt.NDArray[np.bool_] = np.array([b.feature.type.is_categorical for b in bins])
 
     def strides(self) -> list[int]:
@@ -71,11 +72,6 @@ class SlotLayout:
         """
         small = max((b.count + 1 for b in self.bins if b.largest_code <= 255), default=0)
         return [small if b.largest_code <= 255 else b.count + 1 for b in self.bins]
-
-    @property
-    def n_slots(self) -> int:
-        """Slots in one histogram row."""
-        return int(self.offsets[-1])
 
 
 def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> npt.NDArray[np.int64]:

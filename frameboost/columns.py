@@ -21,6 +21,7 @@ __all__ = [
     "not_zero",
     "physical_dtype",
     "physical_expr",
+    "physical_values",
     "propose_bins",
     "rank_column",
     "sample_of",
@@ -56,6 +57,15 @@ def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
     if kind.precision_and_scale or kind.unit or kind.family == "date":
         values = values.to_physical()
     return values.cast(physical_dtype(kind))
+
+
+def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
+    """Return what `physical_expr` makes of a column, which is the column itself where it is that already."""
+    if kind.is_float and values.dtype == physical_dtype(kind) and values.n_chunks() == 1 and not values.null_count():
+        array = values.to_numpy()
+        if len(array) and not np.isnan(array.min()):  # the least of numbers with a NaN among them is NaN
+            return values
+    return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
 
 
 def code_dtype(bins: Bins) -> pl.DataType:

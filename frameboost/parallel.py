@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-__all__ = ["Piece", "Workers"]
+import numpy as np
+import numpy.typing as npt
 
-Piece = tuple[int, int, int]
+__all__ = ["Pieces", "Workers"]
+
+Pieces = npt.NDArray[np.int64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -33,9 +37,13 @@ class Workers:
         self._pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
 
     def over(self, size: int, run: Callable[[int, int], object], *, smallest: int = 1) -> None:
-        """Call ``run(start, stop)`` on slices that cover ``range(size)``, none but the last below ``smallest``."""
-        slices = [piece for share in self.shares([(0, size)], smallest) for piece in share]
-        self.each(slices, lambda piece: run(piece[1], piece[2]))
+        """Call ``run(start, stop)`` on slices that cover ``range(size)``, as long as ``smallest`` if it is."""
+        self.each(self.slices(size, smallest), lambda slice_: run(*slice_))
+
+    def slices(self, size: int, smallest: int) -> list[tuple[int, int]]:
+        """Share ``range(size)`` out between threads: a slice for each, as long as ``smallest`` if it is."""
+        count = self._count(size, smallest)
+        return list(pairwise(size * k // count for k in range(count + 1)))
 
     def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
         """Call ``run`` on each item, whichever thread is free; return the results, in order.
@@ -59,25 +67,32 @@ class Workers:
             done.result()
         return results
 
-    def shares(self, ranges: Sequence[tuple[int, int]], smallest: int) -> list[list[Piece]]:
-        """Share ranges out between threads: a list for each of ``(i, start, stop)``, parts of ``ranges[i]``.
+    def shares(self, ranges: Pieces | Sequence[tuple[int, int]], smallest: int) -> list[Pieces]:
+        """Share ranges out between threads: for each an array of ``(i, start, stop)``, parts of ``ranges[i]``.
 
         All shares are as long, and in order, so few ranges are cut. There are fewer of them than threads where they
         would be shorter than ``smallest``.
         """
-        total = sum(stop - start for start, stop in ranges)
-        count = max(1, min(self.n_jobs, total // max(smallest, 1)))
-        shares: list[list[Piece]] = [[] for _ in range(count)]
-        before = 0
-        for i, (start, stop) in enumerate(ranges):
-            first, k = start, before * count // total if total else 0
-            while first < stop:
-                end = min(stop, start - before + total * (k + 1) // count)
-                if end > first:
-                    shares[k].append((i, first, end))
-                first, k = max(first, end), k + 1
-            before += stop - start
+        ranges = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
+        starts, stops = ranges[:, 0], ranges[:, 1]
+        total = int(stops.sum() - starts.sum())
+        count = self._count(total, smallest)
+        if count == 1:
+            whole = np.empty((len(ranges), 3), dtype=np.int64)
+            whole[:, 0], whole[:, 1:] = np.arange(len(ranges)), ranges
+            return [whole]
+        offset = stops - np.cumsum(stops - starts)  # from the place in all of them together to that in the range
+        shares = []
+        for k in range(count):
+            firsts = np.maximum(starts, total * k // count + offset)
+            lasts = np.minimum(stops, total * (k + 1) // count + offset)
+            own = np.flatnonzero(firsts < lasts)
+            shares.append(np.stack([own, firsts[own], lasts[own]], axis=1))
         return shares
+
+    def _count(self, size: int, smallest: int) -> int:
+        """Return into how many parts to cut what is as long as that."""
+        return max(1, min(self.n_jobs, size // max(smallest, 1)))
 
     def close(self) -> None:
         """Let the threads go."""

@@ -236,7 +236,7 @@ def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
 
     def recording(self, nodes):
         self.move_rows()
-        asked.append((list(nodes), [self.ranges[n][1] - self.ranges[n][0] for n in nodes], dict(self.ranges)))
+        asked.append((list(nodes), [self.ranges[n][1] - self.ranges[n][0] for n in nodes], self.ranges.copy()))
         return histograms(self, nodes)
 
     def moving(self, splits):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from frameboost.columns import physical_expr
+from frameboost.columns import physical_values
 from frameboost.engines.contract import Aggregate, Sample, Scalar, Stats
 from frameboost.engines.frame import FrameEngine, sampled_pairs
 from frameboost.engines.frame_queries import PAIR_SUMS
@@ -18,7 +18,7 @@ from frameboost.engines.programs import Program, compile_program
 from frameboost.engines.ranking_kernels import sum_pairs
 from frameboost.expressions import Expression
 from frameboost.grid import grid_offset
-from frameboost.parallel import Piece, Workers
+from frameboost.parallel import Workers
 from frameboost.polars_names import column
 from frameboost.query_terms import Pairs
 from frameboost.schema import Feature
@@ -59,6 +59,9 @@ class ArrayEngine(FrameEngine):
         self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
         self.is_sampled = False  # whether trees are; all of a fit or none
         self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
+        self._located: tuple[tuple[Any, ...], list[Any], np.ndarray[tuple[int], np.dtype[np.int64]] | None] | None = (
+            None
+        )
 
     def load(self) -> pl.DataFrame:
         """Read the frame, once; return the features' columns, named by their number, until they are binned."""
@@ -71,8 +74,7 @@ class ArrayEngine(FrameEngine):
 
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until the columns are binned."""
-        name = str(number)
-        return self.load().select(physical_expr(name, self.features[number].type).alias(name)).to_series()
+        return physical_values(self.load()[str(number)], self.features[number].type)
 
     def drop_columns(self) -> None:
         """Let the features' columns go."""
@@ -124,15 +126,14 @@ class ArrayEngine(FrameEngine):
         """Compute the gradients into pairs, on their grids; return the sums of each output's."""
         assert self.rows is not None
         program = self._program_of(gradients)
-        columns = [] if program is None else [self._array(name) for name in program.columns]
-        if program is None or any(column is None for column in columns):
+        addresses = None if program is None else self._addresses_of(program)
+        if program is None or addresses is None:
             found = self.by_row(gradients).get_columns()
             totals = []
             for k, pairs in enumerate(self._pairs):
                 largest = put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
                 totals.append(self._round(pairs, [grid_offset(each, self.n_rows) for each in largest]))
             return totals
-        addresses = np.array([column.ctypes.data for column in columns if column is not None], dtype=np.int64)
         return self._run_program(program, addresses)
 
     def _run_program(self, program: Program, addresses: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Stats]:
@@ -142,22 +143,20 @@ class ArrayEngine(FrameEngine):
         of two, and seldom another than a round before: rows are put on that grid, and once more if it was wrong.
         """
 
-        def run(share: list[Piece]) -> tuple[np.ndarray, np.ndarray]:
-            ((_, first, last),) = share
+        def run(slice_: tuple[int, int]) -> list[list[float]]:
             p = program
-            found: tuple[np.ndarray, np.ndarray] = compute_pairs(
-                p.instructions, p.constants, addresses, p.results, first, last, self._offsets, self._pairs
+            found = compute_pairs(
+                p.instructions, p.constants, addresses, p.results, *slice_, self._offsets, self._pairs
             )
-            return found
+            return [each.tolist() for each in found]
 
-        shares = self.workers.shares([(0, self.n_rows)], SMALLEST_TASK)
+        slices = self.workers.slices(self.n_rows, SMALLEST_TASK)
         while True:
-            found = self.workers.each(shares, run)
-            largest = np.max([magnitudes for magnitudes, _ in found], axis=0).tolist()
-            offsets = np.array([grid_offset(magnitude, self.n_rows) for magnitude in largest])
+            largest, totals = zip(*self.workers.each(slices, run), strict=True)
+            offsets = np.array([grid_offset(max(each), self.n_rows) for each in zip(*largest, strict=True)])
             if np.array_equal(offsets, self._offsets):
-                totals = np.sum([sums for _, sums in found], axis=0).tolist()
-                return [Stats(*totals[k : k + 2]) for k in range(0, len(totals), 2)]
+                sums = [sum(each) for each in zip(*totals, strict=True)]
+                return [Stats(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
             self._offsets = offsets
 
     def _program_of(self, gradients: Mapping[str, Expression]) -> Program | None:
@@ -166,6 +165,17 @@ class ArrayEngine(FrameEngine):
         if self._compiled is None or self._compiled[:2] != (wanted, terms):
             self._compiled = wanted, terms, compile_program(wanted, terms, self._constants)
         return self._compiled[2]
+
+    def _addresses_of(self, program: Program) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+        """Return where the program's columns are, None where one can't be had; as in the round before if it's there."""
+        held = (program, self.rows, self._margins)
+        if self._located is None or any(a is not b for a, b in zip(held, self._located[0], strict=True)):
+            arrays = [self._array(name) for name in program.columns]
+            found = None
+            if not any(array is None for array in arrays):
+                found = np.array([array.ctypes.data for array in arrays if array is not None], dtype=np.int64)
+            self._located = held, arrays, found  # the arrays too, so that they stay where they are
+        return self._located[2]
 
     def _array(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
         """Return a column of the rows as it lies in memory, None where it can't be had without NULL."""
@@ -180,8 +190,8 @@ class ArrayEngine(FrameEngine):
 
     def _round(self, pairs: np.ndarray, offsets: Sequence[float]) -> Stats:
         """Put pairs on their grids; return their sums."""
-        shares = self.workers.shares([(0, len(pairs))], SMALLEST_TASK)
-        sums = self.workers.each(shares, lambda share: round_pairs(pairs[share[0][1] : share[0][2]], *offsets))
+        slices = self.workers.slices(len(pairs), SMALLEST_TASK)
+        sums = self.workers.each(slices, lambda slice_: round_pairs(pairs[slice(*slice_)], *offsets))
         return Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:

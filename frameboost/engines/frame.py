@@ -196,7 +196,7 @@ def _present_float(name: str) -> pl.Expr:
 
 def _aggregated(rows: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
     # First a value for every row, as in SQL: polars alone would take the sum of the constant 1 for 1.
-    by_row = rows.with_columns(a.expression.to_polars().alias(name) for name, a in aggregates.items())
+    by_row = rows.with_columns(_in_polars(a.expression).alias(name) for name, a in aggregates.items())
     wanted = [getattr(pl.col(name), a.function)().cast(pl.Float64) for name, a in aggregates.items()]
     return by_row.select(wanted).collect().row(0, named=True)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.array_binning import Codes, bin_column, propose_column
@@ -24,7 +24,7 @@ from frameboost.engines.histogram_kernels import (
 )
 from frameboost.engines.row_partition import RowPartition
 from frameboost.expressions import Expression
-from frameboost.parallel import Piece
+from frameboost.parallel import Pieces
 
 __all__ = ["WORTH_SORTING", "NumbaEngine"]
 
@@ -62,13 +62,15 @@ class NumbaEngine(ArrayEngine):
     def make_room(self, bins: Sequence[Bins]) -> None:
         """Make room for the codes of each feature: ``columns``, of the smallest type that holds them."""
         self.layout = SlotLayout(bins)
+        self.n_codes: list[int] = np.diff(self.layout.offsets).tolist()
         dtypes = [np.min_scalar_type(b.largest_code) for b in bins]
         self.columns: list[Codes] = [np.empty(0, dtype) for dtype in dtypes]
-        self.column_groups: list[tuple[list[int], np.ndarray]] = []  # features by the size of their codes
+        # Features by the size of their codes, with their places in the array of these.
+        self.column_groups: list[tuple[dict[int, int], np.ndarray]] = []
         for dtype in dict.fromkeys(dtypes):
             members = [i for i, own in enumerate(dtypes) if own == dtype]
             codes = np.empty((len(members), self.n_rows), dtype)
-            self.column_groups.append((members, codes))
+            self.column_groups.append(({number: i for i, number in enumerate(members)}, codes))
             for i, column in zip(members, codes, strict=True):
                 self.columns[i] = column
 
@@ -79,7 +81,7 @@ class NumbaEngine(ArrayEngine):
         size of their codes, so that one with many categories makes no other column wider.
         """
         self.code_groups = [
-            (np.empty(columns.shape[::-1], columns.dtype), self.layout.offsets[members])
+            (np.empty(columns.shape[::-1], columns.dtype), self.layout.offsets[list(members)])
             for members, columns in self.column_groups
         ]
         self._copy_codes()
@@ -96,7 +98,7 @@ class NumbaEngine(ArrayEngine):
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        if self._may_sort and self.partition.ranges:
+        if self._may_sort and len(self.partition.ranges):
             self.sort_rows()
         super().compute_gradients(gradients, others)
 
@@ -134,18 +136,18 @@ class NumbaEngine(ArrayEngine):
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
         self.move_rows()
-        ranges = self.partition.ranges
-        shares = self.workers.shares([ranges[node] for node in nodes], SMALLEST_TASK // len(self.features))
+        ranges = self.partition.ranges[list(nodes)]
+        shares = self.workers.shares(ranges, SMALLEST_TASK // len(self.features))
         # A share may start within a node: then it has a histogram of its own for it, behind those of the nodes.
         out = np.zeros((len(nodes) + len(shares) - 1, self.layout.n_slots, 2))
         rest: list[tuple[int, int]] = []
         for k in range(1, len(shares)):
             i, start, stop = shares[k][0]
-            if start > ranges[nodes[i]][0]:
+            if start > ranges[i, 0]:
                 rest.append((i, len(nodes) + k - 1))
                 shares[k][0] = len(nodes) + k - 1, start, stop
         tasks = [
-            (np.array(share), codes, slots, first)
+            (share, codes, slots, first)
             for share in shares
             for codes, slots in self.code_groups
             for first in range(0, len(slots), _FEATURES)
@@ -175,33 +177,35 @@ class NumbaEngine(ArrayEngine):
             return
         batches = self._batches()
 
-        def part(share: Sequence[Piece]) -> list[int]:
+        def part(share: Pieces) -> npt.NDArray[np.int64]:
             counts = np.empty(len(share), dtype=np.int64)
             for batch in batches:
                 part_rows(*batch.sides, self.partition.rows, batch.own(share), counts)
-            return counts.tolist()
+            return counts
 
-        self.partition.split({node: (left, right) for node, (_, left, right) in self._pending.items()}, part)
+        children = np.array([(left, right) for _, left, right in self._pending.values()])
+        self.partition.split(list(self._pending), children, part)
         self._pending = {}
 
-    def sides(self, split: Split) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return for each code of the split's feature whether its rows go left."""
-        return split.goes_left(self.layout.bins[split.feature].count + 1)
+    def put_sides(self, split: Split, sides: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        """Write to ``sides``, zeros, for each code of the split's feature whether its rows go left."""
+        split.put_left(sides[: self.n_codes[split.feature]])
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         margins = self.margins(margin)
         children = {child for _, left, right in self._pending.values() for child in (left, right)}
         settled = [node for node in values if node not in children]
-        starts, stops = self._ranges(settled)
+        starts, stops = self.partition.ranges[settled].T
         add_by_node(margins, self.partition.rows, starts, stops, np.array([values[node] for node in settled]))
+        if not self._pending:
+            return
         sides = np.array([(values[left], values[right]) for _, left, right in self._pending.values()])
         batches = self._batches()
 
-        def add(share: Sequence[Piece]) -> None:
+        def add(share: Pieces) -> None:
             for batch in batches:
-                worth = sides[list(batch.place)]
-                add_by_side(*batch.sides, self.partition.rows, batch.own(share), worth, margins)
+                add_by_side(*batch.sides, self.partition.rows, batch.own(share), sides[batch.chosen], margins)
 
         self.workers.each(self.partition.shares(list(self._pending)), add)
 
@@ -209,47 +213,47 @@ class NumbaEngine(ArrayEngine):
         """Return the splits that were put off, by the arrays that their columns are in."""
         splits = [split for split, _, _ in self._pending.values()]
         batches = []
-        for members, columns in self.column_groups:
-            place = {number: i for i, number in enumerate(members)}
+        for place, columns in self.column_groups:
             chosen = [k for k, split in enumerate(splits) if split.feature in place]
             if chosen:
-                tables = [self.sides(splits[k]) for k in chosen]
-                goes_left = np.zeros((len(chosen), max(map(len, tables))), dtype=np.bool_)
-                for row, table in zip(goes_left, tables, strict=True):
-                    row[: len(table)] = table
-                features = np.array([place[splits[k].feature] for k in chosen])
-                batches.append(_Batch({k: i for i, k in enumerate(chosen)}, (columns, features, goes_left)))
+                features = [splits[k].feature for k in chosen]
+                goes_left = np.zeros((len(chosen), max([self.n_codes[f] for f in features])), dtype=np.bool_)
+                for k, sides in zip(chosen, goes_left, strict=True):
+                    self.put_sides(splits[k], sides)
+                asked = np.array([place[f] for f in features])
+                batches.append(_Batch(len(splits), chosen, (columns, asked, goes_left)))
         return batches
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         self.move_rows()
         node_of = np.empty(self.n_rows, dtype=np.int32)
-        for node, (start, stop) in self.partition.ranges.items():
+        for node, (start, stop) in enumerate(self.partition.ranges.tolist()):
             node_of[self.partition.rows[start:stop]] = node
         return self.quantiles_by_node(pl.Series(node_of), value, weight, alpha)
 
-    def _ranges(self, nodes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        ranges = np.array([self.partition.ranges[node] for node in nodes], dtype=np.int64).reshape(-1, 2)
-        return np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1])
 
-
-@dataclass(frozen=True)
 class _Batch:
     """Splits of columns that one array holds.
 
-    Attributes
+    Parameters
     ----------
-    place
-        Of each split, by its place among all splits, its place among these.
+    n_splits
+        How many splits there are, of which these are some.
+    chosen
+        The places of these among them.
     sides
         The columns, which of them each split asks, and which codes it sends left: see `part_rows`.
     """
 
-    place: dict[int, int]
-    sides: tuple[np.ndarray, np.ndarray, np.ndarray]
+    def __init__(self, n_splits: int, chosen: list[int], sides: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+        self.chosen = chosen
+        self.sides = sides
+        self._place = np.full(n_splits, -1, dtype=np.int64)
+        self._place[chosen] = np.arange(len(chosen))
 
-    def own(self, share: Sequence[Piece]) -> np.ndarray:
+    def own(self, share: Pieces) -> Pieces:
         """Return those of the pieces that are of these splits, as `part_rows` takes them."""
-        own = [(i, self.place[k], start, stop) for i, (k, start, stop) in enumerate(share) if k in self.place]
-        return np.array(own, dtype=np.int64).reshape(-1, 4)
+        pieces = np.empty((len(share), 4), dtype=np.int64)
+        pieces[:, 0], pieces[:, 1], pieces[:, 2:] = np.arange(len(share)), self._place[share[:, 0]], share[:, 1:]
+        return pieces[pieces[:, 1] >= 0]

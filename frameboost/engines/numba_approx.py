@@ -75,20 +75,23 @@ class NumbaGlobalEngine(NumbaEngine):
         self.workers.over(len(bins), encode)
         self.interleave_codes()
         # Rows are parted by rank, as a tree of other bins may be gone through once more (see `frameboost.dart`).
-        self.column_groups = [(list(range(len(bins))), self._ranks)]
+        self.column_groups = [({i: i for i in range(len(bins))}, self._ranks)]
+        self.n_codes = [
+            (b.count if b.feature.type.is_categorical else len(distinct)) + 1 for b, distinct in self._ranked
+        ]
 
-    def sides(self, split: Split) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return for each rank of the split's feature whether its rows go left."""
+    def put_sides(self, split: Split, sides: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        """Write to ``sides``, zeros, for each rank of the split's feature whether its rows go left."""
         bins, distinct = self._ranked[split.feature]
         if bins.feature.type.is_categorical:
-            return split.goes_left(bins.count + 1)
+            split.put_left(sides[: bins.count + 1])
+            return
         below = len(distinct)
         if split.threshold is not None:
             edge = pl.Series([split.threshold], dtype=distinct.dtype)
             below = int(distinct.search_sorted(edge, side="left").item())
-        is_left = np.arange(len(distinct) + 1) < below
-        is_left[-1] = split.missing_left
-        return is_left
+        sides[:below] = True
+        sides[len(distinct)] = split.missing_left
 
 
 class NumbaLocalEngine(RankedEngine):

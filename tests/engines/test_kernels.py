@@ -16,7 +16,7 @@ from frameboost.engines.histogram_kernels import (
     part_rows,
     take_rows,
 )
-from frameboost.split_kernels import scan_histograms
+from frameboost.split_kernels import keep_histograms, scan_histograms
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -76,6 +76,14 @@ def test_where_rows_go(seed):
     assert counts.tolist() == n_left
     for _, _, start, stop in pieces:
         assert sorted(rows[start:stop]) == sorted(moved[n + start : n + stop])
+
+
+def test_keep_histograms():
+    found, kept = np.arange(12.0).reshape(3, 2, 2), np.full((5, 2, 2), 100.0)
+    keep_histograms(found, np.array([4, 0, 2]), np.array([1, -1, 3]), kept, 1, 3)
+    assert kept[[1, 4]].tolist() == np.full((2, 2, 2), 100.0).tolist(), "the first was not asked for"
+    assert (kept[0].tolist(), kept[2].tolist()) == ([[4.0, 5.0], [6.0, 7.0]], [[8.0, 9.0], [10.0, 11.0]])
+    assert kept[3].tolist() == [[92.0, 91.0], [90.0, 89.0]]
 
 
 def test_take_rows():
