@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cache
 
 from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import DataError, ParameterError
@@ -21,6 +22,7 @@ __all__ = [
 _LARGEST = 1e150
 
 
+@cache
 def _of_weight() -> dict[str, Aggregate]:
     return {
         "missing_weights": Aggregate("sum", Expression("CASE WHEN weight IS NULL THEN 1 ELSE 0 END")),
@@ -29,6 +31,7 @@ def _of_weight() -> dict[str, Aggregate]:
     }
 
 
+@cache
 def _of_label(label: str) -> dict[str, Aggregate]:
     names = (label, "weight")
     counted = Expression(f"CASE WHEN weight > 0 THEN {label} END", names)  # a row of weight 0 teaches nothing
@@ -212,8 +215,12 @@ def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: 
 
 def count_violations(engine: Engine, condition: Expression) -> int:
     """Return the number of rows of which the condition is not true."""
-    wrong = Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
-    return int(engine.aggregate({"wrong": Aggregate("sum", wrong)})["wrong"] or 0)
+    return int(engine.aggregate({"wrong": Aggregate("sum", _is_violated(condition))})["wrong"] or 0)
+
+
+@cache
+def _is_violated(condition: Expression) -> Expression:
+    return Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
 
 
 def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:

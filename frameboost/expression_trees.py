@@ -274,8 +274,12 @@ _POLARS: dict[str, Callable[..., pl.Expr]] = {
 }
 
 
+@lru_cache(maxsize=1024)
 def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:
-    """Return a metric's aggregates, by a name each: function and argument; and the text of what is made of them."""
+    """Return a metric's aggregates, by a name each: function and argument; and the text of what is made of them.
+
+    The same for the same text; not to be changed.
+    """
     tree = _parsed(text).copy()
     found: dict[str, tuple[str, str]] = {}
     outermost = [n for n in tree.find_all(*_AGGREGATES) if not n.find_ancestor(*_AGGREGATES)]

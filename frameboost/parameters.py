@@ -9,6 +9,7 @@ import difflib
 import typing
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from typing import Any, Literal
 
 from frameboost.constraint_values import interaction_sets, monotone_directions
@@ -180,7 +181,7 @@ class Parameters:
     )
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(type(self))
+        hints = _hints()
         for item in fields(self):
             object.__setattr__(self, item.name, checked(item, hints[item.name], getattr(self, item.name)))
         if self.tree_method == "auto":
@@ -233,6 +234,12 @@ class Parameters:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
 
 
+@cache
+def _hints() -> dict[str, Any]:
+    """Return the parameters' types by name: evaluated once, as they are asked for in every fit."""
+    return typing.get_type_hints(Parameters)
+
+
 # XGBoost's and LightGBM's other names for what is called differently here.
 _OTHER_NAMES = {
     "eta": "learning_rate",
@@ -280,7 +287,7 @@ def _suggestion(name: str, known: set[str]) -> str:
 
 def parameter_table(without: Collection[str] = ()) -> str:
     """Return the documentation of all parameters but those, in numpydoc's form."""
-    lines, hints = [], typing.get_type_hints(Parameters)
+    lines, hints = [], _hints()
     for item in (item for item in fields(Parameters) if item.name not in without):
         symbol = f" (in the paper: {item.metadata['symbol']})" if item.metadata["symbol"] else ""
         lines += [f"{item.name} : {values_text(item, hints[item.name])}, default {item.default!r}"]
@@ -290,7 +297,7 @@ def parameter_table(without: Collection[str] = ()) -> str:
 
 def markdown_table() -> str:
     """Return the documentation of all parameters as a table in Markdown."""
-    hints = typing.get_type_hints(Parameters)
+    hints = _hints()
     lines = ["| name | default | values | in the paper | engines | meaning |", "|---|---|---|---|---|---|"]
     for item in fields(Parameters):
         cells = [
