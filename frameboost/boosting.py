@@ -164,8 +164,7 @@ def _limits(constraints: Constraints, features: FeatureSampler) -> LimitsOf:
     """Return what says of open nodes what their splits must keep to: the constraints, and the features drawn."""
 
     def limits_of(nodes: Sequence[OpenNode]) -> SplitLimits:
-        limits = constraints.limits(nodes)
-        return replace(limits, allowed=limits.allowed & features.allowed(nodes))
+        return constraints.limits(nodes, features.allowed(nodes))
 
     return limits_of
 

@@ -70,15 +70,16 @@ class Constraints:
         )
         return cls(monotone, tuple(sets))
 
-    def limits(self, nodes: Sequence[OpenNode]) -> SplitLimits:
-        """Return what the splits of open nodes must keep to."""
-        allowed = np.ones((len(nodes), len(self.monotone)), dtype=np.bool_)
+    def limits(self, nodes: Sequence[OpenNode], allowed: npt.NDArray[np.bool_]) -> SplitLimits:
+        """Return what the splits of open nodes must keep to; ``allowed``, bool (nodes, features), what they may be."""
         if self.sets is not None:
-            for row, node in zip(allowed, nodes, strict=True):
+            interacting = np.ones_like(allowed)
+            for row, node in zip(interacting, nodes, strict=True):
                 if node.path:
                     row[:] = False
                     row[list(self._companions(node.path))] = True
-        bounds = np.array([(node.lower, node.upper) for node in nodes], dtype=np.float64).reshape(-1, 2)
+            allowed = allowed & interacting
+        bounds = np.array([(node.lower, node.upper) for node in nodes])
         return SplitLimits(allowed, self.monotone, bounds)
 
     def _companions(self, path: frozenset[int]) -> frozenset[int]:

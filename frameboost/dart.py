@@ -51,7 +51,7 @@ class Dropout:
     def add(self, growth: Growth) -> None:
         """Take a new tree in, whose leaves are in the margins at their full weight."""
         # What can't be dropped need not be grown again.
-        self._growths.append(growth if self._drops else replace(growth, steps=(), values={}))
+        self._growths.append(growth if self._drops else Growth(growth.tree, growth.margin, (), {}))
         self._weights.append(1.0)
 
     def end_round(self, n_new: int) -> None:

@@ -100,7 +100,9 @@ class TreeGrower:
         values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
         for engine in (self._engine, *self._followers):
             engine.add_leaf_values(values, margin)
-        return Growth(self._freeze(root, output), margin, tuple(steps), values)
+        for node in nodes:
+            node.sibling = None  # two that know each other would be left to the garbage collector
+        return Growth(self._freeze(nodes, output), margin, tuple(steps), values)
 
     # --- which nodes to split -----------------------------------------------------------------------------------------
 
@@ -134,7 +136,7 @@ class TreeGrower:
         needed = 2 * self._parameters.min_child_weight
         open_nodes = [
             n for n in nodes
-            if n.depth < deepest and max(n.stats.H, n.sibling.stats.H if n.sibling else 0.0) >= needed
+            if n.depth < deepest and (needed <= n.stats.H or (n.sibling is not None and needed <= n.sibling.stats.H))
         ]  # fmt: skip
         if self._is_symmetric:
             open_nodes = [node for node in nodes if node.depth < deepest]
@@ -193,24 +195,23 @@ class TreeGrower:
         step = p.max_delta_step or 0.0
         return float(bounded_weight(G, H, p.reg_lambda, p.reg_alpha, step, node.lower, node.upper))
 
-    def _freeze(self, root: OpenNode, output: int) -> Tree:
-        """Return the tree with its nodes numbered level by level, or, where none was pruned, as they were made."""
-        reached = [root]
-        for node in reached:
-            if node.left is not None and node.right is not None:
-                reached += (node.left, node.right)
-        reached.sort(key=lambda n: n.id)
+    def _freeze(self, nodes: Sequence[OpenNode], output: int) -> Tree:
+        """Return the tree, its nodes numbered as they were made, without those that were pruned away."""
+        reached = nodes
+        if self._prunes:
+            children = {child.id for node in nodes for child in (node.left, node.right) if child is not None}
+            reached = [node for node in nodes if node.parent < 0 or node.id in children]
         number = {node.id: i for i, node in enumerate(reached)}
         splits = [node.split if node.left is not None else None for node in reached]
         return Tree(
-            feature=tuple(s.feature if s else LEAF for s in splits),
-            threshold=tuple(s.threshold if s else None for s in splits),
-            categories=tuple(s.categories if s else None for s in splits),
-            missing_left=tuple(s.missing_left if s else False for s in splits),
-            left=tuple(LEAF if n.left is None else number[n.left.id] for n in reached),
-            right=tuple(LEAF if n.right is None else number[n.right.id] for n in reached),
-            gain=tuple(s.gain if s else 0.0 for s in splits),
-            cover=tuple(n.stats.H for n in reached),
-            value=tuple(n.value for n in reached),
+            feature=tuple([s.feature if s else LEAF for s in splits]),
+            threshold=tuple([s.threshold if s else None for s in splits]),
+            categories=tuple([s.categories if s else None for s in splits]),
+            missing_left=tuple([s.missing_left if s else False for s in splits]),
+            left=tuple([LEAF if n.left is None else number[n.left.id] for n in reached]),
+            right=tuple([LEAF if n.right is None else number[n.right.id] for n in reached]),
+            gain=tuple([s.gain if s else 0.0 for s in splits]),
+            cover=tuple([n.stats.H for n in reached]),
+            value=tuple([n.value for n in reached]),
             output=output,
         )

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from frameboost.grid import ceil_log2
-from frameboost.tree import Tree
+from frameboost.tree import LEAF, Tree
 
 __all__ = ["on_leaf_grid"]
 
@@ -24,12 +26,17 @@ def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[
     base_on_grid, on_grid = [], list(trees)
     for output, base in enumerate(base_margins):
         own = [i for i, tree in enumerate(trees) if tree.output == output]
-        largest = [abs(base), *(max(abs(trees[i].value[leaf]) for leaf in trees[i].leaves()) for i in own)]
+        largest = [abs(base), *(_largest_leaf(trees[i]) for i in own)]
         step = _step(largest)
         base_on_grid.append(_steps(base, step) * step)
         for i in own:
-            on_grid[i] = replace(trees[i], value=tuple(_steps(v, step) * step for v in trees[i].value))
+            values = np.rint(np.array(trees[i].value) / step) * step + 0.0  # + 0.0: no -0.0 in a model
+            on_grid[i] = replace(trees[i], value=tuple(values.tolist()))
     return tuple(base_on_grid), tuple(on_grid)
+
+
+def _largest_leaf(tree: Tree) -> float:
+    return max(abs(value) for value, feature in zip(tree.value, tree.feature, strict=True) if feature == LEAF)
 
 
 def _step(largest: Sequence[float]) -> float:

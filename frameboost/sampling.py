@@ -89,6 +89,8 @@ class FeatureSampler:
         self._parameters = parameters
         self._tree = 0
         self._of_tree = self._all
+        p = parameters
+        self._takes_all = p.colsample_bytree == p.colsample_bylevel == p.colsample_bynode == 1.0
 
     def start_tree(self, tree: int) -> None:
         """Draw the features of the tree of that number."""
@@ -97,6 +99,8 @@ class FeatureSampler:
 
     def allowed(self, nodes: Sequence[OpenNode]) -> npt.NDArray[np.bool_]:
         """Return for each node which features it may split on: bool (nodes, features)."""
+        if self._takes_all:
+            return np.ones((len(nodes), len(self._all)), dtype=np.bool_)
         p = self._parameters
         mask = np.zeros((len(nodes), len(self._all)), dtype=np.bool_)
         for i, node in enumerate(nodes):

@@ -52,6 +52,7 @@ class HistogramSplitter:
         self._workers = workers or Workers(1)
         self._pool = HistogramPool(engine, self._workers)
         self._layout = layout
+        self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
         self._penalties = penalties
         self._limits_of = limits_of
 
@@ -71,20 +72,22 @@ class HistogramSplitter:
 
         self._workers.over(len(nodes), scan, smallest=SMALLEST_TASK // layout.n_slots)
         found = zip(nodes, places.tolist(), best.tolist(), stats.tolist(), strict=True)
-        return [self._split(node, histograms[place], choice, sums) for node, place, choice, sums in found]
+        return [self._split(node, histograms, *own) for node, *own in found]
 
-    def _split(self, node: OpenNode, histogram: FloatArray, choice: list[int], sums: list[float]) -> Split | None:
+    def _split(
+        self, node: OpenNode, histograms: FloatArray, place: int, choice: list[int], sums: list[float]
+    ) -> Split | None:
         feature, position, missing_left = choice
         if feature < 0:
             self._pool.forget(node.id)
             return None
         gain, left = sums[0], Stats(sums[1], sums[2])
-        if self._layout.is_categorical[feature]:
-            own = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
+        cuts = self._cuts[feature]
+        if cuts is None:
+            own = histograms[place, self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
                 own, feature, position, bool(missing_left), gain, left, node.stats, self._penalties
             )
-        cuts = self._layout.bins[feature].cuts
         threshold = cuts[position - 1] if position <= len(cuts) else None
         return Split(feature, gain, left, node.stats - left, bool(missing_left), bin=position, threshold=threshold)
 

@@ -373,7 +373,7 @@ def test_a_path_may_go_on_in_any_set_that_holds_it():
     constraints = Constraints.of(parameters, features)
     expected = {"": "abcdef", "a": "abcd", "ab": "ab", "ac": "acd", "c": "acd", "e": "e", "f": "f"}
     nodes = [OpenNode(i, 0, Stats(0.0, 1.0), path=frozenset(map("abcdef".index, p))) for i, p in enumerate(expected)]
-    allowed = constraints.limits(nodes).allowed
+    allowed = constraints.limits(nodes, np.ones((7, 6), dtype=bool)).allowed
     assert allowed.shape == (7, 6)
     assert ["".join(np.array(list("abcdef"))[row]) for row in allowed] == list(expected.values())
 
