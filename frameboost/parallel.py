@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 __all__ = ["Pieces", "Workers"]
 
-Pieces = npt.NDArray[np.int64]
+Pieces = npt.NDArray[np.int64]  # (pieces, 3)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -34,7 +34,7 @@ class Workers:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs or _available_cores()
-        self._pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
+        self._others = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
 
     def over(self, size: int, run: Callable[[int, int], object], *, smallest: int = 1) -> None:
         """Call ``run(start, stop)`` on slices that cover ``range(size)``, as long as ``smallest`` if it is."""
@@ -48,9 +48,10 @@ class Workers:
     def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
         """Call ``run`` on each item, whichever thread is free; return the results, in order.
 
-        With ``alone`` all are the caller's: what is little work is done before another thread wakes up.
+        The caller's thread is one of them: by the time that another wakes up, it has done some of the work. With
+        ``alone`` it does all of it.
         """
-        if self._pool is None or len(items) < 2 or alone:
+        if self._others is None or len(items) < 2 or alone:
             return [run(item) for item in items]
         results: list[Any] = [None] * len(items)
         queue: SimpleQueue[int] = SimpleQueue()
@@ -63,31 +64,33 @@ class Workers:
                     place = queue.get_nowait()
                     results[place] = run(items[place])
 
-        for done in [self._pool.submit(work) for _ in range(min(self.n_jobs, len(items)))]:
-            done.result()
+        others = [self._others.submit(work) for _ in range(min(self.n_jobs, len(items)) - 1)]
+        try:
+            work()
+        finally:
+            wait(others)
+        for other in others:
+            other.result()  # which raises what was raised there
         return results
 
-    def shares(self, ranges: Pieces | Sequence[tuple[int, int]], smallest: int) -> list[Pieces]:
-        """Share ranges out between threads: for each an array of ``(i, start, stop)``, parts of ``ranges[i]``.
+    def shares(self, pieces: Pieces, smallest: int) -> list[Pieces]:
+        """Share pieces, ``(of what, start, stop)`` each, out between threads: for each pieces and parts of pieces.
 
-        All shares are as long, and in order, so few ranges are cut. There are fewer of them than threads where they
+        All shares are as long, and in order, so few pieces are cut. There are fewer of them than threads where they
         would be shorter than ``smallest``.
         """
-        ranges = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
-        starts, stops = ranges[:, 0], ranges[:, 1]
+        starts, stops = pieces[:, 1], pieces[:, 2]
         total = int(stops.sum() - starts.sum())
         count = self._count(total, smallest)
         if count == 1:
-            whole = np.empty((len(ranges), 3), dtype=np.int64)
-            whole[:, 0], whole[:, 1:] = np.arange(len(ranges)), ranges
-            return [whole]
-        offset = stops - np.cumsum(stops - starts)  # from the place in all of them together to that in the range
+            return [pieces]
+        offset = stops - np.cumsum(stops - starts)  # from the place in all of them together to that in the piece
         shares = []
         for k in range(count):
             firsts = np.maximum(starts, total * k // count + offset)
             lasts = np.minimum(stops, total * (k + 1) // count + offset)
             own = np.flatnonzero(firsts < lasts)
-            shares.append(np.stack([own, firsts[own], lasts[own]], axis=1))
+            shares.append(np.stack([pieces[own, 0], firsts[own], lasts[own]], axis=1))
         return shares
 
     def _count(self, size: int, smallest: int) -> int:
@@ -96,8 +99,8 @@ class Workers:
 
     def close(self) -> None:
         """Let the threads go."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        if self._others is not None:
+            self._others.shutdown()
 
 
 def _available_cores() -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from frameboost.engines.intrinsics import add_pair, prefetch
 
-__all__ = ["add_by_node", "add_by_side", "build_histograms", "copy_parts", "number_rows", "part_rows", "take_rows"]
+__all__ = ["add_by_node", "add_by_side", "build_histograms", "number_rows", "part_rows", "take_rows"]
 
 # How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
 _AHEAD = np.uint64(24)
@@ -100,15 +100,6 @@ def part_rows(columns, features, goes_left, rows, pieces, counts):  # type: igno
 
 
 @numba.njit(nogil=True, cache=True)
-def copy_parts(rows, parts):  # type: ignore[no-untyped-def]
-    """Copy parts of ``rows`` within it; ``parts``, int64 (parts, 3), are a start, a stop, and where it goes."""
-    for part in range(len(parts)):
-        start, stop, first = parts[part]
-        for i in range(stop - start):
-            rows[first + i] = rows[start + i]
-
-
-@numba.njit(nogil=True, cache=True)
 def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
     """Write ``values`` of the ``rows`` (uint32) to ``out``, in that order."""
     for i in range(np.uint64(0), np.uint64(len(rows))):
@@ -118,14 +109,14 @@ def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def add_by_node(margins, rows, starts, stops, values):  # type: ignore[no-untyped-def]
-    """Add ``values[k]`` to the margins (float64) of the rows between ``starts[k]`` and ``stops[k]``."""
-    for node in range(len(starts)):
-        stop = np.uint64(stops[node])
-        for i in range(np.uint64(starts[node]), stop):
+def add_by_node(margins, rows, pieces, values):  # type: ignore[no-untyped-def]
+    """Add ``values[k]`` to the margins (float64) of parts of ``rows``; ``pieces``, int64 (pieces, 3): k and a part."""
+    for piece in range(len(pieces)):
+        value, stop = values[pieces[piece, 0]], np.uint64(pieces[piece, 2])
+        for i in range(np.uint64(pieces[piece, 1]), stop):
             if i + _AHEAD < stop:
                 prefetch(margins, np.uint64(rows[i + _AHEAD]))
-            margins[np.uint64(rows[i])] += values[node]
+            margins[np.uint64(rows[i])] += value
 
 
 @numba.njit(nogil=True, cache=True)

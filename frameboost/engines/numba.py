@@ -98,7 +98,7 @@ class NumbaEngine(ArrayEngine):
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        if self._may_sort and len(self.partition.ranges):
+        if self._may_sort and len(self.partition.pieces):
             self.sort_rows()
         super().compute_gradients(gradients, others)
 
@@ -136,16 +136,16 @@ class NumbaEngine(ArrayEngine):
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
         self.move_rows()
-        ranges = self.partition.ranges[list(nodes)]
-        shares = self.workers.shares(ranges, SMALLEST_TASK // len(self.features))
+        shares = self.workers.shares(self.partition.of(nodes), SMALLEST_TASK // len(self.features))
         # A share may start within a node: then it has a histogram of its own for it, behind those of the nodes.
         out = np.zeros((len(nodes) + len(shares) - 1, self.layout.n_slots, 2))
+        ends = [int(share[-1, 0]) for share in shares[:-1]]
         rest: list[tuple[int, int]] = []
-        for k in range(1, len(shares)):
-            i, start, stop = shares[k][0]
-            if start > ranges[i, 0]:
-                rest.append((i, len(nodes) + k - 1))
-                shares[k][0] = len(nodes) + k - 1, start, stop
+        for k, place in enumerate(ends):
+            in_share = shares[k + 1][:, 0]
+            if in_share[0] == place:
+                rest.append((place, len(nodes) + k))
+                in_share[in_share == place] = len(nodes) + k
         tasks = [
             (share, codes, slots, first)
             for share in shares
@@ -196,8 +196,8 @@ class NumbaEngine(ArrayEngine):
         margins = self.margins(margin)
         children = {child for _, left, right in self._pending.values() for child in (left, right)}
         settled = [node for node in values if node not in children]
-        starts, stops = self.partition.ranges[settled].T
-        add_by_node(margins, self.partition.rows, starts, stops, np.array([values[node] for node in settled]))
+        own = self.partition.of(settled)
+        add_by_node(margins, self.partition.rows, own, np.array([values[node] for node in settled]))
         if not self._pending:
             return
         sides = np.array([(values[left], values[right]) for _, left, right in self._pending.values()])
@@ -228,7 +228,7 @@ class NumbaEngine(ArrayEngine):
         """See `Engine.node_quantiles`."""
         self.move_rows()
         node_of = np.empty(self.n_rows, dtype=np.int32)
-        for node, (start, stop) in enumerate(self.partition.ranges.tolist()):
+        for node, start, stop in self.partition.pieces.tolist():
             node_of[self.partition.rows[start:stop]] = node
         return self.quantiles_by_node(pl.Series(node_of), value, weight, alpha)
 

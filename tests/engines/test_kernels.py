@@ -11,7 +11,6 @@ from frameboost.engines.histogram_kernels import (
     add_by_node,
     add_by_side,
     build_histograms,
-    copy_parts,
     number_rows,
     part_rows,
     take_rows,
@@ -92,12 +91,6 @@ def test_take_rows():
     assert out.tolist() == [(40 - i) / 2 for i in range(40)]
 
 
-def test_copy_parts():
-    rows = np.arange(10, dtype=np.uint32)
-    copy_parts(rows, np.array([(5, 8, 0), (8, 8, 4), (9, 10, 3)]))
-    assert rows.tolist() == [5, 6, 7, 9, 4, 5, 6, 7, 8, 9]
-
-
 @given(SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_gradients_on_the_grid(seed):
@@ -115,7 +108,7 @@ def test_gradients_on_the_grid(seed):
 
 def test_add_by_node():
     margins, rows = np.arange(5.0), np.array([4, 0, 3, 1, 2], dtype=np.uint32)
-    add_by_node(margins, rows, np.array([0, 3]), np.array([2, 5]), np.array([10.0, 100.0]))
+    add_by_node(margins, rows, np.array([[1, 3, 5], [0, 0, 1], [0, 1, 2]]), np.array([10.0, 100.0]))
     assert margins.tolist() == [10.0, 101.0, 102.0, 3.0, 14.0]
 
 

@@ -39,10 +39,12 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
                 return counts
 
             partition.split(list(children), np.array(list(children.values())), part)
-            for node, (start, stop) in enumerate(partition.ranges):
-                assert node in leaves or start == stop
-                assert sorted(partition.rows[start:stop]) == np.flatnonzero(node_of == node).tolist()
-            assert len(partition.ranges) == last + 1
+            pieces = partition.of(leaves)
+            assert (np.diff(pieces[:, 0]) >= 0).all()
+            for place, node in enumerate(leaves):
+                rows = [row for at, start, stop in pieces if at == place for row in partition.rows[start:stop]]
+                assert sorted(rows) == np.flatnonzero(node_of == node).tolist()
+            assert len(pieces) == len(partition.pieces), "nodes that have been split have no rows"
         order = partition.order()
         assert sorted(order) == list(range(n_rows))
         assert (np.diff(node_of[order]) >= 0).all()
