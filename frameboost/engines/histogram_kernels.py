@@ -8,13 +8,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from frameboost.engines.intrinsics import add_pair, prefetch
+from frameboost.engines.intrinsics import WIDTH, add_pair, add_pairs, prefetch
 
-__all__ = ["add_by_node", "add_by_side", "build_histograms", "number_rows", "part_rows", "take_rows"]
+__all__ = [
+    "add_by_node", "add_by_side", "build_histograms", "build_in_blocks", "number_rows", "part_rows", "take_rows",
+]  # fmt: skip
 
 # How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
 _AHEAD = np.uint64(24)
 _ONE = np.uint64(1)
+# Rows and features that are gone through together: their histograms and gradients stay in the processor's first cache.
+_ROWS, _FEATURES, _WIDTH = np.uint64(2048), np.uint64(16), np.uint64(WIDTH)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -53,6 +57,66 @@ def build_histograms(codes, rows, pieces, gradients, slots, out, first, last):  
             for feature in range(first, last):
                 slot = np.uint64(slots[feature]) + np.uint64(all_codes[start + feature])
                 add_pair(histogram, slot << _ONE, g, h)
+
+
+@numba.njit(nogil=True, cache=True)
+def build_in_blocks(codes, rows, pieces, gradients, slots, out):  # type: ignore[no-untyped-def]
+    """Do the same for all features, of codes of one byte: faster where a piece has thousands of rows."""
+    n_features = np.uint64(codes.shape[1])
+    all_codes = codes.ravel()
+    sums = np.empty(codes.shape[1] << 9)  # a histogram of 256 bins a feature
+    pairs = np.empty(np.int64(_ROWS) << 1)
+    for piece in range(len(pieces)):
+        stop = np.uint64(pieces[piece, 2])
+        sums[:] = 0.0
+        for first in range(np.uint64(pieces[piece, 1]), stop, _ROWS):
+            last = min(first + _ROWS, stop)
+            end = min(_FEATURES, n_features)
+            _add_first(all_codes, n_features, gradients.ravel(), rows, first, last, stop, end, pairs, sums)
+            for feature in range(_FEATURES, n_features, _FEATURES):
+                end = min(feature + _FEATURES, n_features)
+                _add_more(all_codes, n_features, rows, first, last, feature, end, pairs, sums)
+        histogram = out[pieces[piece, 0]]
+        for feature in range(codes.shape[1]):
+            count = (slots[feature + 1] if feature + 1 < len(slots) else len(histogram)) - slots[feature]
+            own = histogram[slots[feature] :].ravel()
+            for i in range(2 * min(count, 256)):
+                own[i] += sums[(feature << 9) + i]
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_first(  # type: ignore[no-untyped-def]
+    codes, n_features, gradients, rows, first, last, stop, end, pairs, sums
+):
+    """Add the pairs of some rows to the histograms of the features before ``end``, and write them side by side."""
+    whole = end - end % _WIDTH
+    for i in range(first, last):
+        if i + _AHEAD < stop:
+            later = np.uint64(rows[i + _AHEAD])
+            prefetch(codes, later * n_features)
+            prefetch(gradients, later << _ONE)
+        row, at = np.uint64(rows[i]), (i - first) << _ONE
+        g, h = gradients[row << _ONE], gradients[(row << _ONE) + _ONE]
+        pairs[at], pairs[at + _ONE] = g, h
+        start = row * n_features
+        for k in range(np.uint64(0), whole, _WIDTH):
+            add_pairs(sums, k << np.uint64(9), codes, start + k, g, h)
+        for k in range(whole, end):
+            add_pair(sums, (k << np.uint64(9)) + (np.uint64(codes[start + k]) << _ONE), g, h)
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_more(codes, n_features, rows, first, last, feature, end, pairs, sums):  # type: ignore[no-untyped-def]
+    """Add them to those of the features ``feature`` to ``end - 1``."""
+    whole = end - (end - feature) % _WIDTH
+    for i in range(first, last):
+        at = (i - first) << _ONE
+        g, h = pairs[at], pairs[at + _ONE]
+        start = np.uint64(rows[i]) * n_features
+        for k in range(feature, whole, _WIDTH):
+            add_pairs(sums, k << np.uint64(9), codes, start + k, g, h)
+        for k in range(whole, end):
+            add_pair(sums, (k << np.uint64(9)) + (np.uint64(codes[start + k]) << _ONE), g, h)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -19,6 +19,7 @@ from frameboost.engines.histogram_kernels import (
     add_by_node,
     add_by_side,
     build_histograms,
+    build_in_blocks,
     part_rows,
     take_rows,
 )
@@ -30,6 +31,8 @@ __all__ = ["WORTH_SORTING", "NumbaEngine"]
 
 # From so many rows on, what a row's gradients and codes take is further away than the processor's own caches.
 WORTH_SORTING = 1 << 17
+# From so many rows of a node on, a histogram that is made elsewhere, in a simpler form, pays.
+_WORTH_BLOCKS = 1 << 12
 # Features that are summed in one go over a node's rows: about as many as have their histograms near the processor.
 _FEATURES = 32
 
@@ -146,22 +149,26 @@ class NumbaEngine(ArrayEngine):
             if in_share[0] == place:
                 rest.append((place, len(nodes) + k))
                 in_share[in_share == place] = len(nodes) + k
-        tasks = [
-            (share, codes, slots, first)
-            for share in shares
-            for codes, slots in self.code_groups
-            for first in range(0, len(slots), _FEATURES)
-        ]
 
-        def build(task: tuple[np.ndarray, Codes, np.ndarray, int]) -> None:
-            pieces, codes, slots, first = task
-            last = min(first + _FEATURES, len(slots))
-            build_histograms(codes, self.partition.rows, pieces, self.gradient_pairs, slots, out, first, last)
+        def build(share: Pieces) -> None:
+            for codes, slots in self.code_groups:
+                self._build(codes, slots, share, out)
 
-        self.workers.each(tasks, build, alone=len(shares) == 1)
+        self.workers.each(shares, build)
         for i, extra in rest:
             out[i] += out[extra]
         return out[: len(nodes)]
+
+    def _build(self, codes: Codes, slots: npt.NDArray[np.int64], pieces: Pieces, out: FloatArray) -> None:
+        """Add up some features, whose codes are in one array, of some pieces."""
+        rows, pairs = self.partition.rows, self.gradient_pairs
+        if codes.dtype == np.uint8:
+            is_long = pieces[:, 2] - pieces[:, 1] >= _WORTH_BLOCKS
+            if is_long.any():
+                build_in_blocks(codes, rows, pieces[is_long], pairs, slots, out)
+                pieces = pieces[~is_long]
+        for first in range(0, len(slots), _FEATURES):
+            build_histograms(codes, rows, pieces, pairs, slots, out, first, min(first + _FEATURES, len(slots)))
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`.

@@ -11,6 +11,7 @@ from frameboost.engines.histogram_kernels import (
     add_by_node,
     add_by_side,
     build_histograms,
+    build_in_blocks,
     number_rows,
     part_rows,
     take_rows,
@@ -45,6 +46,23 @@ def test_build_histograms(seed):
         for row in rows[start:stop]:
             for feature in (1, 2, 3):
                 expected[k, offsets[feature] + codes[row, feature]] += pairs[row]
+    np.testing.assert_array_equal(out, expected)
+
+
+@given(SEEDS, st.integers(1, 40))
+@settings(max_examples=20, deadline=None)
+def test_build_in_blocks(seed, n_features):
+    rng = np.random.default_rng(seed)
+    n, sizes = 5000, rng.integers(2, 257, n_features)
+    codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(np.uint8)
+    pairs, ends = gradients(rng, n), np.cumsum(sizes)
+    rows = rng.permutation(n).astype(np.uint32)
+    out = np.full((3, ends[-1], 2), 0.5)
+    build_in_blocks(codes, rows, np.array([[2, 10, 4700], [0, 4700, 4701]]), pairs, ends - sizes, out)
+    expected = np.full_like(out, 0.5)
+    for place, own in ((2, rows[10:4700]), (0, rows[4700:4701])):
+        for feature, first in enumerate(ends - sizes):
+            np.add.at(expected[place], first + codes[own, feature], pairs[own])
     np.testing.assert_array_equal(out, expected)
 
 
