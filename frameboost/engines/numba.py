@@ -33,6 +33,8 @@ __all__ = ["WORTH_SORTING", "NumbaEngine"]
 WORTH_SORTING = 1 << 17
 # From so many rows of a node on, a histogram that is made elsewhere, in a simpler form, pays.
 _WORTH_BLOCKS = 1 << 12
+# Of fewer additions a thread has done most before another wakes up.
+_FEWEST_ADDITIONS = 1 << 20
 # Features that are summed in one go over a node's rows: about as many as have their histograms near the processor.
 _FEATURES = 32
 
@@ -139,7 +141,7 @@ class NumbaEngine(ArrayEngine):
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
         self.move_rows()
-        shares = self.workers.shares(self.partition.of(nodes), SMALLEST_TASK // len(self.features))
+        shares = self.workers.shares(self.partition.of(nodes), _FEWEST_ADDITIONS // len(self.features))
         # A share may start within a node: then it has a histogram of its own for it, behind those of the nodes.
         out = np.zeros((len(nodes) + len(shares) - 1, self.layout.n_slots, 2))
         ends = [int(share[-1, 0]) for share in shares[:-1]]

@@ -12,8 +12,8 @@ from frameboost.parallel import Pieces, Workers
 
 __all__ = ["RowPartition"]
 
-# Below so many rows a thread costs more than it saves.
-_SMALLEST_TASK = 1 << 15
+# Fewer rows are dealt with before another thread wakes up.
+_SMALLEST_TASK = 1 << 17
 
 
 class RowPartition:
