@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost import binning
-from frameboost.engines import numba
+from frameboost.engines import numba, sql
 from frameboost.engines.numba import NumbaEngine
+from frameboost.engines.sql import SqlEngine
 from tests.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -296,7 +297,7 @@ def test_odd_frames_give_one_model_in_all_engines(drawn, seed):
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-# --- the order in which the engine in memory keeps rows ---------------------------------------------------------------
+# --- the order in which engines keep rows -----------------------------------------------------------------------------
 
 IN_ANY_ORDER = {
     "plain": {},
@@ -312,27 +313,39 @@ IN_ANY_ORDER = {
 }
 
 
+@pytest.fixture
+def sorted_rows(monkeypatch):
+    """Return a list with an item for each time that an engine has sorted its rows."""
+    found = []
+    for engine, name in ((NumbaEngine, "sort_rows"), (SqlEngine, "_sort_rows")):
+        sort = getattr(engine, name)
+        monkeypatch.setattr(engine, name, lambda self, sort=sort: found.append(sort(self)))
+    return found
+
+
 @pytest.mark.parametrize("more", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
-def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, more):
+@pytest.mark.parametrize("engine", ["numba", "duckdb"])
+def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, more):
     frame = every_type(500, seed=8).with_columns(small=pl.int_range(500) % 7)
-    options = (
-        SHAPE | {"target": "amount", "engine": "numba", "features": list(FEATURES_BY_TYPE)} | more | {"n_estimators": 6}
-    )
-    sorted_rows = []
-    sort = NumbaEngine.sort_rows
-    monkeypatch.setattr(NumbaEngine, "sort_rows", lambda self: sorted_rows.append(sort(self)))
+    options = SHAPE | {"target": "amount", "engine": engine, "features": list(FEATURES_BY_TYPE)} | more
+    options["n_estimators"] = 6
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
     monkeypatch.setattr(numba, "WORTH_SORTING", 1)
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     by_leaf = fb.fit(frame, **options)
-    assert len(sorted_rows) == 1
+    # In a database rows that are drawn are known by their position.
+    assert len(sorted_rows) == (engine == "numba" or options.get("subsample", 1) == 1)
     assert by_leaf.to_json() == as_given.to_json()
     assert by_leaf.history.equals(as_given.history)
 
 
-def test_rows_of_queries_are_not_sorted(monkeypatch):
+@pytest.mark.parametrize("engine", ["numba", "duckdb"])
+def test_rows_of_queries_are_not_sorted(monkeypatch, sorted_rows, engine):
     monkeypatch.setattr(numba, "WORTH_SORTING", 1)
-    monkeypatch.setattr(NumbaEngine, "sort_rows", None)  # would fail if it were called
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     frame = every_type(200, seed=9).with_columns(query=pl.int_range(200) // 20)
-    model = fb.fit(frame, "late", group="query", features=["float64", "int32"], objective="rank:pairwise", **SHAPE)
+    options = SHAPE | {"group": "query", "features": ["float64", "int32"], "objective": "rank:pairwise"}
+    model = fb.fit(frame, "late", engine=engine, **options)
     assert model.trees["tree"].n_unique() == 3
+    assert not sorted_rows

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 import frameboost as fb
 from frameboost import sql_files
+from frameboost.engines import sql
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "sql").glob("*.sql"))
@@ -76,6 +77,8 @@ def rendered(monkeypatch) -> dict[str, str]:
         con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
     )
     fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    fb.fit(con.table("t"), "y", n_estimators=2)
     for proposal in ("global", "local"):
         fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
     return statements

@@ -103,7 +103,7 @@ class NumbaEngine(ArrayEngine):
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        if self._may_sort and len(self.partition.pieces):
+        if self._may_sort and len(self._pairs) and len(self.partition.pieces):
             self.sort_rows()
         super().compute_gradients(gradients, others)
 

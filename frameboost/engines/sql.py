@@ -21,10 +21,12 @@ from frameboost.schema import Feature
 from frameboost.sql_files import render
 from frameboost.sql_text import is_missing
 
-__all__ = ["SqlEngine"]
+__all__ = ["FEWEST_SORTED", "SqlEngine"]
 
 # DuckDB makes a join of every longer IN. A bit for each code takes the same time however many are set.
 _MOST_IN_A_LIST = 4
+# Rows are sorted by leaf where there are enough for a second thread, and not where they might not fit the memory.
+FEWEST_SORTED, _MOST_SORTED = 1 << 17, 1 << 22
 
 
 class SqlEngine:
@@ -76,6 +78,7 @@ class SqlEngine:
         self._gradient_columns: dict[str, str] = {}  # how each is read from its table
         self._sampled: str | None = None
         self._nodes: RowNodes | None = None
+        self._may_sort = False
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._counts: list[int] | None = None
         self._distinct: list[int] = []  # about how many values each feature has
@@ -206,6 +209,7 @@ class SqlEngine:
         self._read_settings()
         roles = narrow_roles(self.session, self._roles, self._role_columns)
         self._bins = store_bins(self.session, bins, self.columns, roles, in_order=self._in_source_order)
+        self._may_sort = not self._in_source_order and FEWEST_SORTED <= self.n_rows <= _MOST_SORTED
 
     def _read_settings(self) -> None:
         self._keeps_order = self.session.setting("preserve_insertion_order")
@@ -224,10 +228,12 @@ class SqlEngine:
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        stored = {**rounded(self, gradients), **others}
         if self._gradients is not None:  # it goes first, as it is the largest of the tables that are made anew
             self.session.drop(self._gradients)
         self._gradients, self._gradient_columns = None, {}
+        if self._may_sort and self._nodes is not None:
+            self._sort_rows()
+        stored = {**rounded(self, gradients), **others}
         rows, names = self._rows()
         columns = {name: narrow_number(e, name, names) for name, e in stored.items()}
         numbers = ", ".join(f"{column.stored} AS {name}" for name, column in columns.items())
@@ -235,6 +241,22 @@ class SqlEngine:
             None, "gradients", "gradients", rows=rows, numbers=numbers, in_order=self._in_order, bins=self._bins
         )
         self._gradient_columns = {name: column.read for name, column in columns.items()}
+
+    def _sort_rows(self) -> None:
+        """Put the rows in the order of the leaves that the last tree has put them in, once."""
+        assert self._bins is not None
+        self._may_sort = False
+        nodes, _ = self._row_nodes.table()
+        self._margins = {name: self._sorted(table, nodes) for name, table in self._margins.items()}
+        self._bins = self._sorted(self._bins, nodes)
+        self._row_nodes.drop()
+        self._nodes = None
+
+    def _sorted(self, table: str, nodes: str) -> str:
+        in_order = self.session.table("sorted")
+        self.session.run(render("sort_rows", table=table, nodes=nodes, in_order=in_order))
+        self.session.drop(table)
+        return in_order
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
