@@ -1,8 +1,11 @@
 """A query that finds a row's leaves by a few lookups a feature instead of a CASE a tree (see `leaf_words`).
 
 Each feature is made a code first. Then a small table of each feature, with a row a code and a column a word, is joined:
-DuckDB looks such a table up by position, and its columns come as references, not as copies. The words are put together
-by AND, and say at which place of a list a leaf's value is.
+DuckDB finds the code in a hash table of a few rows, and the columns come as references, not as copies. The words are
+put together by AND, and say at which place of a list a leaf's value is.
+
+That costs about as much for each feature that a word's trees ask about as CASE for four splits. So it is for complete
+trees; where a tree asks most features only once or twice, ``form="case"`` is faster.
 
 The lists and tables are no constants, which would be planned one by one, but text that the query itself unfolds. They
 come from `unnest`, which DuckDB takes for a single row: so the user's rows never are the side that a join builds, and
