@@ -83,9 +83,9 @@ LAYERS = [
     ["draws", "errors", "files", "grid", "parallel", "polars_names", "progress", "spelling", "sql_files", "types"],
     ["compile.batch_kernels"],
     ["binning_kernels", "compile.byte_kernels", "compile.predict_kernels", "compile.shap_kernels",
-     "engines.exact_kernels", "engines.gradient_kernels", "engines.histogram_kernels", "engines.program_kernels",
-     "engines.ranking_kernels", "engines.proposal_kernels", "calibration_kernels", "split_kernels",
-     "symmetric_kernels"],
+     "engines.exact_kernels", "engines.gradient_kernels", "engines.histogram_kernels", "engines.partition_kernels",
+     "engines.program_kernels", "engines.ranking_kernels", "engines.proposal_kernels", "calibration_kernels",
+     "split_kernels", "symmetric_kernels"],
     ["category_kernels"],
     ["engines.intrinsics", "gain"],
 ]  # fmt: skip
@@ -168,11 +168,11 @@ heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "I
 print(sorted(heavy & set(sys.modules)))
 assert frameboost.fit and "fit" in dir(frameboost)
 from frameboost import calibration_kernels, category_kernels, gain, split_kernels, symmetric_kernels
-from frameboost.engines import exact_kernels, histogram_kernels, ranking_kernels
+from frameboost.engines import exact_kernels, histogram_kernels, partition_kernels, ranking_kernels
 from frameboost.compile import predict_kernels, shap_kernels
 import numba
-kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, ranking_kernels, predict_kernels,
-                       shap_kernels, calibration_kernels, category_kernels, symmetric_kernels)
+kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, partition_kernels, ranking_kernels,
+                       predict_kernels, shap_kernels, calibration_kernels, category_kernels, symmetric_kernels)
            for f in vars(m).values() if isinstance(f, numba.core.registry.CPUDispatcher)]
 print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
 """

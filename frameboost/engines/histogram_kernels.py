@@ -1,4 +1,4 @@
-"""Kernels over binned columns: histograms, and the partition of rows into nodes.
+"""Kernels over binned columns: histograms.
 
 Indices are unsigned: of a signed one numba asks each time whether it counts from the end.
 """
@@ -10,9 +10,7 @@ import numpy as np
 
 from frameboost.engines.intrinsics import WIDTH, add_pair, add_pairs, prefetch
 
-__all__ = [
-    "add_by_node", "add_by_side", "build_histograms", "build_in_blocks", "number_rows", "part_rows", "take_rows",
-]  # fmt: skip
+__all__ = ["build_histograms", "build_in_blocks"]
 
 # How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
 _AHEAD = np.uint64(24)
@@ -117,83 +115,3 @@ def _add_more(codes, n_features, rows, first, last, feature, end, pairs, sums): 
             add_pairs(sums, k << np.uint64(9), codes, start + k, g, h)
         for k in range(whole, end):
             add_pair(sums, (k << np.uint64(9)) + (np.uint64(codes[start + k]) << _ONE), g, h)
-
-
-@numba.njit(nogil=True, cache=True)
-def number_rows(rows):  # type: ignore[no-untyped-def]
-    """Write 0, 1, 2, ... to ``rows`` (uint32)."""
-    for i in range(len(rows)):
-        rows[i] = i
-
-
-@numba.njit(nogil=True, cache=True)
-def part_rows(columns, features, goes_left, rows, pieces, counts):  # type: ignore[no-untyped-def]
-    """Copy parts of ``rows`` to its other half: what goes left from the front of a part on, the rest from its back.
-
-    Parameters
-    ----------
-    columns
-        uint8, uint16 or uint32 (columns, rows): codes.
-    features
-        int64 (splits,): the column that a split asks.
-    goes_left
-        bool (splits, codes): whether a code goes left.
-    rows
-        uint32 (2 rows,): row indices, those of a node side by side in one half. Written in the same place of the other.
-    pieces
-        int64 (pieces, 4): a place in ``counts``, a split, and a part of ``rows``.
-    counts
-        int64, written: how many rows of a piece go left.
-    """
-    half = np.uint64(len(rows)) >> _ONE
-    for piece in range(len(pieces)):
-        place, split, start, stop = pieces[piece]
-        first, last = np.uint64(start), np.uint64(stop)
-        column, is_left = columns[features[split]], goes_left[split]
-        front = first + half if first < half else first - half
-        left, right = front, front + (last - first) - _ONE
-        for i in range(first, last):
-            if i + _AHEAD < last:
-                prefetch(column, np.uint64(rows[i + _AHEAD]))
-            row = rows[i]
-            flag = np.uint64(is_left[np.uint64(column[np.uint64(row)])])
-            rows[left if flag else right] = row
-            left += flag
-            right -= _ONE - flag
-        counts[place] = left - front
-
-
-@numba.njit(nogil=True, cache=True)
-def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
-    """Write ``values`` of the ``rows`` (uint32) to ``out``, in that order."""
-    for i in range(np.uint64(0), np.uint64(len(rows))):
-        if i + _AHEAD < np.uint64(len(rows)):
-            prefetch(values, np.uint64(rows[i + _AHEAD]))
-        out[i] = values[np.uint64(rows[i])]
-
-
-@numba.njit(nogil=True, cache=True)
-def add_by_node(margins, rows, pieces, values):  # type: ignore[no-untyped-def]
-    """Add ``values[k]`` to the margins (float64) of parts of ``rows``; ``pieces``, int64 (pieces, 3): k and a part."""
-    for piece in range(len(pieces)):
-        value, stop = values[pieces[piece, 0]], np.uint64(pieces[piece, 2])
-        for i in range(np.uint64(pieces[piece, 1]), stop):
-            if i + _AHEAD < stop:
-                prefetch(margins, np.uint64(rows[i + _AHEAD]))
-            margins[np.uint64(rows[i])] += value
-
-
-@numba.njit(nogil=True, cache=True)
-def add_by_side(columns, features, goes_left, rows, pieces, values, margins):  # type: ignore[no-untyped-def]
-    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
-    for piece in range(len(pieces)):
-        _, split, start, stop = pieces[piece]
-        first, last = np.uint64(start), np.uint64(stop)
-        column, is_left, left, right = columns[features[split]], goes_left[split], values[split, 0], values[split, 1]
-        for i in range(first, last):
-            if i + _AHEAD < last:
-                later = np.uint64(rows[i + _AHEAD])
-                prefetch(column, later)
-                prefetch(margins, later)
-            row = np.uint64(rows[i])
-            margins[row] += left if is_left[np.uint64(column[row])] else right

@@ -15,14 +15,8 @@ from frameboost.binning_kernels import interleave
 from frameboost.columns import sample_of
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.contract import FloatArray, Scalar, Split
-from frameboost.engines.histogram_kernels import (
-    add_by_node,
-    add_by_side,
-    build_histograms,
-    build_in_blocks,
-    part_rows,
-    take_rows,
-)
+from frameboost.engines.histogram_kernels import build_histograms, build_in_blocks
+from frameboost.engines.partition_kernels import add_by_node, add_by_side, part_rows, take_rows
 from frameboost.engines.row_partition import RowPartition
 from frameboost.expressions import Expression
 from frameboost.parallel import Pieces
@@ -37,6 +31,9 @@ _WORTH_BLOCKS = 1 << 12
 _FEWEST_ADDITIONS = 1 << 20
 # Features that are summed in one go over a node's rows: about as many as have their histograms near the processor.
 _FEATURES = 32
+
+# Splits of columns that one array holds: it, which of them each asks, which codes go left, and their places among all.
+_Batch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class NumbaEngine(ArrayEngine):
@@ -164,7 +161,7 @@ class NumbaEngine(ArrayEngine):
     def _build(self, codes: Codes, slots: npt.NDArray[np.int64], pieces: Pieces, out: FloatArray) -> None:
         """Add up some features, whose codes are in one array, of some pieces."""
         rows, pairs = self.partition.rows, self.gradient_pairs
-        if codes.dtype == np.uint8:
+        if codes.dtype == np.uint8 and self.n_rows >= _WORTH_BLOCKS:
             is_long = pieces[:, 2] - pieces[:, 1] >= _WORTH_BLOCKS
             if is_long.any():
                 build_in_blocks(codes, rows, pieces[is_long], pairs, slots, out)
@@ -189,7 +186,7 @@ class NumbaEngine(ArrayEngine):
         def part(share: Pieces) -> npt.NDArray[np.int64]:
             counts = np.empty(len(share), dtype=np.int64)
             for batch in batches:
-                part_rows(*batch.sides, self.partition.rows, batch.own(share), counts)
+                part_rows(*batch, self.partition.rows, share, counts)
             return counts
 
         children = np.array([(left, right) for _, left, right in self._pending.values()])
@@ -214,14 +211,14 @@ class NumbaEngine(ArrayEngine):
 
         def add(share: Pieces) -> None:
             for batch in batches:
-                add_by_side(*batch.sides, self.partition.rows, batch.own(share), sides[batch.chosen], margins)
+                add_by_side(*batch, self.partition.rows, share, sides, margins)
 
         self.workers.each(self.partition.shares(list(self._pending)), add)
 
     def _batches(self) -> list[_Batch]:
-        """Return the splits that were put off, by the arrays that their columns are in."""
+        """Return the splits that were put off, by the arrays that their columns are in, as `part_rows` takes them."""
         splits = [split for split, _, _ in self._pending.values()]
-        batches = []
+        batches: list[_Batch] = []
         for place, columns in self.column_groups:
             chosen = [k for k, split in enumerate(splits) if split.feature in place]
             if chosen:
@@ -230,7 +227,9 @@ class NumbaEngine(ArrayEngine):
                 for k, sides in zip(chosen, goes_left, strict=True):
                     self.put_sides(splits[k], sides)
                 asked = np.array([place[f] for f in features])
-                batches.append(_Batch(len(splits), chosen, (columns, asked, goes_left)))
+                numbers = np.full(len(splits), -1)
+                numbers[chosen] = np.arange(len(chosen))
+                batches.append((columns, asked, goes_left, numbers))
         return batches
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
@@ -240,29 +239,3 @@ class NumbaEngine(ArrayEngine):
         for node, start, stop in self.partition.pieces.tolist():
             node_of[self.partition.rows[start:stop]] = node
         return self.quantiles_by_node(pl.Series(node_of), value, weight, alpha)
-
-
-class _Batch:
-    """Splits of columns that one array holds.
-
-    Parameters
-    ----------
-    n_splits
-        How many splits there are, of which these are some.
-    chosen
-        The places of these among them.
-    sides
-        The columns, which of them each split asks, and which codes it sends left: see `part_rows`.
-    """
-
-    def __init__(self, n_splits: int, chosen: list[int], sides: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-        self.chosen = chosen
-        self.sides = sides
-        self._place = np.full(n_splits, -1, dtype=np.int64)
-        self._place[chosen] = np.arange(len(chosen))
-
-    def own(self, share: Pieces) -> Pieces:
-        """Return those of the pieces that are of these splits, as `part_rows` takes them."""
-        pieces = np.empty((len(share), 4), dtype=np.int64)
-        pieces[:, 0], pieces[:, 1], pieces[:, 2:] = np.arange(len(share)), self._place[share[:, 0]], share[:, 1:]
-        return pieces[pieces[:, 1] >= 0]

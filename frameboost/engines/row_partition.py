@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.histogram_kernels import number_rows
+from frameboost.engines.partition_kernels import move_pieces, number_rows, pieces_of
 from frameboost.parallel import Pieces, Workers
 
 __all__ = ["RowPartition"]
@@ -53,18 +53,7 @@ class RowPartition:
 
     def of(self, nodes: Sequence[int]) -> Pieces:
         """Return the pieces of some nodes, each with its node's place in ``nodes``, and in that order."""
-        place = self._places(nodes)
-        chosen = np.flatnonzero(place >= 0)
-        chosen = chosen[np.argsort(place[chosen], kind="stable")]
-        pieces = self.pieces[chosen]
-        pieces[:, 0] = place[chosen]
-        return pieces
-
-    def _places(self, nodes: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Return for each piece the place of its node in ``nodes``, -1 if it isn't there."""
-        place = np.full(self._n_nodes, -1)
-        place[list(nodes)] = np.arange(len(nodes))
-        return place[self.pieces[:, 0]]
+        return np.asarray(pieces_of(np.array(nodes, dtype=np.int64), self.pieces, self._n_nodes))
 
     def shares(self, nodes: Sequence[int]) -> list[Pieces]:
         """Share the rows of some nodes out between threads."""
@@ -85,13 +74,8 @@ class RowPartition:
         """
         shares = self.shares(nodes)
         n_left = np.concatenate(self._workers.each(shares, part))
-        place, start, stop = np.concatenate(shares).T
-        there = np.where(start < self.n_rows, self.n_rows, -self.n_rows)  # how far it is to the other half
-        start, stop, (left, right) = start + there, stop + there, children[place].T
-        middle = start + n_left
-        self.pieces = np.concatenate([
-            self.pieces[self._places(nodes) < 0],
-            np.stack([left, start, middle], axis=1),
-            np.stack([right, middle, stop], axis=1),
-        ])  # fmt: skip
+        parted = np.concatenate(shares)
+        self.pieces = move_pieces(
+            np.array(nodes), children, self.pieces, parted, n_left, self.n_rows, self._n_nodes
+        )  # fmt: skip
         self._n_nodes = max(self._n_nodes, int(children.max()) + 1)

@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from frameboost.category_kernels import ends_by_weight, present_categories
 from frameboost.engines.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
 from frameboost.engines.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.histogram_kernels import (
+from frameboost.engines.histogram_kernels import build_histograms, build_in_blocks
+from frameboost.engines.partition_kernels import (
     add_by_node,
     add_by_side,
-    build_histograms,
-    build_in_blocks,
+    move_pieces,
     number_rows,
     part_rows,
+    pieces_of,
     take_rows,
 )
 from frameboost.split_kernels import keep_histograms, scan_histograms
@@ -76,23 +77,42 @@ def test_where_rows_go(seed):
     number_rows(rows[:n])
     assert rows.tolist() == [*range(n), *[99] * n]
     rng.shuffle(rows[:n])
-    pieces = [(1, 0, 3, 20), (0, 1, 20, 20), (2, 1, 22, 50)]
-    counts, margins = np.zeros(3, dtype=np.int64), np.zeros(n)
-    add_by_side(columns, features, goes_left, rows, np.array(pieces), np.array([[1.0, 2.0], [3.0, 4.0]]), margins)
-    expected, moved, n_left = np.zeros(n), rows.tolist(), [0, 0, 0]
-    for place, split, start, stop in pieces:
+    pieces = [(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)]
+    numbers = np.array([-1, 1, -1, 0])  # the columns of other splits are elsewhere
+    arguments = columns, features, goes_left, numbers, rows
+    counts, margins = np.full(4, 7), np.zeros(n)
+    values = np.array([[9.0, 9.0], [3.0, 4.0], [9.0, 9.0], [1.0, 2.0]])
+    add_by_side(*arguments, np.array(pieces), values, margins)
+    expected, moved, n_left = np.zeros(n), rows.tolist(), []
+    for place, start, stop in pieces[:3]:
+        split = numbers[place]
         left = [row for row in rows[start:stop] if goes_left[split, columns[features[split], row]]]
         right = [row for row in rows[start:stop] if row not in left]
         expected[left], expected[right] = 1.0 + 2 * split, 2.0 + 2 * split
-        moved[n + start : n + stop], n_left[place] = left + right[::-1], len(left)
+        moved[n + start : n + stop] = left + right[::-1]
+        n_left.append(len(left))
     assert margins.tolist() == expected.tolist()
-    part_rows(columns, features, goes_left, rows, np.array(pieces), counts)
-    assert (rows.tolist(), counts.tolist()) == (moved, n_left)
-    back = np.array([(place, split, n + start, n + stop) for place, split, start, stop in pieces])
-    part_rows(columns, features, goes_left, rows, back, counts)  # from the second half to the first
-    assert counts.tolist() == n_left
-    for _, _, start, stop in pieces:
+    part_rows(*arguments, np.array(pieces), counts)
+    assert (rows.tolist(), counts.tolist()) == (moved, [*n_left, 7])
+    part_rows(*arguments, np.array([(k, n + start, n + stop) for k, start, stop in pieces]), counts)  # and back
+    assert counts.tolist() == [*n_left, 7]
+    for _, start, stop in pieces[:3]:
         assert sorted(rows[start:stop]) == sorted(moved[n + start : n + stop])
+
+
+def test_pieces_of():
+    pieces = np.array([[4, 0, 5], [7, 5, 6], [4, 8, 9], [2, 10, 20]])
+    assert pieces_of(np.array([2, 4, 5]), pieces, 8).tolist() == [[0, 10, 20], [1, 0, 5], [1, 8, 9]]
+    assert pieces_of(np.array([], dtype=np.int64), pieces, 8).tolist() == []
+
+
+def test_move_pieces():
+    pieces = np.array([[4, 0, 6], [2, 6, 10], [4, 30, 36]])
+    parted = np.array([[0, 0, 3], [0, 3, 6], [0, 30, 36]])
+    found = move_pieces(np.array([4]), np.array([[8, 9]]), pieces, parted, np.array([1, 3, 2]), 25, 5)
+    assert found.tolist() == [
+        [2, 6, 10], [8, 25, 26], [9, 26, 28], [8, 28, 31], [9, 31, 31], [8, 5, 7], [9, 7, 11],
+    ]  # fmt: skip
 
 
 def test_keep_histograms():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from frameboost.engines import row_partition
-from frameboost.engines.histogram_kernels import part_rows
+from frameboost.engines.partition_kernels import part_rows
 from frameboost.engines.row_partition import RowPartition
 from frameboost.parallel import Workers
 
@@ -32,10 +32,9 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
                 leaves += [last + 1, last + 2]
                 last += 2
 
-            def part(share, features=features, goes_left=goes_left):
+            def part(share, split=split, features=features, goes_left=goes_left):
                 counts = np.zeros(len(share), dtype=np.int64)
-                pieces = np.column_stack([np.arange(len(share)), share])
-                part_rows(columns, features, goes_left, partition.rows, pieces, counts)
+                part_rows(columns, features, goes_left, np.arange(len(split)), partition.rows, share, counts)
                 return counts
 
             partition.split(list(children), np.array(list(children.values())), part)
