@@ -38,6 +38,9 @@ class Workers:
 
     def over(self, size: int, run: Callable[[int, int], object], *, smallest: int = 1) -> None:
         """Call ``run(start, stop)`` on slices that cover ``range(size)``, as long as ``smallest`` if it is."""
+        if size < 2 * smallest:  # said twice, since it takes as long to find out as little work takes
+            run(0, size)
+            return
         self.each(self.slices(size, smallest), lambda slice_: run(*slice_))
 
     def slices(self, size: int, smallest: int) -> list[tuple[int, int]]:

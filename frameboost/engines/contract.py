@@ -106,17 +106,13 @@ class Split:
     def goes_left(self, n_codes: int) -> npt.NDArray[np.bool_]:
         """Return, for each code of the feature (the missing one, last, too), whether its rows go left."""
         left = np.zeros(n_codes, dtype=np.bool_)
-        self.put_left(left)
-        return left
-
-    def put_left(self, left: npt.NDArray[np.bool_]) -> None:
-        """Write the same to an array of zeros."""
         if self.categories is None:
             left[: self.bin] = True
             left[-1] = self.missing_left
         else:
             left[:] = self.missing_left
             left[list(self.categories)] = not self.missing_left
+        return left
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class NumbaEngine(ArrayEngine):
     def histograms(self, nodes: Sequence[int]) -> FloatArray:
         """See `Engine.histograms`."""
         self.move_rows()
-        shares = self.workers.shares(self.partition.of(nodes), _FEWEST_ADDITIONS // len(self.features))
+        shares = self.partition.shares(nodes, _FEWEST_ADDITIONS // len(self.features))
         # A share may start within a node: then it has a histogram of its own for it, behind those of the nodes.
         out = np.zeros((len(nodes) + len(shares) - 1, self.layout.n_slots, 2))
         ends = [int(share[-1, 0]) for share in shares[:-1]]
@@ -193,9 +193,15 @@ class NumbaEngine(ArrayEngine):
         self.partition.split(list(self._pending), children, part)
         self._pending = {}
 
-    def put_sides(self, split: Split, sides: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        """Write to ``sides``, zeros, for each code of the split's feature whether its rows go left."""
-        split.put_left(sides[: self.n_codes[split.feature]])
+    def sides(self, splits: Sequence[Split]) -> npt.NDArray[np.bool_]:
+        """Return whether rows go left: bool (splits, codes), for each code of a split's feature."""
+        n_codes = [self.n_codes[split.feature] for split in splits]
+        goes_left = np.arange(max(n_codes)) < np.array([[split.bin] for split in splits])
+        goes_left[np.arange(len(splits)), np.array(n_codes) - 1] = [split.missing_left for split in splits]
+        for own, split, n in zip(goes_left, splits, n_codes, strict=True):
+            if split.categories is not None:
+                own[:n] = split.goes_left(n)
+        return goes_left
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
@@ -222,14 +228,11 @@ class NumbaEngine(ArrayEngine):
         for place, columns in self.column_groups:
             chosen = [k for k, split in enumerate(splits) if split.feature in place]
             if chosen:
-                features = [splits[k].feature for k in chosen]
-                goes_left = np.zeros((len(chosen), max([self.n_codes[f] for f in features])), dtype=np.bool_)
-                for k, sides in zip(chosen, goes_left, strict=True):
-                    self.put_sides(splits[k], sides)
-                asked = np.array([place[f] for f in features])
+                asked = [splits[k] for k in chosen]
+                features = np.array([place[split.feature] for split in asked])
                 numbers = np.full(len(splits), -1)
                 numbers[chosen] = np.arange(len(chosen))
-                batches.append((columns, asked, goes_left, numbers))
+                batches.append((columns, features, self.sides(asked), numbers))
         return batches
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning import Bins, weighted_cut_positions
@@ -80,18 +81,21 @@ class NumbaGlobalEngine(NumbaEngine):
             (b.count if b.feature.type.is_categorical else len(distinct)) + 1 for b, distinct in self._ranked
         ]
 
-    def put_sides(self, split: Split, sides: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        """Write to ``sides``, zeros, for each rank of the split's feature whether its rows go left."""
-        bins, distinct = self._ranked[split.feature]
-        if bins.feature.type.is_categorical:
-            split.put_left(sides[: bins.count + 1])
-            return
-        below = len(distinct)
-        if split.threshold is not None:
-            edge = pl.Series([split.threshold], dtype=distinct.dtype)
-            below = int(distinct.search_sorted(edge, side="left").item())
-        sides[:below] = True
-        sides[len(distinct)] = split.missing_left
+    def sides(self, splits: Sequence[Split]) -> npt.NDArray[np.bool_]:
+        """Return whether rows go left: bool (splits, ranks), for each rank of a split's feature."""
+        goes_left = np.zeros((len(splits), max(self.n_codes[split.feature] for split in splits)), dtype=np.bool_)
+        for own, split in zip(goes_left, splits, strict=True):
+            bins, distinct = self._ranked[split.feature]
+            if bins.feature.type.is_categorical:
+                own[: bins.count + 1] = split.goes_left(bins.count + 1)
+                continue
+            below = len(distinct)
+            if split.threshold is not None:
+                edge = pl.Series([split.threshold], dtype=distinct.dtype)
+                below = int(distinct.search_sorted(edge, side="left").item())
+            own[:below] = True
+            own[len(distinct)] = split.missing_left
+        return goes_left
 
 
 class NumbaLocalEngine(RankedEngine):

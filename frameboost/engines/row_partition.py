@@ -55,9 +55,11 @@ class RowPartition:
         """Return the pieces of some nodes, each with its node's place in ``nodes``, and in that order."""
         return np.asarray(pieces_of(np.array(nodes, dtype=np.int64), self.pieces, self._n_nodes))
 
-    def shares(self, nodes: Sequence[int]) -> list[Pieces]:
-        """Share the rows of some nodes out between threads."""
-        return self._workers.shares(self.of(nodes), _SMALLEST_TASK)
+    def shares(self, nodes: Sequence[int], smallest: int | None = None) -> list[Pieces]:
+        """Share the rows of some nodes out between threads, none with fewer rows than ``smallest``."""
+        smallest = _SMALLEST_TASK if smallest is None else smallest
+        pieces = self.of(nodes)
+        return [pieces] if self.n_rows < 2 * smallest else self._workers.shares(pieces, smallest)
 
     def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Pieces], npt.NDArray[np.int64]]) -> None:
         """Give the rows of nodes to their children.
