@@ -77,6 +77,7 @@ def build_in_blocks(codes, rows, pieces, gradients, slots, out):  # type: ignore
         histogram = out[pieces[piece, 0]]
         for feature in range(codes.shape[1]):
             count = (slots[feature + 1] if feature + 1 < len(slots) else len(histogram)) - slots[feature]
+            # Behind a feature's own bins there may be those of one in another array; to them goes 0.
             own = histogram[slots[feature] :].ravel()
             for i in range(2 * min(count, 256)):
                 own[i] += sums[(feature << 9) + i]
