@@ -30,9 +30,16 @@ def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[
         step = _step(largest)
         base_on_grid.append(_steps(base, step) * step)
         for i in own:
-            values = np.rint(np.array(trees[i].value) / step) * step + 0.0  # + 0.0: no -0.0 in a model
-            on_grid[i] = replace(trees[i], value=tuple(values.tolist()))
+            on_grid[i] = replace(trees[i], value=_rounded(trees[i].value, step))
     return tuple(base_on_grid), tuple(on_grid)
+
+
+def _rounded(values: Sequence[float], step: float) -> tuple[float, ...]:
+    with np.errstate(over="ignore"):
+        steps = np.rint(np.array(values) / step)
+    if not np.isfinite(steps).all():
+        raise OverflowError  # as of an inner node whose value is beyond all leaves
+    return tuple((steps * step + 0.0).tolist())  # + 0.0: no -0.0 in a model
 
 
 def _largest_leaf(tree: Tree) -> float:

@@ -42,7 +42,11 @@ class OneHistogram:
 def best_split(histogram: np.ndarray, penalties: Penalties) -> Split | None:
     """Return the split of a node with that histogram of one string feature, the missing bin last."""
     feature = Feature("s", FeatureType("string"), tuple(f"{code:06}" for code in range(len(histogram) - 1)))
-    limits = Constraints.of(Parameters(), [feature]).limits
+    constraints = Constraints.of(Parameters(), [feature])
+
+    def limits(nodes):
+        return constraints.limits(nodes, np.ones((len(nodes), 1), dtype=np.bool_))
+
     splitter = HistogramSplitter(OneHistogram(histogram), SlotLayout([Bins(feature)]), penalties, limits)
     (split,) = splitter.best_splits([OpenNode(0, 0, Stats(*histogram.sum(axis=0).tolist()))])
     return split

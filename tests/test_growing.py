@@ -236,7 +236,7 @@ def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
 
     def recording(self, nodes):
         self.move_rows()
-        asked.append((list(nodes), [self.ranges[n][1] - self.ranges[n][0] for n in nodes], self.ranges.copy()))
+        asked.append((list(nodes), {node: stop - start for node, start, stop in self.partition.pieces.tolist()}))
         return histograms(self, nodes)
 
     def moving(self, splits):
@@ -247,11 +247,10 @@ def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
     monkeypatch.setattr(NumbaEngine, "histograms", recording)
     monkeypatch.setattr(NumbaEngine, "apply_splits", moving)
     assert fb.fit(frame, "y", n_estimators=1, max_depth=4) == expected
-    assert [len(nodes) for nodes, _, _ in asked] == [1] + [len(level) // 2 for level in children[1:-1]]
-    for (nodes, sizes, ranges), level in zip(asked[1:], children[1:], strict=False):
-        for node, size in zip(nodes, sizes, strict=True):
-            sibling = level[level.index(node) ^ 1]
-            assert size <= ranges[sibling][1] - ranges[sibling][0]
+    assert [len(nodes) for nodes, _ in asked] == [1] + [len(level) // 2 for level in children[1:-1]]
+    for (nodes, sizes), level in zip(asked[1:], children[1:], strict=False):
+        for node in nodes:
+            assert sizes[node] <= sizes[level[level.index(node) ^ 1]]
 
 
 # --- the whole algorithm, plainly ------------------------------------------------------------------------------------

@@ -95,11 +95,12 @@ class ArrayEngine(FrameEngine):
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
         # A number is not worth a query over all rows, nor the memory for it.
-        found = {name: each.to_polars() for name, each in margins.items() if not each.columns}
-        self._margins = {name: np.full(self.n_rows, pl.select(value).item()) for name, value in found.items()}
+        numbers = {name: pl.select(each.to_polars()).item() for name, each in margins.items() if not each.columns}
+        started = {name: np.full(self.n_rows, value) for name, value in numbers.items()}
         computed = {name: each for name, each in margins.items() if each.columns}
         if computed:
-            self._margins |= {name: np.array(values) for name, values in self.by_row(computed).to_dict().items()}
+            started |= {name: np.array(values) for name, values in self.by_row(computed).to_dict().items()}
+        self._margins = started
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""

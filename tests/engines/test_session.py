@@ -12,6 +12,7 @@ import pytest
 
 import frameboost as fb
 from frameboost import sql_files
+from frameboost.engines import sql
 from tests.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
@@ -105,6 +106,7 @@ def test_a_frame_trained_in_duckdb_does_not_touch_the_default_connection(frame):
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch, statement):
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     before = catalog(con)
 
     def render(name, **parts):
