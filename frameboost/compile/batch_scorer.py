@@ -15,7 +15,6 @@ import polars as pl
 from frameboost.array_binning import padded
 from frameboost.compile.arrays import FloatArray
 from frameboost.compile.batch_kernels import code_buffers
-from frameboost.compile.byte_kernels import add_leaves
 from frameboost.compile.byte_trees import MISSING, MOST_EDGES, ByteTrees
 from frameboost.types import FeatureType
 
@@ -76,11 +75,7 @@ class BatchScorer:
             frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[place])) for name, place in self._in_frames])
             self._scorer.write_codes(frame, [i for i, is_read in enumerate(self._is_read) if not is_read], codes)
         margins = [np.full(n_rows, base) for base in self._base_margins]
-        for q, sums in zip(self._trees.outputs, margins, strict=True):
-            add_leaves(
-                codes, q.starts, q.number, q.column, q.bound, q.also, q.right, q.table, self._trees.tables, q.value,
-                sums,
-            )  # fmt: skip
+        self._trees.add_leaves(codes, margins)
         return margins
 
 

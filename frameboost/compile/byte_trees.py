@@ -92,6 +92,13 @@ class ByteTrees:
         outputs = [builder.questions(np.flatnonzero(arrays.outputs == k).tolist()) for k in range(n_outputs)]
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
+    def add_leaves(self, codes: Codes, margins: Sequence[FloatArray]) -> None:
+        """Add to the margins of each output, float64 (rows,), the leaf values of rows: uint8 (columns, rows)."""
+        for q, sums in zip(self.outputs, margins, strict=True):
+            add_leaves(
+                codes, q.starts, q.number, q.column, q.bound, q.also, q.right, q.table, self.tables, q.value, sums
+            )
+
     def over(self, types: Mapping[str, FeatureType]) -> ByteScorer:
         """Return the ensemble over columns of those types."""
         return ByteScorer(self, [types[feature.name] for feature in self.arrays.features])
@@ -131,11 +138,7 @@ class ByteScorer:
             codes = np.empty((len(self._trees.columns), stop - start), dtype=np.uint8)
             for (i, first_edge), out in zip(self._trees.columns, codes, strict=True):
                 read[i](start, stop, first_edge, out)
-            for q, sums in zip(self._trees.outputs, margins, strict=True):
-                add_leaves(
-                    codes, q.starts, q.number, q.column, q.bound, q.also, q.right, q.table, self._trees.tables, q.value,
-                    sums[start:stop],
-                )  # fmt: skip
+            self._trees.add_leaves(codes, [sums[start:stop] for sums in margins])
 
         workers.each(range(0, n_rows, _CHUNK), score)
         return margins

@@ -8,12 +8,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from frameboost.engines.intrinsics import WIDTH, add_pair, add_pairs, prefetch
+from frameboost.engines.intrinsics import AHEAD, WIDTH, add_pair, add_pairs, prefetch
 
 __all__ = ["build_histograms", "build_in_blocks"]
 
-# How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
-_AHEAD = np.uint64(24)
 _ONE = np.uint64(1)
 # Rows and features that are gone through together: their histograms and gradients stay in the processor's first cache.
 _ROWS, _FEATURES, _WIDTH = np.uint64(2048), np.uint64(16), np.uint64(WIDTH)
@@ -45,8 +43,8 @@ def build_histograms(codes, rows, pieces, gradients, slots, out, first, last):  
         histogram = out[pieces[piece, 0]].ravel()
         stop = np.uint64(pieces[piece, 2])
         for i in range(np.uint64(pieces[piece, 1]), stop):
-            if i + _AHEAD < stop:
-                later = np.uint64(rows[i + _AHEAD])
+            if i + AHEAD < stop:
+                later = np.uint64(rows[i + AHEAD])
                 prefetch(all_codes, later * n_features + first)
                 prefetch(pairs, later << _ONE)
             row = np.uint64(rows[i])
@@ -90,8 +88,8 @@ def _add_first(  # type: ignore[no-untyped-def]
     """Add the pairs of some rows to the histograms of the features before ``end``, and write them side by side."""
     whole = end - end % _WIDTH
     for i in range(first, last):
-        if i + _AHEAD < stop:
-            later = np.uint64(rows[i + _AHEAD])
+        if i + AHEAD < stop:
+            later = np.uint64(rows[i + AHEAD])
             prefetch(codes, later * n_features)
             prefetch(gradients, later << _ONE)
         row, at = np.uint64(rows[i]), (i - first) << _ONE

@@ -1,17 +1,21 @@
-"""Two machine instructions that kernels over arrays need and numba has no name for."""
+"""Machine instructions that kernels over arrays need and numba has no name for."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = ["WIDTH", "add_pair", "add_pairs", "as_pointer", "prefetch"]
+__all__ = ["AHEAD", "WIDTH", "add_pair", "add_pairs", "as_pointer", "prefetch"]
 
+# How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
+AHEAD = np.uint64(24)
 # Codes that `add_pairs` takes at once.
 WIDTH = 4
+_PAIR = ir.VectorType(ir.DoubleType(), 2)
 
 
 def _prefetch(_context: Any, array: Any, index: Any) -> Any:
@@ -48,6 +52,17 @@ def _as_pointer(_context: Any, address: Any) -> Any:
 as_pointer: Any = intrinsic(_as_pointer)
 
 
+def _as_pair(builder: Any, first: Any, second: Any) -> Any:
+    pair = ir.Constant(_PAIR, ir.Undefined)
+    for i, value in enumerate((first, second)):
+        pair = builder.insert_element(pair, value, ir.IntType(32)(i))
+    return pair
+
+
+def _add_at(builder: Any, address: Any, addend: Any) -> None:
+    builder.store(builder.fadd(builder.load(address, align=8), addend), address, align=8)
+
+
 def _add_pair(_context: Any, array: Any, index: Any, first: Any, second: Any) -> Any:
     """Add to ``array[index]`` and ``array[index + 1]`` (float64, C-contiguous, one axis) in one instruction.
 
@@ -56,14 +71,8 @@ def _add_pair(_context: Any, array: Any, index: Any, first: Any, second: Any) ->
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         items = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pair = ir.VectorType(ir.DoubleType(), 2)
-        address = builder.bitcast(builder.gep(items.data, [arguments[1]]), pair.as_pointer())
-        place = ir.IntType(32)
-        addend = ir.Constant(pair, ir.Undefined)
-        for i in range(2):
-            addend = builder.insert_element(addend, arguments[2 + i], place(i))
-        total = builder.fadd(builder.load(address, align=8), addend)
-        builder.store(total, address, align=8)
+        address = builder.bitcast(builder.gep(items.data, [arguments[1]]), _PAIR.as_pointer())
+        _add_at(builder, address, _as_pair(builder, *arguments[2:]))
         return context.get_dummy_value()
 
     return types.void(array, index, first, second), generate
@@ -82,17 +91,13 @@ def _add_pairs(_context: Any, array: Any, index: Any, codes: Any, start: Any, fi
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         items = context.make_array(signature.args[0])(context, builder, arguments[0])
         bytes_ = context.make_array(signature.args[2])(context, builder, arguments[2])
-        pair = ir.VectorType(ir.DoubleType(), 2)
-        whole, place = ir.IntType(64), ir.IntType(32)
-        base = builder.bitcast(builder.gep(items.data, [arguments[1]]), pair.as_pointer())
+        whole = ir.IntType(64)
+        base = builder.bitcast(builder.gep(items.data, [arguments[1]]), _PAIR.as_pointer())
         codes_from_start = builder.gep(bytes_.data, [arguments[3]])
-        addend = ir.Constant(pair, ir.Undefined)
-        for i in range(2):
-            addend = builder.insert_element(addend, arguments[4 + i], place(i))
+        addend = _as_pair(builder, *arguments[4:])
         for k in range(WIDTH):
             code = builder.zext(builder.load(builder.gep(codes_from_start, [whole(k)])), whole)
-            address = builder.gep(builder.gep(base, [whole(256 * k)]), [code])
-            builder.store(builder.fadd(builder.load(address, align=8), addend), address, align=8)
+            _add_at(builder, builder.gep(builder.gep(base, [whole(256 * k)]), [code]), addend)
         return context.get_dummy_value()
 
     return types.void(array, index, codes, start, first, second), generate

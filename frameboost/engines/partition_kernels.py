@@ -8,12 +8,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from frameboost.engines.intrinsics import prefetch
+from frameboost.engines.intrinsics import AHEAD, prefetch
 
 __all__ = ["add_by_node", "add_by_side", "move_pieces", "number_rows", "part_rows", "pieces_of", "take_rows"]
 
-# How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
-_AHEAD = np.uint64(24)
 _ONE = np.uint64(1)
 
 
@@ -126,8 +124,8 @@ def part_rows(columns, features, goes_left, numbers, rows, pieces, counts):  # t
         front = first + half if first < half else first - half
         left, right = front, front + (last - first) - _ONE
         for i in range(first, last):
-            if i + _AHEAD < last:
-                prefetch(column, np.uint64(rows[i + _AHEAD]))
+            if i + AHEAD < last:
+                prefetch(column, np.uint64(rows[i + AHEAD]))
             row = rows[i]
             flag = np.uint64(is_left[np.uint64(column[np.uint64(row)])])
             rows[left if flag else right] = row
@@ -140,8 +138,8 @@ def part_rows(columns, features, goes_left, numbers, rows, pieces, counts):  # t
 def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
     """Write ``values`` of the ``rows`` (uint32) to ``out``, in that order."""
     for i in range(np.uint64(0), np.uint64(len(rows))):
-        if i + _AHEAD < np.uint64(len(rows)):
-            prefetch(values, np.uint64(rows[i + _AHEAD]))
+        if i + AHEAD < np.uint64(len(rows)):
+            prefetch(values, np.uint64(rows[i + AHEAD]))
         out[i] = values[np.uint64(rows[i])]
 
 
@@ -151,8 +149,8 @@ def add_by_node(margins, rows, pieces, values):  # type: ignore[no-untyped-def]
     for piece in range(len(pieces)):
         value, stop = values[pieces[piece, 0]], np.uint64(pieces[piece, 2])
         for i in range(np.uint64(pieces[piece, 1]), stop):
-            if i + _AHEAD < stop:
-                prefetch(margins, np.uint64(rows[i + _AHEAD]))
+            if i + AHEAD < stop:
+                prefetch(margins, np.uint64(rows[i + AHEAD]))
             margins[np.uint64(rows[i])] += value
 
 
@@ -167,8 +165,8 @@ def add_by_side(columns, features, goes_left, numbers, rows, pieces, values, mar
         first, last = np.uint64(start), np.uint64(stop)
         column, is_left, left, right = columns[features[split]], goes_left[split], values[place, 0], values[place, 1]
         for i in range(first, last):
-            if i + _AHEAD < last:
-                later = np.uint64(rows[i + _AHEAD])
+            if i + AHEAD < last:
+                later = np.uint64(rows[i + AHEAD])
                 prefetch(column, later)
                 prefetch(margins, later)
             row = np.uint64(rows[i])
