@@ -25,6 +25,7 @@ from frameboost.metrics import get_metrics
 from frameboost.model import Model
 from frameboost.model_file import read_model
 from frameboost.objective import Objective
+from frameboost.parallel import Workers
 from frameboost.parameters import Parameters, parameter_table
 from frameboost.progress import progress, telling_of_compiling
 from frameboost.ranking_checks import check_queries, with_group
@@ -68,9 +69,10 @@ def fit(
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # which raises before any work starts
     with ExitStack() as open_engines, telling_of_compiling(verbose):
+        workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
 
         def opened(rows: Source, *, follows: bool = False) -> Engine:
-            made = make_engine(name, rows, chosen, roles, settings, follows=follows)
+            made = make_engine(name, rows, chosen, roles, settings, follows=follows, workers=workers)
             return open_engines.enter_context(closing(made))
 
         training = opened(source)
@@ -96,7 +98,7 @@ def fit(
             settings.n_estimators, shown.name, lambda: evaluate(shown, training), verbose=verbose
         ) as on_round:
             rows = Rows(training, tuple(others.values()), "weight" in roles, base_margin is not None)
-            ensemble = boost(rows, loss, settings, given, log, on_round)
+            ensemble = boost(rows, loss, settings, given, log, workers, on_round)
     if init_model is not None:
         ensemble = joined(init_model, ensemble)
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)

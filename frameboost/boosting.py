@@ -80,6 +80,7 @@ def boost(
     parameters: Parameters,
     given_bins: Mapping[int, Bins],
     log: TrainingLog,
+    workers: Workers,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> Ensemble:
     """Fit an ensemble.
@@ -96,13 +97,14 @@ def boost(
         Bins that the user brought, by feature number (``hist`` only).
     log
         What is measured after each round.
+    workers
+        Threads for what is done besides the engine's own work; an engine in memory has the same.
     on_round
         Called with the number of rounds after each one.
     """
     engine = rows.training
     constraints = Constraints.of(parameters, engine.features)
     features = FeatureSampler(len(engine.features), parameters)
-    workers = Workers(parameters.n_jobs)  # idle threads end with it
     splitter, bins = _prepare(rows, parameters, given_bins, _limits(constraints, features), workers)
     base = base_margins(engine, loss, parameters.base_score, is_weighted=rows.is_weighted)
     for each in (engine, *rows.held_out):

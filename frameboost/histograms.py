@@ -10,7 +10,7 @@ import numpy.typing as npt
 from frameboost.engines.contract import FloatArray, HistogramEngine
 from frameboost.nodes import OpenNode
 from frameboost.parallel import Workers
-from frameboost.split_kernels import keep_histograms
+from frameboost.split_kernels import subtract_from_parents
 
 __all__ = ["SMALLEST_TASK", "HistogramPool"]
 
@@ -25,10 +25,11 @@ class HistogramPool:
     all sums are on the gradient grid. In every engine this pays: fewer rows to add up, or fewer groups to bring over.
     """
 
-    def __init__(self, engine: HistogramEngine, workers: Workers | None = None) -> None:
+    def __init__(self, engine: HistogramEngine, n_slots: int, workers: Workers | None = None) -> None:
         self._engine = engine
+        self._n_slots = n_slots
         self._workers = workers or Workers(1)
-        self._sums: FloatArray = np.empty((0, 0, 2))  # (places, slots, 2), the same array tree by tree
+        self._sums: FloatArray = np.empty((0, n_slots, 2))  # (places, slots, 2), the same array tree by tree
         self._places: dict[int, int] = {}  # node -> its histogram's
         self._free: list[int] = []
 
@@ -38,29 +39,29 @@ class HistogramPool:
         Siblings must be asked for together.
         """
         asked = [node for node in nodes if node.is_smaller or node.parent not in self._places]
-        found = self._engine.histograms([node.id for node in asked])
-        own = self._free_places(found)
+        own = self._free_places(len(asked))
         parents = [self._places.pop(node.parent, -1) for node in asked]  # which nobody needs any more
-        for node, place, parent in zip(asked, own.tolist(), parents, strict=True):
+        for node, place, parent in zip(asked, own, parents, strict=True):
             self._places[node.id] = place
             if parent >= 0:
                 assert node.sibling is not None
                 self._places[node.sibling.id] = parent
-        arguments = (found, own, np.array(parents, dtype=np.int64), self._sums)
-        smallest = SMALLEST_TASK // self._sums.shape[1]
-        self._workers.over(len(asked), lambda a, b: keep_histograms(*arguments, a, b), smallest=smallest)
+        places = np.array(own, dtype=np.int64)
+        self._engine.histograms([node.id for node in asked], self._sums, places)
+        count = self._workers.count(len(asked), SMALLEST_TASK // self._sums.shape[1])
+        subtract_from_parents(self._workers.team(count), self._sums, places, np.array(parents, dtype=np.int64))
         return self._sums, np.array([self._places[node.id] for node in nodes], dtype=np.int64)
 
-    def _free_places(self, found: FloatArray) -> npt.NDArray[np.int64]:
-        """Return a free place for each of the histograms, more of them being made if need be."""
-        missing = len(found) - len(self._free)
+    def _free_places(self, count: int) -> list[int]:
+        """Return so many free places, more of them being made if need be."""
+        missing = count - len(self._free)
         if missing > 0:
-            n_before, n_slots = len(self._sums), found.shape[1]
-            before, self._sums = self._sums, np.empty((n_before + max(missing, n_before), n_slots, 2))
+            n_before = len(self._sums)
+            before, self._sums = self._sums, np.empty((n_before + max(missing, n_before), self._n_slots, 2))
             if n_before:
                 self._sums[:n_before] = before
             self._free += range(n_before, len(self._sums))
-        return np.array([self._free.pop() for _ in found], dtype=np.int64)
+        return [self._free.pop() for _ in range(count)]
 
     def forget(self, node: int) -> None:
         """Drop a node's histogram: it has become a leaf."""

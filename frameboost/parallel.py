@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
@@ -13,15 +13,20 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Pieces", "Workers"]
+__all__ = ["Pieces", "Shares", "Workers"]
 
-Pieces = npt.NDArray[np.int64]  # (pieces, 3)
+IntArray = npt.NDArray[np.int64]
+Pieces = IntArray  # (pieces, 3)
+Shares = tuple[Pieces, IntArray]  # pieces, and which of them each share starts with, and one more: their number
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# How often a thread of the team asks for work before it goes: some two milliseconds.
+_PATIENCE = 1 << 16
+
 
 class Workers:
-    """A pool of threads that runs one kernel over slices of a range.
+    """Threads for the work of one caller, who takes part in it.
 
     Threads rather than numba's own parallel backends: those can't be entered from two Python threads at once on every
     platform, and make each kernel compile several times longer.
@@ -29,12 +34,45 @@ class Workers:
     Parameters
     ----------
     n_jobs
-        Threads; None for as many as the process may use.
+        Threads, the caller's among them; None for as many as the process may use.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs or _available_cores()
         self._others = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
+        self._servers = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
+        self._serving: list[Future[None]] = []
+        self._team: IntArray = np.empty(0, dtype=np.int64)
+
+    # --- kernels that share out work themselves -----------------------------------------------------------------------
+
+    def team(self, count: int) -> IntArray:
+        """Return the team for kernels (see `frameboost.team_kernels`), in which threads for ``count`` items wait.
+
+        They go when there has been nothing to do for a while, and are called again.
+        """
+        if not len(self._team):
+            from frameboost.team_kernels import SIZE  # which needs numba, as what the package imports at once does not
+
+            self._team = np.zeros(SIZE, dtype=np.int64)
+        missing = min(self.n_jobs, count) - 1
+        if missing > 0 and self._servers is not None:
+            from frameboost.team_kernels import serve
+
+            self._serving = [each for each in self._serving if not each.done()]
+            for _ in range(missing - len(self._serving)):
+                self._serving.append(self._servers.submit(serve, self._team, _PATIENCE))
+        return self._team
+
+    def count(self, size: int, smallest: int) -> int:
+        """Return into how many parts to cut what is as long as that: one, or none shorter than `smallest`."""
+        return max(1, min(self.n_jobs, size // max(self.smallest(smallest), 1)))
+
+    def smallest(self, size: int) -> int:
+        """Return what the smallest part may be, given what it may be if others have to be woken up for it."""
+        return size >> 3 if self._serving and not self._serving[0].done() else size
+
+    # --- anything else ------------------------------------------------------------------------------------------------
 
     def over(self, size: int, run: Callable[[int, int], object], *, smallest: int = 1) -> None:
         """Call ``run(start, stop)`` on slices that cover ``range(size)``, as long as ``smallest`` if it is."""
@@ -45,7 +83,7 @@ class Workers:
 
     def slices(self, size: int, smallest: int) -> list[tuple[int, int]]:
         """Share ``range(size)`` out between threads: a slice for each, as long as ``smallest`` if it is."""
-        count = self._count(size, smallest)
+        count = max(1, min(self.n_jobs, size // max(smallest, 1)))
         return list(pairwise(size * k // count for k in range(count + 1)))
 
     def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
@@ -76,34 +114,11 @@ class Workers:
             other.result()  # which raises what was raised there
         return results
 
-    def shares(self, pieces: Pieces, smallest: int) -> list[Pieces]:
-        """Share pieces, ``(of what, start, stop)`` each, out between threads: for each pieces and parts of pieces.
-
-        All shares are as long, and in order, so few pieces are cut. There are fewer of them than threads where they
-        would be shorter than ``smallest``.
-        """
-        starts, stops = pieces[:, 1], pieces[:, 2]
-        total = int(stops.sum() - starts.sum())
-        count = self._count(total, smallest)
-        if count == 1:
-            return [pieces]
-        offset = stops - np.cumsum(stops - starts)  # from the place in all of them together to that in the piece
-        shares = []
-        for k in range(count):
-            firsts = np.maximum(starts, total * k // count + offset)
-            lasts = np.minimum(stops, total * (k + 1) // count + offset)
-            own = np.flatnonzero(firsts < lasts)
-            shares.append(np.stack([pieces[own, 0], firsts[own], lasts[own]], axis=1))
-        return shares
-
-    def _count(self, size: int, smallest: int) -> int:
-        """Return into how many parts to cut what is as long as that."""
-        return max(1, min(self.n_jobs, size // max(smallest, 1)))
-
     def close(self) -> None:
         """Let the threads go."""
-        if self._others is not None:
-            self._others.shutdown()
+        for pool in (self._others, self._servers):
+            if pool is not None:
+                pool.shutdown()
 
 
 def _available_cores() -> int:

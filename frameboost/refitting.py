@@ -18,6 +18,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.gain import leaf_weight
 from frameboost.loss import Loss
+from frameboost.parallel import Workers
 from frameboost.ranking_checks import with_group
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
@@ -46,7 +47,10 @@ def refitted_trees(
                 "model; give it the same type"
             )
     names = list(dict.fromkeys([*(f.name for f in features), *roles.values()]))
-    with closing(HeldOutEngine(source.to_frame(names), tuple(features), roles)) as rows:
+    with (
+        closing(Workers()) as workers,
+        closing(HeldOutEngine(source.to_frame(names), tuple(features), roles, workers)) as rows,
+    ):
         check_held_out(rows, loss, roles, "data")
         rows.keep_columns([Bins(feature) for feature in features])
         starts = zip(loss.margins, base_margins, strict=True)

@@ -11,32 +11,37 @@ import numpy as np
 
 from frameboost.category_kernels import scan_categories
 from frameboost.gain import best_score, bounded_score, leaf_score, split_score
+from frameboost.team_intrinsics import outlined
+from frameboost.team_kernels import share_out
 
-__all__ = ["keep_histograms", "scan_histograms"]
+__all__ = ["find_splits", "scan_histograms", "subtract_from_parents"]
 
 
 @numba.njit(nogil=True, cache=True)
-def keep_histograms(found, places, parents, kept, first, last):  # type: ignore[no-untyped-def]
-    """Store the histograms ``first`` to ``last - 1`` of those found, and make those of their siblings.
+def _subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped-def]
+    if parents[item] >= 0:
+        own, parent = histograms[places[item]].ravel(), histograms[parents[item]].ravel()
+        for slot in range(len(own)):
+            parent[slot] -= own[slot]
+
+
+_subtracting = outlined(_subtract_one)
+
+
+@numba.njit(nogil=True, cache=True)
+def subtract_from_parents(team, histograms, places, parents):  # type: ignore[no-untyped-def]
+    """Turn the histograms of parents into those of the other child.
 
     Parameters
     ----------
-    found
-        float64 (found, slots, 2): sums of g and h.
-    places
-        int64 (found,): where each is kept.
-    parents
-        int64 (found,): where its parent's is, which becomes its sibling's; -1 if that is not wanted.
-    kept
-        float64 (places, slots, 2), written.
+    team
+        Who does it (see `frameboost.team_kernels`).
+    histograms
+        float64 (places, slots, 2): sums of g and h.
+    places, parents
+        int64 (nodes,): where each child's is, and its parent's; -1 if that is not wanted.
     """
-    for i in range(first, last):
-        own = found[i].ravel()
-        kept[places[i]].ravel()[:] = own
-        if parents[i] >= 0:
-            parent = kept[parents[i]].ravel()
-            for slot in range(len(own)):
-                parent[slot] -= own[slot]
+    share_out(team, _subtracting((histograms, places, parents)), len(places))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -194,3 +199,31 @@ def scan_histograms(  # type: ignore[no-untyped-def]
             if found:
                 best[node, 0], best[node, 1], best[node, 2] = feature, position, missing_left
                 stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
+
+
+@numba.njit(nogil=True, cache=True)
+def _find_share(  # type: ignore[no-untyped-def]
+    histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
+    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
+):  # fmt: skip
+    own = slice(len(places) * share // count, len(places) * (share + 1) // count)
+    scan_histograms(
+        histograms, places[own], offsets, is_categorical, allowed[own], monotone, bounds[own], max_cat_to_onehot,
+        max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[own], stats[own],
+    )  # fmt: skip
+
+
+_finding = outlined(_find_share)
+
+
+@numba.njit(nogil=True, cache=True)
+def find_splits(  # type: ignore[no-untyped-def]
+    team, histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
+    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
+):  # fmt: skip
+    """Do as `scan_histograms`, a team in ``count`` shares (see `frameboost.team_kernels`)."""
+    values = (
+        histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
+        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
+    )  # fmt: skip
+    share_out(team, _finding(values), count)

@@ -21,7 +21,7 @@ from frameboost.engines.contract import (
 from frameboost.histograms import SMALLEST_TASK, HistogramPool
 from frameboost.nodes import OpenNode
 from frameboost.parallel import Workers
-from frameboost.split_kernels import scan_histograms
+from frameboost.split_kernels import find_splits
 
 __all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "Splitter"]
 
@@ -50,7 +50,7 @@ class HistogramSplitter:
         workers: Workers | None = None,
     ) -> None:
         self._workers = workers or Workers(1)
-        self._pool = HistogramPool(engine, self._workers)
+        self._pool = HistogramPool(engine, layout.n_slots, self._workers)
         self._layout = layout
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
         self._penalties = penalties
@@ -63,14 +63,12 @@ class HistogramSplitter:
         stats = np.empty((len(nodes), 3))
         p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
 
-        def scan(a: int, b: int) -> None:
-            scan_histograms(
-                histograms, places[a:b], layout.offsets, layout.is_categorical, limits.allowed[a:b],
-                limits.monotone, limits.bounds[a:b], p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
-                p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best[a:b], stats[a:b],
-            )  # fmt: skip
-
-        self._workers.over(len(nodes), scan, smallest=SMALLEST_TASK // layout.n_slots)
+        count = self._workers.count(len(nodes), SMALLEST_TASK // layout.n_slots)
+        find_splits(
+            self._workers.team(count), histograms, places, layout.offsets, layout.is_categorical, limits.allowed,
+            limits.monotone, limits.bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
+        )  # fmt: skip
         found = zip(nodes, places.tolist(), best.tolist(), stats.tolist(), strict=True)
         return [self._split(node, histograms, *own) for node, *own in found]
 

@@ -33,7 +33,7 @@ class SymmetricSplitter:
     def __init__(
         self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties, limits_of: LimitsOf, gamma: float
     ) -> None:
-        self._pool = HistogramPool(engine)
+        self._pool = HistogramPool(engine, layout.n_slots)
         self._layout = layout
         self._penalties = penalties
         self._limits_of = limits_of

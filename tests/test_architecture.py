@@ -86,8 +86,8 @@ LAYERS = [
      "engines.exact_kernels", "engines.gradient_kernels", "engines.histogram_kernels", "engines.partition_kernels",
      "engines.program_kernels", "engines.ranking_kernels", "engines.proposal_kernels", "calibration_kernels",
      "split_kernels", "symmetric_kernels"],
-    ["category_kernels"],
-    ["engines.intrinsics", "gain"],
+    ["category_kernels", "team_kernels"],
+    ["engines.intrinsics", "gain", "team_intrinsics"],
 ]  # fmt: skip
 DEPTH = {
     "frameboost" if name == "frameboost" else f"frameboost.{name}": depth
@@ -106,7 +106,8 @@ DISTRIBUTIONS = {
     "pyarrow": ("arrow", "pyarrow"),
     "clickhouse_cityhash": ("catboost", "clickhouse-cityhash"),
 }  # of a module: the extra, and the distribution
-KERNELS = {"frameboost.gain", "frameboost.engines.intrinsics"} | {name for name in MODULES if name.endswith("_kernels")}
+INTRINSICS = {"frameboost.engines.intrinsics", "frameboost.team_intrinsics"}
+KERNELS = {"frameboost.gain", *INTRINSICS} | {name for name in MODULES if name.endswith("_kernels")}
 
 
 def imported(path: Path, *, only_top: bool = False) -> set[str]:
@@ -135,7 +136,7 @@ def test_imports_only_point_down(name):
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_kernels_import_nothing_but_numpy_and_numba(name):
-    numba = {"numba.core", "numba.extending", "llvmlite", "typing"} if name.endswith(".intrinsics") else set()
+    numba = {"numba.core", "numba.extending", "llvmlite", "typing"} if name in INTRINSICS else set()
     assert imported(MODULES[name]) <= {"__future__", "numpy", "numba"} | KERNELS | numba
 
 

@@ -1,6 +1,7 @@
 """The example of sql/README.md, step by step."""
 
 import duckdb
+import numpy as np
 import pytest
 
 import frameboost as fb
@@ -22,6 +23,14 @@ def con():
     return con
 
 
+def histograms(engine, nodes):
+    """Return the histograms of some nodes, which the engine writes last node first, to an array that has another."""
+    out = np.full((len(nodes) + 1, 4, 2), 7.0)
+    engine.histograms(nodes, out, np.arange(len(nodes))[::-1])
+    assert out[-1].tolist() == [[7.0, 7.0]] * 4
+    return out[-2::-1].tolist()
+
+
 def test_every_step_is_as_on_the_page(con):
     feature = Feature("dep_delay", FeatureType("int32"))
     session = DuckDBSession(con.table("flights"))
@@ -40,11 +49,11 @@ def test_every_step_is_as_on_the_page(con):
     engine.start_margins({"margin": Expression("15")})
     engine.compute_gradients({"g_0": Expression("margin - label"), "h_0": Expression("1")}, {})
     assert engine.start_tree(0) == Stats(0.0, 6.0)
-    assert engine.histograms([0]).tolist() == [[[28, 2], [8, 1], [-21, 2], [-15, 1]]]
+    assert histograms(engine, [0]) == [[[28, 2], [8, 1], [-21, 2], [-15, 1]]]
     root = Split(0, 864.0, Stats(36.0, 3.0), Stats(-36.0, 3.0), missing_left=False, bin=2, threshold=20)
     engine.apply_splits({0: (root, 1, 2)})
-    assert engine.histograms([1]).tolist() == [[[28, 2], [8, 1], [0, 0], [0, 0]]]
-    assert engine.histograms([2, 1])[0].tolist() == [[0, 0], [0, 0], [-21, 2], [-15, 1]]
+    assert histograms(engine, [1]) == [[[28, 2], [8, 1], [0, 0], [0, 0]]]
+    assert histograms(engine, [2, 1])[0] == [[0, 0], [0, 0], [-21, 2], [-15, 1]]
     engine.add_leaf_values({1: -1.0, 2: 1.0}, "margin")
     engine._may_sort = True  # as with many rows; those of node 2, which was asked for first, come first
     engine.compute_gradients({"g_0": Expression("margin - label"), "h_0": Expression("1")}, {})
@@ -57,7 +66,7 @@ def test_every_step_is_as_on_the_page(con):
         (2, 24.0), (2, 27.0), (3, 30.0), (0, 0.0), (0, 2.0), (1, 7.0),
     ]  # fmt: skip
     assert engine.start_tree(0) == Stats(0.0, 6.0)
-    assert engine.histograms([0]).tolist() == [[[26, 2], [7, 1], [-19, 2], [-14, 1]]]
+    assert histograms(engine, [0]) == [[[26, 2], [7, 1], [-19, 2], [-14, 1]]]
     engine.close()
     assert con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(1,)]
 

@@ -13,7 +13,7 @@ from frameboost.engines.contract import Aggregate, Sample, Scalar, Stats
 from frameboost.engines.frame import FrameEngine, sampled_pairs
 from frameboost.engines.frame_queries import PAIR_SUMS
 from frameboost.engines.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.program_kernels import compute_pairs
+from frameboost.engines.program_kernels import compute_shares
 from frameboost.engines.programs import Program, compile_program
 from frameboost.engines.ranking_kernels import sum_pairs
 from frameboost.expressions import Expression
@@ -45,10 +45,10 @@ class ArrayEngine(FrameEngine):
         frame: pl.LazyFrame,
         features: tuple[Feature, ...],
         roles: Mapping[str, str],
-        n_jobs: int | None = None,
+        workers: Workers,
     ) -> None:
         super().__init__(frame, features, roles)
-        self.workers = Workers(n_jobs)
+        self.workers = workers
         self._columns = pl.DataFrame()
         self._margins: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
         self._pairs: np.ndarray[tuple[int, int, int], np.dtype[np.float64]] = np.empty((0, 0, 2))  # of each output
@@ -143,20 +143,16 @@ class ArrayEngine(FrameEngine):
         Their grids depend on the largest of them, which is known once they are computed. But a grid's step is a power
         of two, and seldom another than a round before: rows are put on that grid, and once more if it was wrong.
         """
-
-        def run(slice_: tuple[int, int]) -> list[list[float]]:
-            p = program
-            found = compute_pairs(
-                p.instructions, p.constants, addresses, p.results, *slice_, self._offsets, self._pairs
-            )
-            return [each.tolist() for each in found]
-
-        slices = self.workers.slices(self.n_rows, SMALLEST_TASK)
+        p, count = program, self.workers.count(self.n_rows, SMALLEST_TASK)
+        largest, totals = np.empty((2, count, len(p.results)))
         while True:
-            largest, totals = zip(*self.workers.each(slices, run), strict=True)
-            offsets = np.array([grid_offset(max(each), self.n_rows) for each in zip(*largest, strict=True)])
+            team = self.workers.team(count)
+            compute_shares(
+                team, p.instructions, p.constants, addresses, p.results, self._offsets, self._pairs, largest, totals
+            )
+            offsets = np.array([grid_offset(most, self.n_rows) for most in largest.max(axis=0).tolist()])
             if np.array_equal(offsets, self._offsets):
-                sums = [sum(each) for each in zip(*totals, strict=True)]
+                sums = totals.sum(axis=0).tolist()  # exact
                 return [Stats(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
             self._offsets = offsets
 
@@ -235,8 +231,3 @@ class ArrayEngine(FrameEngine):
     def margins(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Return the rows' margins of that name, to be changed in place."""
         return self._margins[name]
-
-    def close(self) -> None:
-        """See `Engine.close`."""
-        super().close()
-        self.workers.close()

@@ -15,6 +15,7 @@ from frameboost.engines.sql import SqlEngine
 from frameboost.engines.sql_approx import SqlApproxEngine
 from frameboost.engines.sql_binning import SqlColumn
 from frameboost.errors import ParameterError
+from frameboost.parallel import Workers
 from frameboost.parameters import Parameters
 from frameboost.polars_names import column
 from frameboost.schema import Feature
@@ -58,10 +59,12 @@ def make_engine(
     parameters: Parameters,
     *,
     follows: bool = False,
+    workers: Workers | None = None,
 ) -> Engine:
     """Return the engine of that name (not ``auto``) over the source.
 
-    ``roles`` say what other columns are for; ``follows``, that the rows are held out and only follow the trees.
+    ``roles`` say what other columns are for; ``follows``, that the rows are held out and only follow the trees. Engines
+    that take turns share their ``workers``.
     """
     if name == "duckdb":
         kind = SqlApproxEngine if parameters.tree_method == "approx" else SqlEngine
@@ -73,9 +76,10 @@ def make_engine(
     from frameboost.engines.numba_approx import NumbaGlobalEngine, NumbaLocalEngine
     from frameboost.engines.ranked import RankedEngine
 
+    workers = workers or Workers(parameters.n_jobs)
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), *roles.values()])))
     if follows and parameters.tree_method != "hist":
-        return HeldOutEngine(frame, tuple(features), roles, parameters.n_jobs)
+        return HeldOutEngine(frame, tuple(features), roles, workers)
     if name == "polars":
         lazy = PolarsApproxEngine if parameters.tree_method == "approx" else PolarsEngine
         return lazy(frame, tuple(features), roles)
@@ -84,7 +88,7 @@ def make_engine(
         in_memory = ExactEngine
     elif parameters.tree_method == "approx":
         in_memory = NumbaLocalEngine if parameters.proposal == "local" else NumbaGlobalEngine
-    return in_memory(frame, tuple(features), roles, parameters.n_jobs)
+    return in_memory(frame, tuple(features), roles, workers)
 
 
 class _ArrowStream:

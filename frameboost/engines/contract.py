@@ -27,6 +27,7 @@ __all__ = [
     "Engine",
     "FloatArray",
     "HistogramEngine",
+    "IntArray",
     "NodeBinningEngine",
     "Penalties",
     "QueryWindow",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +235,11 @@ class HistogramEngine(Engine, Protocol):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """Store every feature's codes, once."""
 
-    def histograms(self, nodes: Sequence[int]) -> FloatArray:
-        """Return the sums of g and h by bin: float64 array (nodes, slots of the `SlotLayout`, 2)."""
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """Write each node's sums of g and h by bin to its place in ``out``, float64 (places, slots, 2).
+
+        Slots are those of the `SlotLayout`.
+        """
 
 
 class RebinningEngine(HistogramEngine, Protocol):

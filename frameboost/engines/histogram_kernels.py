@@ -9,76 +9,134 @@ import numba
 import numpy as np
 
 from frameboost.engines.intrinsics import AHEAD, WIDTH, add_pair, add_pairs, prefetch
+from frameboost.team_intrinsics import outlined
+from frameboost.team_kernels import share_out
 
-__all__ = ["build_histograms", "build_in_blocks"]
+__all__ = ["add_more", "build_histograms", "clear_histograms"]
 
 _ONE = np.uint64(1)
 # Rows and features that are gone through together: their histograms and gradients stay in the processor's first cache.
 _ROWS, _FEATURES, _WIDTH = np.uint64(2048), np.uint64(16), np.uint64(WIDTH)
+# From so many rows of a node on, a histogram that is made elsewhere, in a simpler form, pays.
+_WORTH_BLOCKS = 1 << 12
+# Features that are summed in one go over a node's rows otherwise: about as many as have their bins near the processor.
+_AT_ONCE = 32
 
 
 @numba.njit(nogil=True, cache=True)
-def build_histograms(codes, rows, pieces, gradients, slots, out, first, last):  # type: ignore[no-untyped-def]
-    """Add each row's gradient pair to its bins, for the features ``first`` to ``last - 1``.
+def _clear_one(histograms, places, item):  # type: ignore[no-untyped-def]
+    histograms[places[item]] = 0.0
+
+
+_clearing = outlined(_clear_one)
+
+
+@numba.njit(nogil=True, cache=True)
+def clear_histograms(team, histograms, places):  # type: ignore[no-untyped-def]
+    """Set the histograms at some places, int64, to 0."""
+    share_out(team, _clearing((histograms, places)), len(places))
+
+
+@numba.njit(nogil=True, cache=True)
+def _build_plainly(codes, rows, start, stop, gradients, slots, first, end, histogram):  # type: ignore[no-untyped-def]
+    """Add the pairs of some rows to a histogram, for the features ``first`` to ``end - 1``."""
+    n_features = np.uint64(codes.shape[1])
+    first, end, stop = np.uint64(first), np.uint64(end), np.uint64(stop)
+    all_codes, pairs = codes.ravel(), gradients.ravel()
+    for i in range(np.uint64(start), stop):
+        if i + AHEAD < stop:
+            later = np.uint64(rows[i + AHEAD])
+            prefetch(all_codes, later * n_features + first)
+            prefetch(pairs, later << _ONE)
+        row = np.uint64(rows[i])
+        g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
+        start_of_row = row * n_features
+        for feature in range(first, end):
+            slot = np.uint64(slots[feature]) + np.uint64(all_codes[start_of_row + feature])
+            add_pair(histogram, slot << _ONE, g, h)
+
+
+@numba.njit(nogil=True, cache=True)
+def _build_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram):  # type: ignore[no-untyped-def]
+    """Do the same for all features, of codes below 256: faster where there are thousands of rows."""
+    n_features = np.uint64(codes.shape[1])
+    all_codes, stop = codes.ravel(), np.uint64(stop)
+    sums[:] = 0.0
+    for first in range(np.uint64(start), stop, _ROWS):
+        last = min(first + _ROWS, stop)
+        end = min(_FEATURES, n_features)
+        _add_first(all_codes, n_features, gradients.ravel(), rows, first, last, stop, end, pairs, sums)
+        for feature in range(_FEATURES, n_features, _FEATURES):
+            end = min(feature + _FEATURES, n_features)
+            _add_more(all_codes, n_features, rows, first, last, feature, end, pairs, sums)
+    for feature in range(codes.shape[1]):
+        count = (slots[feature + 1] if feature + 1 < len(slots) else len(histogram) >> 1) - slots[feature]
+        # Behind a feature's own bins there may be those of one in another array; to them goes 0.
+        own = histogram[slots[feature] << 1 :]
+        for i in range(2 * min(count, 256)):
+            own[i] += sums[(feature << 9) + i]
+
+
+@numba.njit(nogil=True, cache=True)
+def _build_share(  # type: ignore[no-untyped-def]
+    codes, rows, parts, firsts, gradients, slots, histograms, places, more, share
+):
+    n_features = codes.shape[1]
+    may_block = codes.itemsize == 1 and len(gradients) >= _WORTH_BLOCKS
+    sums = np.empty(n_features << 9 if may_block else 0)  # a histogram of 256 bins a feature
+    pairs = np.empty(np.int64(_ROWS) << 1 if may_block else 0)
+    # A share that starts within a node has a histogram of its own for it.
+    before = parts[firsts[share] - 1, 0] if share > 0 else -1
+    for part in range(firsts[share], firsts[share + 1]):
+        node, start, stop = parts[part]
+        histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
+        if may_block and stop - start >= _WORTH_BLOCKS:
+            _build_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram)
+            continue
+        for first in range(0, n_features, _AT_ONCE):
+            end = min(first + _AT_ONCE, n_features)
+            _build_plainly(codes, rows, start, stop, gradients, slots, first, end, histogram)
+
+
+_building = outlined(_build_share)
+
+
+@numba.njit(nogil=True, cache=True)
+def build_histograms(  # type: ignore[no-untyped-def]
+    team, codes, rows, parts, firsts, gradients, slots, histograms, places, more
+):
+    """Add each row's gradient pair to its bins of its node's histogram, for the features of one array of codes.
 
     Parameters
     ----------
+    team
+        Who does it (see `frameboost.team_kernels`).
     codes
         uint8, uint16 or uint32 (rows, features), row-major: the cache line that a row brings holds all its codes.
     rows
-        uint32 (rows,): row indices, those of a node side by side.
-    pieces
-        int64 (pieces, 3): a histogram's place in ``out``, and the part of ``rows`` that goes into it.
+        uint32: row indices, those of a node side by side.
+    parts, firsts
+        What `frameboost.engines.partition_kernels.share_pieces` returns of nodes and their rows.
     gradients
         float64 (rows, 2): g and h.
     slots
         int64 (features,): the first slot of each feature.
-    out
-        float64 (histograms, slots, 2), added to.
+    histograms, places
+        float64 (places, slots, 2), added to, and int64 (nodes,): where among them a node's is.
+    more
+        float64 (shares - 1, slots, 2), added to by shares that start within a node, which the one before has begun.
     """
-    n_features = np.uint64(codes.shape[1])
-    first, last = np.uint64(first), np.uint64(last)
-    all_codes, pairs = codes.ravel(), gradients.ravel()
-    for piece in range(len(pieces)):
-        histogram = out[pieces[piece, 0]].ravel()
-        stop = np.uint64(pieces[piece, 2])
-        for i in range(np.uint64(pieces[piece, 1]), stop):
-            if i + AHEAD < stop:
-                later = np.uint64(rows[i + AHEAD])
-                prefetch(all_codes, later * n_features + first)
-                prefetch(pairs, later << _ONE)
-            row = np.uint64(rows[i])
-            g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
-            start = row * n_features
-            for feature in range(first, last):
-                slot = np.uint64(slots[feature]) + np.uint64(all_codes[start + feature])
-                add_pair(histogram, slot << _ONE, g, h)
+    share_out(
+        team, _building((codes, rows, parts, firsts, gradients, slots, histograms, places, more)), len(firsts) - 1
+    )
 
 
 @numba.njit(nogil=True, cache=True)
-def build_in_blocks(codes, rows, pieces, gradients, slots, out):  # type: ignore[no-untyped-def]
-    """Do the same for all features, of codes of one byte: faster where a piece has thousands of rows."""
-    n_features = np.uint64(codes.shape[1])
-    all_codes = codes.ravel()
-    sums = np.empty(codes.shape[1] << 9)  # a histogram of 256 bins a feature
-    pairs = np.empty(np.int64(_ROWS) << 1)
-    for piece in range(len(pieces)):
-        stop = np.uint64(pieces[piece, 2])
-        sums[:] = 0.0
-        for first in range(np.uint64(pieces[piece, 1]), stop, _ROWS):
-            last = min(first + _ROWS, stop)
-            end = min(_FEATURES, n_features)
-            _add_first(all_codes, n_features, gradients.ravel(), rows, first, last, stop, end, pairs, sums)
-            for feature in range(_FEATURES, n_features, _FEATURES):
-                end = min(feature + _FEATURES, n_features)
-                _add_more(all_codes, n_features, rows, first, last, feature, end, pairs, sums)
-        histogram = out[pieces[piece, 0]]
-        for feature in range(codes.shape[1]):
-            count = (slots[feature + 1] if feature + 1 < len(slots) else len(histogram)) - slots[feature]
-            # Behind a feature's own bins there may be those of one in another array; to them goes 0.
-            own = histogram[slots[feature] :].ravel()
-            for i in range(2 * min(count, 256)):
-                own[i] += sums[(feature << 9) + i]
+def add_more(parts, firsts, more, histograms, places):  # type: ignore[no-untyped-def]
+    """Add to histograms what shares that started within a node have found."""
+    for share in range(1, len(firsts) - 1):
+        if firsts[share] < firsts[share + 1] and parts[firsts[share], 0] == parts[firsts[share] - 1, 0]:
+            histograms[places[parts[firsts[share], 0]]] += more[share - 1]
 
 
 @numba.njit(nogil=True, cache=True)

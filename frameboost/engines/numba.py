@@ -14,26 +14,19 @@ from frameboost.binning import Bins, SlotLayout
 from frameboost.binning_kernels import interleave
 from frameboost.columns import sample_of
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
-from frameboost.engines.contract import FloatArray, Scalar, Split
-from frameboost.engines.histogram_kernels import build_histograms, build_in_blocks
-from frameboost.engines.partition_kernels import add_by_node, add_by_side, part_rows, take_rows
+from frameboost.engines.contract import FloatArray, IntArray, Scalar, Split
+from frameboost.engines.histogram_kernels import add_more, build_histograms, clear_histograms
+from frameboost.engines.partition_kernels import add_by_node, add_by_side, fill_sides, part_rows, take_rows
 from frameboost.engines.row_partition import RowPartition
 from frameboost.expressions import Expression
-from frameboost.parallel import Pieces
+from frameboost.parallel import Shares
 
 __all__ = ["WORTH_SORTING", "NumbaEngine"]
 
 # From so many rows on, what a row's gradients and codes take is further away than the processor's own caches.
 WORTH_SORTING = 1 << 17
-# From so many rows of a node on, a histogram that is made elsewhere, in a simpler form, pays.
-_WORTH_BLOCKS = 1 << 12
 # Of fewer additions a thread has done most before another wakes up.
 _FEWEST_ADDITIONS = 1 << 20
-# Features that are summed in one go over a node's rows: about as many as have their histograms near the processor.
-_FEATURES = 32
-
-# Splits of columns that one array holds: it, which of them each asks, which codes go left, and their places among all.
-_Batch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class NumbaEngine(ArrayEngine):
@@ -64,15 +57,17 @@ class NumbaEngine(ArrayEngine):
     def make_room(self, bins: Sequence[Bins]) -> None:
         """Make room for the codes of each feature: ``columns``, of the smallest type that holds them."""
         self.layout = SlotLayout(bins)
-        self.n_codes: list[int] = np.diff(self.layout.offsets).tolist()
+        self.n_codes: IntArray = np.diff(self.layout.offsets)
         dtypes = [np.min_scalar_type(b.largest_code) for b in bins]
         self.columns: list[Codes] = [np.empty(0, dtype) for dtype in dtypes]
-        # Features by the size of their codes, with their places in the array of these.
-        self.column_groups: list[tuple[dict[int, int], np.ndarray]] = []
+        # Features by the size of their codes: the place of each in the array of these, -1 in others'.
+        self.column_groups: list[tuple[IntArray, np.ndarray]] = []
         for dtype in dict.fromkeys(dtypes):
             members = [i for i, own in enumerate(dtypes) if own == dtype]
             codes = np.empty((len(members), self.n_rows), dtype)
-            self.column_groups.append(({number: i for i, number in enumerate(members)}, codes))
+            places = np.full(len(bins), -1)
+            places[members] = np.arange(len(members))
+            self.column_groups.append((places, codes))
             for i, column in zip(members, codes, strict=True):
                 self.columns[i] = column
 
@@ -83,8 +78,8 @@ class NumbaEngine(ArrayEngine):
         size of their codes, so that one with many categories makes no other column wider.
         """
         self.code_groups = [
-            (np.empty(columns.shape[::-1], columns.dtype), self.layout.offsets[list(members)])
-            for members, columns in self.column_groups
+            (np.empty(columns.shape[::-1], columns.dtype), self.layout.offsets[:-1][places >= 0])
+            for places, columns in self.column_groups
         ]
         self._copy_codes()
 
@@ -135,39 +130,20 @@ class NumbaEngine(ArrayEngine):
         self.partition.start_tree()
         self._pending = {}
 
-    def histograms(self, nodes: Sequence[int]) -> FloatArray:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `Engine.histograms`."""
         self.move_rows()
-        shares = self.partition.shares(nodes, _FEWEST_ADDITIONS // len(self.features))
-        # A share may start within a node: then it has a histogram of its own for it, behind those of the nodes.
-        out = np.zeros((len(nodes) + len(shares) - 1, self.layout.n_slots, 2))
-        ends = [int(share[-1, 0]) for share in shares[:-1]]
-        rest: list[tuple[int, int]] = []
-        for k, place in enumerate(ends):
-            in_share = shares[k + 1][:, 0]
-            if in_share[0] == place:
-                rest.append((place, len(nodes) + k))
-                in_share[in_share == place] = len(nodes) + k
-
-        def build(share: Pieces) -> None:
-            for codes, slots in self.code_groups:
-                self._build(codes, slots, share, out)
-
-        self.workers.each(shares, build)
-        for i, extra in rest:
-            out[i] += out[extra]
-        return out[: len(nodes)]
-
-    def _build(self, codes: Codes, slots: npt.NDArray[np.int64], pieces: Pieces, out: FloatArray) -> None:
-        """Add up some features, whose codes are in one array, of some pieces."""
-        rows, pairs = self.partition.rows, self.gradient_pairs
-        if codes.dtype == np.uint8 and self.n_rows >= _WORTH_BLOCKS:
-            is_long = pieces[:, 2] - pieces[:, 1] >= _WORTH_BLOCKS
-            if is_long.any():
-                build_in_blocks(codes, rows, pieces[is_long], pairs, slots, out)
-                pieces = pieces[~is_long]
-        for first in range(0, len(slots), _FEATURES):
-            build_histograms(codes, rows, pieces, pairs, slots, out, first, min(first + _FEATURES, len(slots)))
+        parts, firsts = self.partition.shares(nodes, _FEWEST_ADDITIONS // len(self.features))
+        count = len(firsts) - 1
+        team = self.workers.team(count)
+        clear_histograms(team, out, places)
+        # A share may start within a node: then it has a histogram of its own for it.
+        more = np.zeros((count - 1, *out.shape[1:]))
+        for codes, slots in self.code_groups:
+            arguments = (codes, self.partition.rows, parts, firsts, self.gradient_pairs, slots, out, places, more)
+            build_histograms(team, *arguments)
+        if count > 1:
+            add_more(parts, firsts, more, out, places)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`.
@@ -181,59 +157,56 @@ class NumbaEngine(ArrayEngine):
         """Do the splits that were put off."""
         if not self._pending:
             return
-        batches = self._batches()
+        goes_left, starts, columns = self._sides()
 
-        def part(share: Pieces) -> npt.NDArray[np.int64]:
-            counts = np.empty(len(share), dtype=np.int64)
-            for batch in batches:
-                part_rows(*batch, self.partition.rows, share, counts)
+        def part(shares: Shares) -> npt.NDArray[np.int64]:
+            parts, firsts = shares
+            counts = np.empty(len(parts), dtype=np.int64)
+            team = self.workers.team(len(firsts) - 1)
+            for codes, asked in columns:
+                part_rows(team, codes, asked, goes_left, starts, self.partition.rows, parts, firsts, counts)
             return counts
 
         children = np.array([(left, right) for _, left, right in self._pending.values()])
         self.partition.split(list(self._pending), children, part)
         self._pending = {}
 
-    def sides(self, splits: Sequence[Split]) -> npt.NDArray[np.bool_]:
-        """Return whether rows go left: bool (splits, codes), for each code of a split's feature."""
-        n_codes = [self.n_codes[split.feature] for split in splits]
-        goes_left = np.arange(max(n_codes)) < np.array([[split.bin] for split in splits])
-        goes_left[np.arange(len(splits)), np.array(n_codes) - 1] = [split.missing_left for split in splits]
-        for own, split, n in zip(goes_left, splits, n_codes, strict=True):
+    def _sides(self) -> tuple[npt.NDArray[np.bool_], IntArray, list[tuple[Codes, IntArray]]]:
+        """Return of the splits that were put off which codes go left, where each's start, and the columns they ask.
+
+        These are by the arrays that they are in, with -1 for columns that are in another.
+        """
+        splits = [split for split, _, _ in self._pending.values()]
+        features = np.array([split.feature for split in splits])
+        positions = np.array([(self.position(split), split.missing_left) for split in splits])
+        n_codes = self.n_codes[features]
+        goes_left, starts = fill_sides(positions[:, 0], positions[:, 1], n_codes)
+        for split, start, n in zip(splits, starts.tolist(), n_codes.tolist(), strict=False):
             if split.categories is not None:
-                own[:n] = split.goes_left(n)
-        return goes_left
+                goes_left[start : start + n] = split.goes_left(n)
+        asked = [(codes, place[features]) for place, codes in self.column_groups]
+        return goes_left, starts, [(codes, places) for codes, places in asked if places.max() >= 0]
+
+    def position(self, split: Split) -> int:
+        """Return the code from which on rows go right, by a split of a numeric feature."""
+        return split.bin
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
-        margins = self.margins(margin)
+        margins, rows = self.margins(margin), self.partition.rows
         children = {child for _, left, right in self._pending.values() for child in (left, right)}
         settled = [node for node in values if node not in children]
-        own = self.partition.of(settled)
-        add_by_node(margins, self.partition.rows, own, np.array([values[node] for node in settled]))
+        parts, firsts = self.partition.shares(settled)
+        team = self.workers.team(len(firsts) - 1)
+        add_by_node(team, margins, rows, parts, firsts, np.array([values[node] for node in settled]))
         if not self._pending:
             return
         sides = np.array([(values[left], values[right]) for _, left, right in self._pending.values()])
-        batches = self._batches()
-
-        def add(share: Pieces) -> None:
-            for batch in batches:
-                add_by_side(*batch, self.partition.rows, share, sides, margins)
-
-        self.workers.each(self.partition.shares(list(self._pending)), add)
-
-    def _batches(self) -> list[_Batch]:
-        """Return the splits that were put off, by the arrays that their columns are in, as `part_rows` takes them."""
-        splits = [split for split, _, _ in self._pending.values()]
-        batches: list[_Batch] = []
-        for place, columns in self.column_groups:
-            chosen = [k for k, split in enumerate(splits) if split.feature in place]
-            if chosen:
-                asked = [splits[k] for k in chosen]
-                features = np.array([place[split.feature] for split in asked])
-                numbers = np.full(len(splits), -1)
-                numbers[chosen] = np.arange(len(chosen))
-                batches.append((columns, features, self.sides(asked), numbers))
-        return batches
+        goes_left, starts, columns = self._sides()
+        parts, firsts = self.partition.shares(list(self._pending))
+        team = self.workers.team(len(firsts) - 1)
+        for codes, asked in columns:
+            add_by_side(team, codes, asked, goes_left, starts, rows, parts, firsts, sides, margins)
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning import Bins, weighted_cut_positions
@@ -76,26 +75,16 @@ class NumbaGlobalEngine(NumbaEngine):
         self.workers.over(len(bins), encode)
         self.interleave_codes()
         # Rows are parted by rank, as a tree of other bins may be gone through once more (see `frameboost.dart`).
-        self.column_groups = [({i: i for i in range(len(bins))}, self._ranks)]
-        self.n_codes = [
-            (b.count if b.feature.type.is_categorical else len(distinct)) + 1 for b, distinct in self._ranked
-        ]
+        self.column_groups = [(np.arange(len(bins)), self._ranks)]
+        counts = [b.count if b.feature.type.is_categorical else len(distinct) for b, distinct in self._ranked]
+        self.n_codes = np.array(counts) + 1
 
-    def sides(self, splits: Sequence[Split]) -> npt.NDArray[np.bool_]:
-        """Return whether rows go left: bool (splits, ranks), for each rank of a split's feature."""
-        goes_left = np.zeros((len(splits), max(self.n_codes[split.feature] for split in splits)), dtype=np.bool_)
-        for own, split in zip(goes_left, splits, strict=True):
-            bins, distinct = self._ranked[split.feature]
-            if bins.feature.type.is_categorical:
-                own[: bins.count + 1] = split.goes_left(bins.count + 1)
-                continue
-            below = len(distinct)
-            if split.threshold is not None:
-                edge = pl.Series([split.threshold], dtype=distinct.dtype)
-                below = int(distinct.search_sorted(edge, side="left").item())
-            own[:below] = True
-            own[len(distinct)] = split.missing_left
-        return goes_left
+    def position(self, split: Split) -> int:
+        """Return the rank from which on rows go right, by a split of a numeric feature."""
+        bins, distinct = self._ranked[split.feature]
+        if split.threshold is None or bins.feature.type.is_categorical:
+            return len(distinct)
+        return int(distinct.search_sorted(pl.Series([split.threshold], dtype=distinct.dtype), side="left").item())
 
 
 class NumbaLocalEngine(RankedEngine):

@@ -9,8 +9,13 @@ import numba
 import numpy as np
 
 from frameboost.engines.intrinsics import AHEAD, prefetch
+from frameboost.team_intrinsics import outlined
+from frameboost.team_kernels import share_out
 
-__all__ = ["add_by_node", "add_by_side", "move_pieces", "number_rows", "part_rows", "pieces_of", "take_rows"]
+__all__ = [
+    "add_by_node", "add_by_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "pieces_of", "share_pieces",
+    "take_rows",
+]  # fmt: skip
 
 _ONE = np.uint64(1)
 
@@ -49,6 +54,43 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
             found[ends[own]] = own, pieces[piece, 1], pieces[piece, 2]
             ends[own] += 1
     return found
+
+
+@numba.njit(nogil=True, cache=True)
+def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
+    """Share the rows of pieces out, in order: each share has as many, so that few pieces are cut.
+
+    Parameters
+    ----------
+    pieces
+        int64 (pieces, 3): of what, start, stop.
+    most, smallest
+        How many shares there may be, and how many rows one must have if there are several.
+
+    Returns
+    -------
+    int64 array (parts, 3)
+        Pieces and parts of pieces, none of them empty.
+    int64 array (shares + 1,)
+        Which of them is the first of each share, and their number.
+    """
+    total = (pieces[:, 2] - pieces[:, 1]).sum()
+    count = max(1, min(most, total // max(smallest, 1)))
+    parts, firsts = np.empty((len(pieces) + count - 1, 3), dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    n, before, share = 0, 0, 0
+    for piece in range(len(pieces)):
+        start, stop = pieces[piece, 1], pieces[piece, 2]
+        while start < stop:
+            while before >= total * (share + 1) // count:
+                share += 1
+                firsts[share] = n
+            middle = min(stop, start + total * (share + 1) // count - before)
+            parts[n] = pieces[piece, 0], start, middle
+            n += 1
+            before += middle - start
+            start = middle
+    firsts[share + 1 :] = n
+    return parts[:n], firsts
 
 
 @numba.njit(nogil=True, cache=True)
@@ -93,34 +135,29 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
 
 
 @numba.njit(nogil=True, cache=True)
-def part_rows(columns, features, goes_left, numbers, rows, pieces, counts):  # type: ignore[no-untyped-def]
-    """Copy parts of ``rows`` to its other half: what goes left from the front of a part on, the rest from its back.
+def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
+    """Return whether codes go left, by numeric splits: bool, code by code and split by split, and where each starts.
 
-    Parameters
-    ----------
-    columns
-        uint8, uint16 or uint32 (columns, rows): codes.
-    features
-        int64 (splits,): the column that a split asks.
-    goes_left
-        bool (splits, codes): whether a code goes left.
-    numbers
-        int64: the number of a split among these, by its place among all; -1 if its column is in another array.
-    rows
-        uint32 (2 rows,): row indices, those of a node side by side in one half. Written in the same place of the other.
-    pieces
-        int64 (pieces, 3): the place of a split, and a part of ``rows``.
-    counts
-        int64 (pieces,), written: how many rows of a piece go left.
+    Those below ``bins`` (int64) do, and the last of the ``n_codes`` (int64) if ``missing_left`` (int64).
     """
+    starts = np.zeros(len(bins) + 1, dtype=np.int64)
+    starts[1:] = np.cumsum(n_codes)
+    goes_left = np.zeros(starts[-1], dtype=np.bool_)
+    for i in range(len(bins)):
+        goes_left[starts[i] : starts[i] + min(bins[i], n_codes[i])] = True
+        goes_left[starts[i + 1] - 1] = missing_left[i] != 0
+    return goes_left, starts
+
+
+@numba.njit(nogil=True, cache=True)
+def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
     half = np.uint64(len(rows)) >> _ONE
-    for piece in range(len(pieces)):
-        place, start, stop = pieces[piece]
-        split = numbers[place]
-        if split < 0:
+    for part in range(firsts[share], firsts[share + 1]):
+        split, start, stop = parts[part]
+        if places[split] < 0:
             continue
         first, last = np.uint64(start), np.uint64(stop)
-        column, is_left = columns[features[split]], goes_left[split]
+        column, is_left = columns[places[split]], goes_left[starts[split] :]
         front = first + half if first < half else first - half
         left, right = front, front + (last - first) - _ONE
         for i in range(first, last):
@@ -131,7 +168,34 @@ def part_rows(columns, features, goes_left, numbers, rows, pieces, counts):  # t
             rows[left if flag else right] = row
             left += flag
             right -= _ONE - flag
-        counts[piece] = left - front
+        counts[part] = left - front
+
+
+_parting = outlined(_part_share)
+
+
+@numba.njit(nogil=True, cache=True)
+def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, counts):  # type: ignore[no-untyped-def]
+    """Copy parts of ``rows`` to its other half: what goes left from the front of a part on, the rest from its back.
+
+    Parameters
+    ----------
+    team
+        Who does it (see `frameboost.team_kernels`).
+    columns
+        uint8, uint16 or uint32 (columns, rows): codes.
+    places
+        int64 (splits,): the column that a split asks; -1 if it is in another array.
+    goes_left, starts
+        bool and int64 (splits,): whether a code goes left, by the split's codes, and where these start.
+    rows
+        uint32 (2 rows,): row indices, those of a node side by side in one half. Written in the same place of the other.
+    parts, firsts
+        What `share_pieces` returns of splits and their rows.
+    counts
+        int64 (parts,), written: how many rows of a part go left.
+    """
+    share_out(team, _parting((columns, places, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -144,26 +208,35 @@ def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def add_by_node(margins, rows, pieces, values):  # type: ignore[no-untyped-def]
-    """Add ``values[k]`` to the margins (float64) of parts of ``rows``; ``pieces``, int64 (pieces, 3): k and a part."""
-    for piece in range(len(pieces)):
-        value, stop = values[pieces[piece, 0]], np.uint64(pieces[piece, 2])
-        for i in range(np.uint64(pieces[piece, 1]), stop):
+def _add_share_by_node(margins, rows, parts, firsts, values, share):  # type: ignore[no-untyped-def]
+    for part in range(firsts[share], firsts[share + 1]):
+        value, stop = values[parts[part, 0]], np.uint64(parts[part, 2])
+        for i in range(np.uint64(parts[part, 1]), stop):
             if i + AHEAD < stop:
                 prefetch(margins, np.uint64(rows[i + AHEAD]))
             margins[np.uint64(rows[i])] += value
 
 
+_adding_by_node = outlined(_add_share_by_node)
+
+
 @numba.njit(nogil=True, cache=True)
-def add_by_side(columns, features, goes_left, numbers, rows, pieces, values, margins):  # type: ignore[no-untyped-def]
-    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
-    for piece in range(len(pieces)):
-        place, start, stop = pieces[piece]
-        split = numbers[place]
-        if split < 0:
+def add_by_node(team, margins, rows, parts, firsts, values):  # type: ignore[no-untyped-def]
+    """Add ``values[k]`` to the margins (float64) of the rows of node k; see `share_pieces`."""
+    share_out(team, _adding_by_node((margins, rows, parts, firsts, values)), len(firsts) - 1)
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_share_by_side(  # type: ignore[no-untyped-def]
+    columns, places, goes_left, starts, rows, parts, firsts, values, margins, share
+):
+    for part in range(firsts[share], firsts[share + 1]):
+        split, start, stop = parts[part]
+        if places[split] < 0:
             continue
         first, last = np.uint64(start), np.uint64(stop)
-        column, is_left, left, right = columns[features[split]], goes_left[split], values[place, 0], values[place, 1]
+        column, is_left = columns[places[split]], goes_left[starts[split] :]
+        left, right = values[split, 0], values[split, 1]
         for i in range(first, last):
             if i + AHEAD < last:
                 later = np.uint64(rows[i + AHEAD])
@@ -171,3 +244,15 @@ def add_by_side(columns, features, goes_left, numbers, rows, pieces, values, mar
                 prefetch(margins, later)
             row = np.uint64(rows[i])
             margins[row] += left if is_left[np.uint64(column[row])] else right
+
+
+_adding_by_side = outlined(_add_share_by_side)
+
+
+@numba.njit(nogil=True, cache=True)
+def add_by_side(  # type: ignore[no-untyped-def]
+    team, columns, places, goes_left, starts, rows, parts, firsts, values, margins
+):
+    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
+    values_of_share = (columns, places, goes_left, starts, rows, parts, firsts, values, margins)
+    share_out(team, _adding_by_side(values_of_share), len(firsts) - 1)

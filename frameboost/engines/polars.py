@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.binning import Bins, SlotLayout
 from frameboost.columns import code_dtype, code_expr, physical_expr, propose_bins, sample_of
-from frameboost.engines.contract import FloatArray, Scalar, Split
+from frameboost.engines.contract import FloatArray, IntArray, Scalar, Split
 from frameboost.engines.frame import FrameEngine
 
 __all__ = ["PolarsEngine"]
@@ -54,7 +54,7 @@ class PolarsEngine(FrameEngine):
         """See `Engine.follow_tree`."""
         self.node = pl.repeat(0, self.n_rows, dtype=pl.Int32, eager=True).alias("node")
 
-    def histograms(self, nodes: Sequence[int]) -> FloatArray:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `Engine.histograms`: a group-by a feature, all in one `collect_all`."""
         # One small integer as key, place · stride + code: grouping by it is much faster than by two columns. Features
         # of few bins share a stride, so that one of many categories makes no other's keys larger.
@@ -69,11 +69,10 @@ class PolarsEngine(FrameEngine):
             ],
             engine="streaming",
         )
-        out = np.zeros((len(nodes), self.layout.n_slots, 2))
+        out[places] = 0.0
         for offset, stride, sum_ in zip(self.layout.offsets[:-1], strides, sums, strict=True):
             key = sum_["key"].to_numpy().astype(np.int64)
-            out[key // stride, offset + key % stride] = sum_.select("g", "h").to_numpy()
-        return out
+            out[places[key // stride], offset + key % stride] = sum_.select("g", "h").to_numpy()
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

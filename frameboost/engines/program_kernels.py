@@ -7,8 +7,10 @@ import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.engines.intrinsics import as_pointer
+from frameboost.team_intrinsics import outlined
+from frameboost.team_kernels import share_out
 
-__all__ = ["INSTRUCTIONS", "compute_pairs"]
+__all__ = ["INSTRUCTIONS", "compute_pairs", "compute_shares"]
 
 # What an instruction may be, by number. Truth is 1.0, all else that a comparison says is 0.0.
 INSTRUCTIONS = (
@@ -190,3 +192,28 @@ def compute_pairs(  # type: ignore[no-untyped-def]
             totals[k] += sums[0]
             totals[k + 1] += sums[1]
     return largest.view(np.float64), totals
+
+
+@numba.njit(nogil=True, cache=True)
+def _compute_share(  # type: ignore[no-untyped-def]
+    instructions, constants, addresses, results, offsets, pairs, largest, totals, share
+):
+    n_rows, count = pairs.shape[1], len(largest)
+    first, last = n_rows * share // count, n_rows * (share + 1) // count
+    found = compute_pairs(instructions, constants, addresses, results, first, last, offsets, pairs)
+    largest[share], totals[share] = found
+
+
+_computing = outlined(_compute_share)
+
+
+@numba.njit(nogil=True, cache=True)
+def compute_shares(  # type: ignore[no-untyped-def]
+    team, instructions, constants, addresses, results, offsets, pairs, largest, totals
+):
+    """Do as `compute_pairs` for all rows, a team in shares (see `frameboost.team_kernels`).
+
+    ``largest`` and ``totals``, float64 (shares, results), are written: what it returns of each share.
+    """
+    values = (instructions, constants, addresses, results, offsets, pairs, largest, totals)
+    share_out(team, _computing(values), len(largest))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.partition_kernels import move_pieces, number_rows, pieces_of
-from frameboost.parallel import Pieces, Workers
+from frameboost.engines.partition_kernels import move_pieces, number_rows, pieces_of, share_pieces
+from frameboost.parallel import Pieces, Shares, Workers
 
 __all__ = ["RowPartition"]
 
@@ -49,19 +49,19 @@ class RowPartition:
     def order(self) -> npt.NDArray[np.uint32]:
         """Return the rows node by node."""
         by_node = self.pieces[np.argsort(self.pieces[:, 0], kind="stable")]
-        return np.concatenate([self.rows[start:stop] for _, start, stop in by_node.tolist()])
+        return np.concatenate([self.rows[:0], *(self.rows[start:stop] for _, start, stop in by_node.tolist())])
 
-    def of(self, nodes: Sequence[int]) -> Pieces:
-        """Return the pieces of some nodes, each with its node's place in ``nodes``, and in that order."""
-        return np.asarray(pieces_of(np.array(nodes, dtype=np.int64), self.pieces, self._n_nodes))
+    def shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
+        """Share the rows of some nodes out between threads, none with fewer than ``smallest`` if there are several.
 
-    def shares(self, nodes: Sequence[int], smallest: int | None = None) -> list[Pieces]:
-        """Share the rows of some nodes out between threads, none with fewer rows than ``smallest``."""
-        smallest = _SMALLEST_TASK if smallest is None else smallest
-        pieces = self.of(nodes)
-        return [pieces] if self.n_rows < 2 * smallest else self._workers.shares(pieces, smallest)
+        In the pieces, nodes are their places in ``nodes``.
+        """
+        own = pieces_of(np.array(nodes, dtype=np.int64), self.pieces, self._n_nodes)
+        smallest = self._workers.smallest(_SMALLEST_TASK if smallest is None else smallest)
+        parts, firsts = share_pieces(own, self._workers.n_jobs, smallest)
+        return parts, firsts
 
-    def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Pieces], npt.NDArray[np.int64]]) -> None:
+    def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Shares], npt.NDArray[np.int64]]) -> None:
         """Give the rows of nodes to their children.
 
         Parameters
@@ -71,13 +71,10 @@ class RowPartition:
         children
             int64 (nodes, 2): of each its left and its right child.
         part
-            Copies pieces of rows, each of which starts with its node's place in ``nodes``, to the other half: what goes
-            left from the front of a piece on, all else from its back. Returns how many rows of each go left.
+            Copies parts of rows, each of which starts with its node's place in ``nodes``, to the other half: what goes
+            left from the front of a part on, all else from its back. Returns how many rows of each go left.
         """
         shares = self.shares(nodes)
-        n_left = np.concatenate(self._workers.each(shares, part))
-        parted = np.concatenate(shares)
-        self.pieces = move_pieces(
-            np.array(nodes), children, self.pieces, parted, n_left, self.n_rows, self._n_nodes
-        )  # fmt: skip
+        n_left = part(shares)
+        self.pieces = move_pieces(np.array(nodes), children, self.pieces, shares[0], n_left, self.n_rows, self._n_nodes)
         self._n_nodes = max(self._n_nodes, int(children.max()) + 1)

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from frameboost.binning import Bins, SlotLayout
 from frameboost.draws import draw_sql
-from frameboost.engines.contract import Aggregate, Cumulative, FloatArray, QueryWindow, Sample, Scalar, Split, Stats
+from frameboost.engines.contract import (
+    Aggregate,
+    Cumulative,
+    FloatArray,
+    IntArray,
+    QueryWindow,
+    Sample,
+    Scalar,
+    Split,
+    Stats,
+)
 from frameboost.engines.session import DuckDBSession
 from frameboost.engines.sql_binning import SqlColumn, propose_bins, store_bins
 from frameboost.engines.sql_histograms import HistogramQuery
@@ -284,13 +294,13 @@ class SqlEngine:
             self._nodes.drop()
         self._nodes = RowNodes(self.session, str(self._bins), self._slices, self.goes_left, self._in_bin_order)
 
-    def histograms(self, nodes: Sequence[int]) -> FloatArray:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `Engine.histograms`."""
         first = self._row_nodes.settle(nodes)
         table, g, h = self._pair
         tables = [str(self._codes or self._bins), table, *self._row_nodes.tables]
         query = HistogramQuery(self.session, self.layout, " POSITIONAL JOIN ".join(tables), g, h)
-        return query.run(len(nodes), first, everywhere=self._row_nodes.is_root)
+        out[places] = query.run(len(nodes), first, everywhere=self._row_nodes.is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

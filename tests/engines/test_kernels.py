@@ -1,5 +1,7 @@
 """Every kernel has a plain twin here, and they agree on any input."""
 
+from contextlib import closing
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,17 +9,20 @@ from hypothesis import strategies as st
 from frameboost.category_kernels import ends_by_weight, present_categories
 from frameboost.engines.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
 from frameboost.engines.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.histogram_kernels import build_histograms, build_in_blocks
+from frameboost.engines.histogram_kernels import add_more, build_histograms, clear_histograms
 from frameboost.engines.partition_kernels import (
     add_by_node,
     add_by_side,
+    fill_sides,
     move_pieces,
     number_rows,
     part_rows,
     pieces_of,
+    share_pieces,
     take_rows,
 )
-from frameboost.split_kernels import keep_histograms, scan_histograms
+from frameboost.parallel import Workers
+from frameboost.split_kernels import find_splits, scan_histograms, subtract_from_parents
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -31,79 +36,91 @@ def gradients(rng, n):
     return np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
 
 
-@given(SEEDS)
+@given(SEEDS, st.integers(1, 40), st.integers(1, 4), st.sampled_from(["u1", "u2", "u4"]))
 @settings(max_examples=30, deadline=None)
-def test_build_histograms(seed):
+def test_build_histograms(seed, n_features, most, dtype):
     rng = np.random.default_rng(seed)
-    n, sizes = 60, rng.integers(2, 6, 4)
-    codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(rng.choice(["u1", "u2", "u4"]))
-    pairs, offsets = gradients(rng, n), np.concatenate([[0], np.cumsum(sizes)])
-    rows = rng.permutation(n).astype(np.uint32)
-    pieces = np.array([[1, 0, 13], [2, 20, 35], [0, 35, 60]])
-    out = np.zeros((3, sizes.sum(), 2))
-    build_histograms(codes, rows, pieces, pairs, offsets, out, 1, 4)
-    expected = np.zeros_like(out)
-    for k, start, stop in pieces:
-        for row in rows[start:stop]:
-            for feature in (1, 2, 3):
-                expected[k, offsets[feature] + codes[row, feature]] += pairs[row]
-    np.testing.assert_array_equal(out, expected)
-
-
-@given(SEEDS, st.integers(1, 40))
-@settings(max_examples=20, deadline=None)
-def test_build_in_blocks(seed, n_features):
-    rng = np.random.default_rng(seed)
-    n, sizes = 5000, rng.integers(2, 257, n_features)
-    codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(np.uint8)
+    n = int(rng.choice([60, 9000]))  # of many rows of codes of one byte it is done in another way
+    sizes = rng.integers(2, 257, n_features)
+    codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(dtype)
     pairs, ends = gradients(rng, n), np.cumsum(sizes)
     rows = rng.permutation(n).astype(np.uint32)
-    out = np.full((3, ends[-1], 2), 0.5)
-    build_in_blocks(codes, rows, np.array([[2, 10, 4700], [0, 4700, 4701]]), pairs, ends - sizes, out)
+    middle = n * 4 // 5  # the first node has the most, so several shares are of it
+    pieces = np.array([[0, 3, middle], [1, middle, middle], [2, middle + 5, n - 7], [2, n - 2, n]])
+    parts, firsts = share_pieces(pieces, most, 1)
+    places, out = np.array([4, 0, 3]), np.full((5, ends[-1], 2), 0.5)
+    more = np.zeros((most - 1, ends[-1], 2))
+    with closing(Workers(2)) as workers:
+        team = workers.team(most)
+        clear_histograms(team, out, places[:2])
+        build_histograms(team, codes, rows, parts, firsts, pairs, ends - sizes, out, places, more)
+    add_more(parts, firsts, more, out, places)
     expected = np.full_like(out, 0.5)
-    for place, own in ((2, rows[10:4700]), (0, rows[4700:4701])):
+    expected[places[:2]] = 0.0
+    for node, start, stop in pieces:
         for feature, first in enumerate(ends - sizes):
-            np.add.at(expected[place], first + codes[own, feature], pairs[own])
+            own = rows[start:stop]
+            np.add.at(expected[places[node]], first + codes[own, feature], pairs[own])
     np.testing.assert_array_equal(out, expected)
 
 
-@given(SEEDS)
+@given(SEEDS, st.integers(1, 4))
 @settings(max_examples=30, deadline=None)
-def test_where_rows_go(seed):
+def test_where_rows_go(seed, most):
     rng = np.random.default_rng(seed)
     n = 50
-    columns, goes_left = rng.integers(0, 7, (3, n)).astype(rng.choice(["u1", "u2", "u4"])), rng.random((2, 7)) < 0.5
-    features, rows = np.array([2, 0]), np.full(2 * n, 99, dtype=np.uint32)
+    columns, sides = rng.integers(0, 7, (3, n)).astype(rng.choice(["u1", "u2", "u4"])), rng.random((4, 7)) < 0.5
+    places, rows = np.array([-1, 0, -1, 2]), np.full(2 * n, 99, dtype=np.uint32)  # some splits' columns are elsewhere
     number_rows(rows[:n])
     assert rows.tolist() == [*range(n), *[99] * n]
     rng.shuffle(rows[:n])
-    pieces = [(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)]
-    numbers = np.array([-1, 1, -1, 0])  # the columns of other splits are elsewhere
-    arguments = columns, features, goes_left, numbers, rows
-    counts, margins = np.full(4, 7), np.zeros(n)
+    pieces = np.array([(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)])
+    parts, firsts = share_pieces(pieces, most, 1)
+    counts, margins = np.full(len(parts), 7), np.zeros(n)
     values = np.array([[9.0, 9.0], [3.0, 4.0], [9.0, 9.0], [1.0, 2.0]])
-    add_by_side(*arguments, np.array(pieces), values, margins)
     expected, moved, n_left = np.zeros(n), rows.tolist(), []
-    for place, start, stop in pieces[:3]:
-        split = numbers[place]
-        left = [row for row in rows[start:stop] if goes_left[split, columns[features[split], row]]]
-        right = [row for row in rows[start:stop] if row not in left]
-        expected[left], expected[right] = 1.0 + 2 * split, 2.0 + 2 * split
-        moved[n + start : n + stop] = left + right[::-1]
+    for split, start, stop in parts.tolist():
+        if places[split] < 0:
+            n_left.append(7)
+            continue
+        goes_left = sides[split, columns[places[split], rows[start:stop]]]
+        left, right = rows[start:stop][goes_left], rows[start:stop][~goes_left]
+        expected[left], expected[right] = values[split]
+        moved[n + start : n + stop] = [*left.tolist(), *right.tolist()[::-1]]
         n_left.append(len(left))
-    assert margins.tolist() == expected.tolist()
-    part_rows(*arguments, np.array(pieces), counts)
-    assert (rows.tolist(), counts.tolist()) == (moved, [*n_left, 7])
-    part_rows(*arguments, np.array([(k, n + start, n + stop) for k, start, stop in pieces]), counts)  # and back
-    assert counts.tolist() == [*n_left, 7]
-    for _, start, stop in pieces[:3]:
-        assert sorted(rows[start:stop]) == sorted(moved[n + start : n + stop])
+    with closing(Workers(2)) as workers:
+        arguments = workers.team(most), columns, places, sides.ravel(), np.arange(0, 28, 7), rows
+        add_by_side(*arguments, parts, firsts, values, margins)
+        assert margins.tolist() == expected.tolist()
+        part_rows(*arguments, parts, firsts, counts)
+        assert (rows.tolist(), counts.tolist()) == (moved, n_left)
+        part_rows(*arguments, parts + np.array([0, n, n]), firsts, counts)  # and back
+    assert counts.tolist() == n_left
+    for split, start, stop in parts:
+        if places[split] >= 0:
+            assert sorted(rows[start:stop]) == sorted(moved[n + start : n + stop])
+
+
+def test_fill_sides():
+    goes_left, starts = fill_sides(np.array([2, 9, 0]), np.array([1, 0, 0]), np.array([4, 3, 2]))
+    assert starts.tolist() == [0, 4, 7, 9]
+    assert goes_left.tolist() == [True, True, False, True, True, True, False, False, False]
 
 
 def test_pieces_of():
     pieces = np.array([[4, 0, 5], [7, 5, 6], [4, 8, 9], [2, 10, 20]])
     assert pieces_of(np.array([2, 4, 5]), pieces, 8).tolist() == [[0, 10, 20], [1, 0, 5], [1, 8, 9]]
     assert pieces_of(np.array([], dtype=np.int64), pieces, 8).tolist() == []
+
+
+def test_share_pieces():
+    pieces = np.array([[5, 0, 7], [6, 9, 9], [7, 10, 13], [7, 20, 22]])
+    parts, firsts = share_pieces(pieces, 3, 4)
+    assert parts.tolist() == [[5, 0, 4], [5, 4, 7], [7, 10, 11], [7, 11, 13], [7, 20, 22]]
+    assert firsts.tolist() == [0, 1, 3, 5]
+    assert share_pieces(pieces, 3, 5)[1].tolist() == [0, 1, 4], "12 rows are two shares of 5 or more"
+    assert share_pieces(pieces[1:2], 3, 1)[1].tolist() == [0, 0]
+    assert share_pieces(pieces[:0], 3, 1)[1].tolist() == [0, 0]
 
 
 def test_move_pieces():
@@ -115,12 +132,12 @@ def test_move_pieces():
     ]  # fmt: skip
 
 
-def test_keep_histograms():
-    found, kept = np.arange(12.0).reshape(3, 2, 2), np.full((5, 2, 2), 100.0)
-    keep_histograms(found, np.array([4, 0, 2]), np.array([1, -1, 3]), kept, 1, 3)
-    assert kept[[1, 4]].tolist() == np.full((2, 2, 2), 100.0).tolist(), "the first was not asked for"
-    assert (kept[0].tolist(), kept[2].tolist()) == ([[4.0, 5.0], [6.0, 7.0]], [[8.0, 9.0], [10.0, 11.0]])
-    assert kept[3].tolist() == [[92.0, 91.0], [90.0, 89.0]]
+def test_subtract_from_parents():
+    histograms = np.arange(20.0).reshape(5, 2, 2)
+    subtract_from_parents(Workers(1).team(1), histograms, np.array([1, 4, 0]), np.array([2, -1, 3]))
+    assert histograms[[0, 1, 4]].ravel().tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 16.0, 17.0, 18.0, 19.0]
+    assert histograms[2].tolist() == [[4.0, 4.0], [4.0, 4.0]]
+    assert histograms[3].tolist() == [[12.0, 12.0], [12.0, 12.0]]
 
 
 def test_take_rows():
@@ -146,7 +163,8 @@ def test_gradients_on_the_grid(seed):
 
 def test_add_by_node():
     margins, rows = np.arange(5.0), np.array([4, 0, 3, 1, 2], dtype=np.uint32)
-    add_by_node(margins, rows, np.array([[1, 3, 5], [0, 0, 1], [0, 1, 2]]), np.array([10.0, 100.0]))
+    parts, firsts = np.array([[1, 3, 5], [0, 0, 1], [0, 1, 2]]), np.array([0, 2, 3])
+    add_by_node(Workers(1).team(2), margins, rows, parts, firsts, np.array([10.0, 100.0]))
     assert margins.tolist() == [10.0, 101.0, 102.0, 3.0, 14.0]
 
 
@@ -195,6 +213,24 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
         assert best[0, 0] == -1
     else:
         assert (best[0].tolist(), stats[0, 0]) == ([feature, position, int(missing_left)], gain)
+
+
+def test_find_splits_in_shares():
+    rng = np.random.default_rng(0)
+    histograms, places = gradients(rng, 7 * 12).reshape(7, 12, 2), np.array([6, 2, 0, 1, 5])
+    found = []
+    for count in (1, 2, 5, 8):
+        best, stats = np.empty((5, 3), dtype=np.int64), np.empty((5, 3))
+        find_splits(Workers(1).team(1), histograms, places, np.array([0, 5, 12]), np.zeros(2, dtype=bool),
+                    np.ones((5, 2), dtype=bool), np.zeros(2, np.int8), np.array([[-np.inf, np.inf]] * 5), 4, 64,
+                    0.0, 1.0, 0.0, 0.0, 0.0, best, stats, count)  # fmt: skip
+        found.append((best.tolist(), stats.tolist()))
+    assert found.count(found[0]) == len(found)
+    for place, (feature, position, missing_left), (gain, *_) in zip(places, *found[0], strict=True):
+        own = histograms[place]
+        G, H = own[:5].sum(axis=0)
+        bins = own[5:] if feature else own[:5]
+        assert naive_split(bins, G, H, 1.0, 0.0) == (gain, position, bool(missing_left))
 
 
 @given(SEEDS, st.integers(1, 8), st.sampled_from([0.0, 2.0]))

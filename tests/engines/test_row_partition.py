@@ -15,7 +15,8 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
     monkeypatch.setattr(row_partition, "_SMALLEST_TASK", 1)  # so that threads share the rows of single nodes
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 5, (3, n_rows)).astype(np.uint8)
-    partition = RowPartition(n_rows, Workers(n_jobs))
+    workers = Workers(n_jobs)
+    partition = RowPartition(n_rows, workers)
     for _ in range(2):  # a tree may start where the one before has left its rows
         partition.start_tree()
         node_of = np.zeros(n_rows, dtype=int)
@@ -32,18 +33,23 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
                 leaves += [last + 1, last + 2]
                 last += 2
 
-            def part(share, split=split, features=features, goes_left=goes_left):
-                counts = np.zeros(len(share), dtype=np.int64)
-                part_rows(columns, features, goes_left, np.arange(len(split)), partition.rows, share, counts)
+            def part(shares, features=features, goes_left=goes_left):
+                parts, firsts = shares
+                counts = np.zeros(len(parts), dtype=np.int64)
+                table, starts = goes_left.ravel(), np.arange(0, goes_left.size, 5)
+                team = workers.team(len(firsts) - 1)
+                part_rows(team, columns, features, table, starts, partition.rows, parts, firsts, counts)
                 return counts
 
             partition.split(list(children), np.array(list(children.values())), part)
-            pieces = partition.of(leaves)
+            pieces, firsts = partition.shares(leaves)
+            assert len(firsts) == max(1, min(n_jobs, n_rows)) + 1
             assert (np.diff(pieces[:, 0]) >= 0).all()
             for place, node in enumerate(leaves):
                 rows = [row for at, start, stop in pieces if at == place for row in partition.rows[start:stop]]
                 assert sorted(rows) == np.flatnonzero(node_of == node).tolist()
-            assert len(pieces) == len(partition.pieces), "nodes that have been split have no rows"
+            rows_left = (partition.pieces[:, 2] - partition.pieces[:, 1]).sum()
+            assert rows_left == n_rows, "nodes that have been split have no rows"
         order = partition.order()
         assert sorted(order) == list(range(n_rows))
         assert (np.diff(node_of[order]) >= 0).all()

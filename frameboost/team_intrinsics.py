@@ -1,0 +1,130 @@
+"""What kernels need to work together from several threads: atomic memory, and functions by their address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import binding, ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+__all__ = ["add_atomic", "call", "give_way", "load_atomic", "outlined", "pause", "replace_atomic"]
+
+_WHOLE = ir.IntType(64)
+_BYTES = ir.IntType(8).as_pointer()
+_ITEM = ir.FunctionType(ir.VoidType(), [_BYTES, _WHOLE])  # what `outlined` makes: of the values' address, and an item
+
+
+def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Return where the item of an array is, given the array and a place as the first of the arguments."""
+    return builder.gep(context.make_array(signature.args[0])(context, builder, arguments[0]).data, [arguments[1]])
+
+
+def _load_atomic(_context: Any, array: Any, place: Any) -> Any:
+    """Return ``array[place]`` (int64), and see all that had been written when it was."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(_place(context, builder, signature, arguments), "seq_cst", 8)
+
+    return types.int64(array, types.int64), generate
+
+
+load_atomic: Any = intrinsic(_load_atomic)
+
+
+def _add_atomic(_context: Any, array: Any, place: Any, addend: Any) -> Any:
+    """Add to ``array[place]`` (int64); return what it was before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", _place(context, builder, signature, arguments), arguments[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), generate
+
+
+add_atomic: Any = intrinsic(_add_atomic)
+
+
+def _replace_atomic(_context: Any, array: Any, place: Any, expected: Any, wanted: Any) -> Any:
+    """Set ``array[place]`` (int64) if it is as expected; return whether it was."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = _place(context, builder, signature, arguments)
+        pair = builder.cmpxchg(at, arguments[2], arguments[3], "seq_cst", "seq_cst")
+        return builder.extract_value(pair, 1)
+
+    return types.boolean(array, types.int64, types.int64, types.int64), generate
+
+
+replace_atomic: Any = intrinsic(_replace_atomic)
+
+
+def _pause(context: Any) -> Any:
+    """Tell the processor that the loop around it waits, where it can be told."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if builder.module.triple.startswith("x86_64"):
+            function = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, function, "llvm.x86.sse2.pause"), [])  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+pause: Any = intrinsic(_pause)
+
+
+def _give_way(_context: Any) -> Any:
+    """Let another thread have the processor, if one wants it and the system has a name for that."""
+    name = "sched_yield"
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if binding.address_of_symbol(name):
+            function = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, function, name), [])  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+give_way: Any = intrinsic(_give_way)
+
+
+def _call(_context: Any, function: Any, arguments: Any, item: Any) -> Any:
+    """Call a function that `outlined` has made."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        found = builder.inttoptr(values[0], _ITEM.as_pointer())
+        builder.call(found, [builder.inttoptr(values[1], _BYTES), values[2]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+call: Any = intrinsic(_call)
+
+
+def outlined(kernel: Any) -> Any:
+    """Return what makes ``kernel(*values, item)`` a function of the item: given the values, two addresses for `call`.
+
+    They are good until the kernel that asked for them ends. ``kernel`` must return nothing and raise nothing.
+    """
+
+    def outline(_context: Any, values: Any) -> Any:
+        of_kernel = types.void(*values.types, types.int64)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            compiled = context.compile_subroutine(builder, kernel.py_func, of_kernel)
+            kept = cgutils.alloca_once_value(builder, arguments[0])  # type: ignore[no-untyped-call]
+            function = ir.Function(builder.module, _ITEM, f"{builder.function.name}.{compiled.fndesc.unique_name}.item")
+            function.linkage = "internal"
+            inner = ir.IRBuilder(function.append_basic_block("entry"))
+            found = inner.load(inner.bitcast(function.args[0], arguments[0].type.as_pointer()))
+            each = [inner.extract_value(found, i) for i in range(len(values))]
+            context.call_internal_no_propagate(inner, compiled.fndesc, of_kernel, [*each, function.args[1]])
+            inner.ret_void()
+            both = [builder.ptrtoint(function, _WHOLE), builder.ptrtoint(kept, _WHOLE)]
+            return context.make_tuple(builder, signature.return_type, both)
+
+        return types.UniTuple(types.int64, 2)(values), generate  # type: ignore[no-untyped-call]
+
+    return intrinsic(outline)

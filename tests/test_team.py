@@ -1,0 +1,65 @@
+"""Threads in a kernel: every item is done once, whoever is there to do it."""
+
+import threading
+import time
+from contextlib import closing
+
+import numba
+import numpy as np
+import pytest
+
+from frameboost.parallel import Workers
+from frameboost.team_intrinsics import outlined
+from frameboost.team_kernels import SIZE, serve, share_out
+
+
+@numba.njit(nogil=True)
+def note(done, addend, item):
+    for _ in range(50 * (item % 3)):  # some take longer
+        done[item] += addend
+        done[item] -= addend
+    done[item] += addend
+
+
+noting = outlined(note)
+
+
+@numba.njit(nogil=True)
+def note_all(team, done, addend, count):
+    share_out(team, noting((done, addend)), count)
+
+
+@pytest.mark.parametrize("n_threads", [0, 1, 3])
+def test_every_item_is_done_once(n_threads):
+    team, done, expected = np.zeros(SIZE, dtype=np.int64), np.zeros(70), np.zeros(70)
+    note_all(team, done, 0.0, 0)  # which compiles it
+    threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for turn, count in enumerate(np.random.default_rng(0).integers(0, 70, 3000).tolist()):
+        note_all(team, done, float(turn), count)
+        expected[:count] += turn  # all are done by now
+        assert done.tolist() == expected.tolist()
+    for thread in threads:
+        thread.join()
+
+
+def test_threads_come_when_they_are_needed_and_go_when_they_are_not():
+    with closing(Workers(3)) as workers:
+        before = threading.active_count()
+        team = workers.team(1)
+        assert threading.active_count() == before, "one item is the caller's"
+        assert workers.smallest(800) == 800
+        assert workers.team(2) is team
+        assert workers.smallest(800) == 100, "who waits already can do with less"
+        assert (workers.count(250, 800), workers.count(5000, 800), workers.count(0, 800)) == (2, 3, 1)
+        deadline = time.monotonic() + 60
+        while workers.smallest(800) == 100:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        done = np.zeros(5)
+        for _ in range(3):
+            note_all(workers.team(5), done, 1.0, 5)
+            time.sleep(0.05)  # they have gone
+        assert done.tolist() == [3.0] * 5
+    assert threading.active_count() == before
