@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def fit(
         _check_renewal(loss, settings)
         if init_model is not None:
             check_continues(init_model, loss, settings, chosen)
-        metrics = get_metrics(eval_metric, loss, asdict(settings))
+        metrics = get_metrics(eval_metric, loss, settings.as_dict())
         check_rows(training, loss, roles)
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
@@ -157,7 +157,7 @@ def _settings(objective: object, cuts: object, valid: object, keywords: dict[str
     if not str(objective).startswith("multi:") and settings.num_class is not None:
         raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
     if isinstance(objective, str) and not objective.startswith("multi:"):
-        _check_base_score(get_loss(objective, asdict(settings)), settings)
+        _check_base_score(get_loss(objective, settings.as_dict()), settings)
     return settings
 
 
@@ -169,7 +169,7 @@ def _loss(
         n_targets = sum(role.startswith("label_") for role in roles)
         if str(objective).startswith("multi:"):
             raise ParameterError(f"objective {objective!r} takes one target, not {n_targets}")
-        single = objective.loss() if isinstance(objective, Objective) else get_loss(objective, asdict(settings))
+        single = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
         return of_targets(single, n_targets), settings
     if isinstance(objective, Objective):
         return objective.loss(), settings
@@ -177,7 +177,7 @@ def _loss(
         largest = rows.aggregate({"label": Aggregate("max", Expression("label", ("label",)))})["label"]
         usable = largest is not None and largest == largest and 1 <= largest < 10_000
         settings = replace(settings, num_class=int(largest) + 1 if usable and largest is not None else 2)
-    return get_loss(objective, asdict(settings)), settings
+    return get_loss(objective, settings.as_dict()), settings
 
 
 def _check_base_score(loss: Loss, parameters: Parameters) -> None:

@@ -33,7 +33,7 @@ def propose_column(feature: Feature, values: pl.Series, max_bin: int, sample: pl
         return propose_bins(feature, values, max_bin, sample)
     has_missing = values.null_count() > 0
     looked_at = values if sample is None else values.filter(sample)
-    ordered = np.sort(looked_at.drop_nulls().to_numpy())
+    ordered = np.sort((looked_at.drop_nulls() if has_missing else looked_at).to_numpy())
     cuts = with_one_zero(ordered[cut_starts(ordered, max_bin - has_missing)])
     return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
 

@@ -171,6 +171,10 @@ def _checked_summary(
     engine: Engine, loss: Loss, roles: Mapping[str, str], data: str, *, least: int
 ) -> dict[str, float]:
     wanted = _of_weight() | {name: one for label in loss.labels for name, one in _of_label(label).items()}
+    if loss.label_condition is not None:
+        for label in loss.labels:
+            condition = loss.label_condition.renamed({"label": label})
+            wanted[f"{label}_wrong"] = Aggregate("sum", _is_violated(condition))
     for role in roles:
         if role.startswith("base_"):
             wanted[f"missing_{role}"] = Aggregate("sum", Expression(f"CASE WHEN {role} - {role} = 0 THEN 0 ELSE 1 END",
@@ -203,14 +207,12 @@ def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: 
         raise DataError(f"target {target!r} holds an infinite value; every label must be finite")
     if max(-lowest, highest) > _LARGEST:
         raise DataError(f"target {target!r} holds values beyond ±{_LARGEST:g}; rescale it")
-    if loss.label_condition is not None:
-        condition = loss.label_condition.renamed({"label": label})
-        if n_wrong := count_violations(engine, condition):
-            raise DataError(
-                f"target {target!r} holds other values than {loss.label_requirement} in {n_wrong:,} "
-                f"of {engine.n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
-                f"objective {loss.name!r} needs those"
-            )
+    if loss.label_condition is not None and (n_wrong := int(summary[f"{label}_wrong"])):
+        raise DataError(
+            f"target {target!r} holds other values than {loss.label_requirement} in {n_wrong:,} "
+            f"of {engine.n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
+            f"objective {loss.name!r} needs those"
+        )
 
 
 def count_violations(engine: Engine, condition: Expression) -> int:

@@ -61,10 +61,13 @@ def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
 
 def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
     """Return what `physical_expr` makes of a column, which is the column itself where it is that already."""
-    if kind.is_float and values.dtype == physical_dtype(kind) and values.n_chunks() == 1 and not values.null_count():
-        array = values.to_numpy()
-        if len(array) and not np.isnan(array.min()):  # the least of numbers with a NaN among them is NaN
+    if values.dtype == physical_dtype(kind) and not kind.is_categorical:
+        if not kind.is_float:
             return values
+        if not values.null_count():
+            array = values.to_numpy()
+            if len(array) and not np.isnan(array.min()):  # the least of numbers with a NaN among them is NaN
+                return values.rechunk()
     return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
 
 

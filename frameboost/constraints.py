@@ -13,13 +13,14 @@ Both as in XGBoost (src/tree/split_evaluator.h and src/tree/constraints.cc):
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.contract import Split, SplitLimits
+from frameboost.engines.contract import FloatArray, Split, SplitLimits
 from frameboost.errors import ParameterError
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
@@ -38,10 +39,16 @@ class Constraints:
         int8 (features,): 1 where the margin must not fall with the feature, -1 where it must not rise, else 0.
     sets
         The sets of features that may interact; None if all may.
+    is_monotone
+        Whether there is a direction along any feature.
     """
 
     monotone: npt.NDArray[np.int8]
     sets: tuple[frozenset[int], ...] | None
+    is_monotone: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_monotone", bool(self.monotone.any()))
 
     @classmethod
     def of(cls, parameters: Parameters, features: Sequence[Feature]) -> Constraints:
@@ -79,35 +86,44 @@ class Constraints:
                     row[:] = False
                     row[list(self._companions(node.path))] = True
             allowed = allowed & interacting
-        bounds = np.array([(node.lower, node.upper) for node in nodes])
-        return SplitLimits(allowed, self.monotone, bounds)
+        return SplitLimits(allowed, self.monotone, self.bounds(nodes))
+
+    def bounds(self, nodes: Sequence[OpenNode]) -> FloatArray:
+        """Return the least and the largest weight that each node may have: float64 (nodes, 2)."""
+        if self.is_monotone:
+            return np.array([(node.lower, node.upper) for node in nodes])
+        return _unbounded(len(nodes))
 
     def _companions(self, path: frozenset[int]) -> frozenset[int]:
         """Return the features that may follow on those of ``path``: themselves, and all sets that they are all in."""
         return path.union(*(members for members in self.sets or () if path <= members))
 
-    def narrow(self, node: OpenNode, weigh: Callable[[OpenNode], float]) -> None:
+    def narrow(self, node: OpenNode, left_weight: float, right_weight: float) -> None:
         """Part the bounds of the two children of a node that was split on a constrained feature.
 
         Parameters
         ----------
         node
             A node whose children have its own bounds.
-        weigh
-            Gives a child's weight within those bounds.
+        left_weight, right_weight
+            Their weights within those bounds.
         """
         split, left, right = node.split, node.left, node.right
         assert split is not None and left is not None and right is not None
         direction = self.monotone[split.feature]
         if direction == 0:
             return
-        left_weight, right_weight = weigh(left), weigh(right)
         middle = (left_weight + right_weight) / 2
         rises = left_weight <= right_weight if _asks_for_presence(split) else direction > 0
         if rises:
             left.upper = right.lower = middle
         else:
             left.lower = right.upper = middle
+
+
+@lru_cache(maxsize=256)
+def _unbounded(count: int) -> FloatArray:
+    return np.tile([-np.inf, np.inf], (count, 1))
 
 
 def _asks_for_presence(split: Split) -> bool:

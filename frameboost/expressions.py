@@ -81,6 +81,8 @@ class Expression:
 
     def renamed(self, names: Mapping[str, str]) -> Expression:
         """Return the expression over other columns: each name replaced by the one given for it, if there is one."""
+        if all(names.get(name, name) == name for name in self.columns):
+            return self
         return Expression(self._tree.renamed(names), tuple(names.get(name, name) for name in self.columns))
 
     def uses(self, name: str) -> int:

@@ -11,7 +11,15 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-__all__ = ["MIN_GAIN", "best_score", "bounded_score", "bounded_weight", "leaf_score", "leaf_weight", "split_score"]
+__all__ = [
+    "MIN_GAIN",
+    "best_score",
+    "bounded_score",
+    "bounded_weight",
+    "leaf_score",
+    "leaf_weight",
+    "split_score",
+]
 
 # XGBoost's kRtEps: a split that gains no more is rounding noise.
 MIN_GAIN = 1e-6

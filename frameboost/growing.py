@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
+
 from frameboost.constraints import Constraints
-from frameboost.engines.contract import ColumnBlockEngine, Engine, Split, Stats
-from frameboost.gain import MIN_GAIN, bounded_weight
+from frameboost.engines.contract import ColumnBlockEngine, Engine, FloatArray, Split, Stats
+from frameboost.gain import MIN_GAIN
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
+from frameboost.split_kernels import bounded_weights
 from frameboost.splitting import Splitter
 from frameboost.terms import Renewal
 from frameboost.tree import LEAF, Tree
@@ -87,7 +90,8 @@ class TreeGrower:
             for node in batch:
                 assert node.split is not None
                 left, right = node.divide(len(nodes))
-                self._constraints.narrow(node, self._weight)
+                if self._constraints.is_monotone:
+                    self._constraints.narrow(node, *self._weights((left, right)).tolist())
                 nodes += (left, right)
                 moves[node.id] = (node.split, left.id, right.id)
             steps.append(moves)
@@ -170,13 +174,13 @@ class TreeGrower:
 
     def _set_values(self, nodes: Sequence[OpenNode], leaf_of: Mapping[int, OpenNode], renewal: Renewal | None) -> None:
         """Give every node its value, shrunk by the learning rate."""
-        shrinkage = self._parameters.learning_rate / self._parameters.num_parallel_tree
-        for node in nodes:  # parents come first
-            if self._parameters.min_child_weight > node.stats.H and node.parent >= 0:
-                # Only a symmetric tree has nodes as light as that; nothing can be said of them.
-                node.value = nodes[node.parent].value
-            else:
-                node.value = self._weight(node) * shrinkage + 0.0  # + 0.0: no -0.0 in a model
+        p = self._parameters
+        shrinkage = p.learning_rate / p.num_parallel_tree
+        values = self._weights(nodes) * shrinkage + 0.0  # + 0.0: no -0.0 in a model
+        for node, value in zip(nodes, values.tolist(), strict=True):  # parents come first
+            # Only a symmetric tree has nodes as light as that; nothing can be said of them.
+            is_light = p.min_child_weight > node.stats.H and node.parent >= 0
+            node.value = nodes[node.parent].value if is_light else value
         if renewal is None:
             return
         # Rows of nodes that were pruned away are where they were; only `exact` prunes.
@@ -188,12 +192,13 @@ class TreeGrower:
             if leaf.id in found:
                 leaf.value = found[leaf.id] * shrinkage + 0.0
 
-    def _weight(self, node: OpenNode) -> float:
-        p, (G, H) = self._parameters, (node.stats.G, node.stats.H)
-        if p.min_child_weight > H:  # only a root can be this light; XGBoost gives it no say
-            return 0.0
-        step = p.max_delta_step or 0.0
-        return float(bounded_weight(G, H, p.reg_lambda, p.reg_alpha, step, node.lower, node.upper))
+    def _weights(self, nodes: Sequence[OpenNode]) -> FloatArray:
+        """Return each node's weight, 0 of one that is too light: XGBoost gives such a root no say."""
+        p = self._parameters
+        G, H = np.array([node.stats.G for node in nodes]), np.array([node.stats.H for node in nodes])
+        bounds, step = self._constraints.bounds(nodes), p.max_delta_step or 0.0
+        weights: FloatArray = bounded_weights(G, H, bounds, p.reg_lambda, p.reg_alpha, step, p.min_child_weight)
+        return weights
 
     def _freeze(self, nodes: Sequence[OpenNode], output: int) -> Tree:
         """Return the tree, its nodes numbered as they were made, without those that were pruned away."""

@@ -44,25 +44,24 @@ class OpenNode:
     depth: int
     stats: Stats
     parent: int = -1
-    sibling: OpenNode | None = field(default=None, repr=False)
     is_smaller: bool = True
+    lower: float = -math.inf
+    upper: float = math.inf
+    path: frozenset[int] = frozenset()
+    sibling: OpenNode | None = field(default=None, repr=False)
     split: Split | None = None
     left: OpenNode | None = field(default=None, repr=False)
     right: OpenNode | None = field(default=None, repr=False)
     value: float = 0.0
-    lower: float = -math.inf
-    upper: float = math.inf
-    path: frozenset[int] = frozenset()
 
     def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
         """Make the two children of the node's split, numbered ``next_id`` and ``next_id + 1``; bounds are inherited."""
         assert self.split is not None
-        left = OpenNode(next_id, self.depth + 1, self.split.left, self.id)
-        right = OpenNode(next_id + 1, self.depth + 1, self.split.right, self.id)
-        left.lower, left.upper = right.lower, right.upper = self.lower, self.upper
-        left.path = right.path = self.path | {self.split.feature}
+        split, depth, lower, upper = self.split, self.depth + 1, self.lower, self.upper
+        path = self.path | {split.feature}
+        is_left_smaller = split.left.H <= split.right.H
+        left = OpenNode(next_id, depth, split.left, self.id, is_left_smaller, lower, upper, path)
+        right = OpenNode(next_id + 1, depth, split.right, self.id, not is_left_smaller, lower, upper, path)
         left.sibling, right.sibling = right, left
-        left.is_smaller = left.stats.H <= right.stats.H
-        right.is_smaller = not left.is_smaller
         self.left, self.right = left, right
         return left, right

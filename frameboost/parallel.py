@@ -55,12 +55,11 @@ class Workers:
             from frameboost.team_kernels import SIZE  # which needs numba, as what the package imports at once does not
 
             self._team = np.zeros(SIZE, dtype=np.int64)
-        missing = min(self.n_jobs, count) - 1
-        if missing > 0 and self._servers is not None:
+        if count > 1 and self._servers is not None:
             from frameboost.team_kernels import serve
 
             self._serving = [each for each in self._serving if not each.done()]
-            for _ in range(missing - len(self._serving)):
+            for _ in range(min(self.n_jobs, count) - 1 - len(self._serving)):
                 self._serving.append(self._servers.submit(serve, self._team, _PATIENCE))
         return self._team
 

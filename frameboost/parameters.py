@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import typing
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Literal
 
@@ -227,9 +227,13 @@ class Parameters:
                 raise ParameterError(f"unknown parameter {name!r}{_suggestion(name, known)}")
         return cls(**keywords)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
     def shaping(self) -> dict[str, Any]:
         """Return the parameters that the model depends on (a thread count is not one of them)."""
-        values = asdict(self)
+        values = self.as_dict()
         shaping = {item.name: values[item.name] for item in fields(self) if item.metadata["shapes_model"]}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
 

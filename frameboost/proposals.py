@@ -116,4 +116,4 @@ def _with_threshold(split: Split, cuts: Sequence[float | int | str]) -> Split:
     """Return the split in its node's own cuts; past the last of them it asks whether the value is present."""
     if split.categories is not None:
         return split
-    return replace(split, threshold=cuts[split.bin - 1] if split.bin <= len(cuts) else None)
+    return split._replace(threshold=cuts[split.bin - 1] if split.bin <= len(cuts) else None)

@@ -87,6 +87,7 @@ class FeatureSampler:
     def __init__(self, n_features: int, parameters: Parameters) -> None:
         self._all = np.arange(n_features)
         self._parameters = parameters
+        self._everything = np.ones((1, n_features), dtype=np.bool_)
         self._tree = 0
         self._of_tree = self._all
         p = parameters
@@ -100,7 +101,9 @@ class FeatureSampler:
     def allowed(self, nodes: Sequence[OpenNode]) -> npt.NDArray[np.bool_]:
         """Return for each node which features it may split on: bool (nodes, features)."""
         if self._takes_all:
-            return np.ones((len(nodes), len(self._all)), dtype=np.bool_)
+            if len(self._everything) < len(nodes):
+                self._everything = np.ones((2 * len(nodes), len(self._all)), dtype=np.bool_)
+            return self._everything[: len(nodes)]
         p = self._parameters
         mask = np.zeros((len(nodes), len(self._all)), dtype=np.bool_)
         for i, node in enumerate(nodes):

@@ -10,11 +10,11 @@ import numba
 import numpy as np
 
 from frameboost.category_kernels import scan_categories
-from frameboost.gain import best_score, bounded_score, leaf_score, split_score
+from frameboost.gain import best_score, bounded_score, bounded_weight, leaf_score, split_score
 from frameboost.team_intrinsics import outlined
 from frameboost.team_kernels import share_out
 
-__all__ = ["find_splits", "scan_histograms", "subtract_from_parents"]
+__all__ = ["bounded_weights", "find_splits", "scan_histograms", "subtract_from_parents"]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -103,6 +103,25 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def _first_of_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
+    """Return the place and the side of the first of the largest gains, -1 if none is more than ``least`` (0 or more).
+
+    Numbers above 0 are in order by their bits, and integers are compared many at a time.
+    """
+    bits, most = gains.view(np.int64), np.float64(least).view(np.int64)
+    found = most
+    for side in range(sides):
+        for i in range(n):
+            found = max(found, bits[side, i])
+    if found > most:
+        for i in range(n):
+            for side in range(sides):
+                if bits[side, i] == found:
+                    return i, side
+    return -1, 0
+
+
+@numba.njit(nogil=True, cache=True)
 def _scan_numbers(  # type: ignore[no-untyped-def]
     histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
     left, gains, positions,
@@ -131,15 +150,11 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         gains[1, n] = 0.0
         n += 1
-    most, best, missing_left = least, -1, 0
-    for i in range(n):
-        for side in range(sides):
-            if gains[side, i] > most:
-                most, best, missing_left = gains[side, i], i, side
+    best, missing_left = _first_of_largest(gains, sides, n, least)
     if best < 0:
         return False, 0, 0, 0.0, 0.0, 0.0
     GL, HL = left[0, best] + missing_left * missing_G, left[1, best] + missing_left * missing_H
-    return True, positions[best], missing_left, most, GL, HL
+    return True, positions[best], missing_left, gains[missing_left, best], GL, HL
 
 
 @numba.njit(nogil=True, cache=True)
@@ -227,3 +242,17 @@ def find_splits(  # type: ignore[no-untyped-def]
         cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
     )  # fmt: skip
     share_out(team, _finding(values), count)
+
+
+@numba.njit(nogil=True, cache=True)
+def bounded_weights(G, H, bounds, reg_lambda, reg_alpha, max_delta_step, min_child_weight):  # type: ignore[no-untyped-def]
+    """Return each node's weight, 0 of one whose H is below ``min_child_weight``: float64 (nodes,).
+
+    ``G`` and ``H`` are float64 (nodes,), ``bounds`` float64 (nodes, 2): the least and the largest weight.
+    """
+    weights = np.zeros(len(G))
+    for i in range(len(G)):
+        if min_child_weight <= H[i]:
+            lower, upper = bounds[i]
+            weights[i] = bounded_weight(G[i], H[i], reg_lambda, reg_alpha, max_delta_step, lower, upper)
+    return weights

@@ -70,7 +70,7 @@ class HistogramSplitter:
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
         )  # fmt: skip
         found = zip(nodes, places.tolist(), best.tolist(), stats.tolist(), strict=True)
-        return [self._split(node, histograms, *own) for node, *own in found]
+        return [self._split(node, histograms, place, choice, sums) for node, place, choice, sums in found]
 
     def _split(
         self, node: OpenNode, histograms: FloatArray, place: int, choice: list[int], sums: list[float]
@@ -79,7 +79,8 @@ class HistogramSplitter:
         if feature < 0:
             self._pool.forget(node.id)
             return None
-        gain, left = sums[0], Stats(sums[1], sums[2])
+        gain, GL, HL = sums
+        left = Stats(GL, HL)
         cuts = self._cuts[feature]
         if cuts is None:
             own = histograms[place, self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
@@ -87,7 +88,7 @@ class HistogramSplitter:
                 own, feature, position, bool(missing_left), gain, left, node.stats, self._penalties
             )
         threshold = cuts[position - 1] if position <= len(cuts) else None
-        return Split(feature, gain, left, node.stats - left, bool(missing_left), bin=position, threshold=threshold)
+        return Split(feature, gain, left, node.stats - left, missing_left == 1, position, threshold)
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""

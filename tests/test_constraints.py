@@ -404,7 +404,7 @@ def test_bounds_are_inherited_and_narrowed():
     def divided(node, feature, weights, threshold=1.0):
         node.split = Split(feature, 1.0, Stats(0.0, 1.0), Stats(0.0, 1.0), False, threshold=threshold)
         children = node.divide(1)
-        constraints.narrow(node, lambda child: weights[child is node.right])
+        constraints.narrow(node, *weights)
         return [(child.lower, child.upper) for child in children]
 
     def node():

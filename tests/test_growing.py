@@ -234,10 +234,10 @@ def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
     frame = pl.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400), "y": rng.normal(size=400)})
     histograms, apply_splits, asked, children = NumbaEngine.histograms, NumbaEngine.apply_splits, [], [[0]]
 
-    def recording(self, nodes):
+    def recording(self, nodes, *where):
         self.move_rows()
         asked.append((list(nodes), {node: stop - start for node, start, stop in self.partition.pieces.tolist()}))
-        return histograms(self, nodes)
+        return histograms(self, nodes, *where)
 
     def moving(self, splits):
         children.append([child for _, left, right in splits.values() for child in (left, right)])

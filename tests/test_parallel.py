@@ -5,26 +5,11 @@ import time
 from contextlib import closing
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frameboost.parallel import Workers
-
-
-@given(st.integers(1, 7), st.lists(st.integers(0, 40), max_size=6), st.integers(0, 30))
-def test_shares_are_all_rows_in_order(n_jobs, lengths, smallest):
-    ranges = [(i // 2, 100 * i, 100 * i + length) for i, length in enumerate(lengths)]
-    with closing(Workers(n_jobs)) as workers:
-        shares = workers.shares(np.array(ranges, dtype=np.int64).reshape(-1, 3), smallest)
-    pieces = [piece for share in shares for piece in share]
-    found = [(i, row) for i, start, stop in pieces for row in range(start, stop)]
-    assert found == [(i, row) for i, start, stop in ranges for row in range(start, stop)]
-    sizes = [sum(stop - start for _, start, stop in share) for share in shares]
-    assert len(shares) <= n_jobs
-    assert max(sizes) - min(sizes) <= 1
-    assert len(shares) == 1 or min(sizes) >= smallest
 
 
 @given(st.integers(1, 5), st.integers(0, 50), st.integers(0, 20))

@@ -201,9 +201,10 @@ class Histograms:
         self.rows = {0: np.arange(len(codes))}
         self.asked: list[list[int]] = []
 
-    def histograms(self, nodes: list[int]) -> np.ndarray:
+    def histograms(self, nodes: list[int], out: np.ndarray, places: np.ndarray) -> None:
         self.asked.append(list(nodes))
-        return np.stack([self.direct(node) for node in nodes]) if nodes else np.empty((0, self.n_codes, 2))
+        for node, place in zip(nodes, places, strict=True):
+            out[place] = self.direct(node)
 
     def direct(self, node: int) -> np.ndarray:
         out = np.zeros((self.n_codes, 2))
@@ -241,7 +242,7 @@ def test_a_histogram_by_subtraction_is_the_one_summed_up(seed, lossguide):
     rng = np.random.default_rng(seed)
     pairs = np.stack([rng.integers(-40, 40, 60) / 8, rng.integers(0, 9, 60) / 8], axis=1)
     engine = Histograms(rng.integers(0, 7, 60), pairs, 7)
-    pool = HistogramPool(engine)
+    pool = HistogramPool(engine, 7)
     root = OpenNode(0, 0, engine.stats(0))
     np.testing.assert_array_equal(histograms_of(pool, [root])[0], engine.direct(0))
     open_nodes, made = [root], 1
@@ -268,7 +269,7 @@ def test_a_histogram_by_subtraction_is_the_one_summed_up(seed, lossguide):
 
 def test_a_tree_leaves_no_histogram_behind():
     engine = Histograms(np.array([0, 1]), np.array([[1.0, 1.0], [-1.0, 1.0]]), 3)
-    pool = HistogramPool(engine)
+    pool = HistogramPool(engine, 3)
     root = OpenNode(0, 0, engine.stats(0))
     pool.of([root])
     engine.rows[0] = np.array([1])  # another tree: other gradients, the same number of the root

@@ -150,11 +150,11 @@ class ArrayEngine(FrameEngine):
             compute_shares(
                 team, p.instructions, p.constants, addresses, p.results, self._offsets, self._pairs, largest, totals
             )
-            offsets = np.array([grid_offset(most, self.n_rows) for most in largest.max(axis=0).tolist()])
-            if np.array_equal(offsets, self._offsets):
+            offsets = [grid_offset(most, self.n_rows) for most in largest.max(axis=0).tolist()]
+            if offsets == self._offsets.tolist():
                 sums = totals.sum(axis=0).tolist()  # exact
                 return [Stats(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
-            self._offsets = offsets
+            self._offsets = np.array(offsets)
 
     def _program_of(self, gradients: Mapping[str, Expression]) -> Program | None:
         """Return the program of the gradients, that of the round before unless the terms have changed."""

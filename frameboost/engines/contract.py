@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,15 +43,14 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """G and H, the sums of gradients and hessians of some rows."""
 
     G: float
     H: float
 
     def __sub__(self, other: Stats) -> Stats:
-        return Stats(self.G - other.G, self.H - other.H)
+        return Stats(self[0] - other[0], self[1] - other[1])  # by number: there are two of it in every split
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,7 @@ class SplitLimits:
     bounds: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """The best split of an open node.
 
     A row goes left where its bin's code is less than ``bin``, or, for a categorical feature, where its code is in

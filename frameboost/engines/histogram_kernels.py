@@ -12,7 +12,7 @@ from frameboost.engines.intrinsics import AHEAD, WIDTH, add_pair, add_pairs, pre
 from frameboost.team_intrinsics import outlined
 from frameboost.team_kernels import share_out
 
-__all__ = ["add_more", "build_histograms", "clear_histograms"]
+__all__ = ["add_more", "build_histograms"]
 
 _ONE = np.uint64(1)
 # Rows and features that are gone through together: their histograms and gradients stay in the processor's first cache.
@@ -29,12 +29,6 @@ def _clear_one(histograms, places, item):  # type: ignore[no-untyped-def]
 
 
 _clearing = outlined(_clear_one)
-
-
-@numba.njit(nogil=True, cache=True)
-def clear_histograms(team, histograms, places):  # type: ignore[no-untyped-def]
-    """Set the histograms at some places, int64, to 0."""
-    share_out(team, _clearing((histograms, places)), len(places))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -103,7 +97,7 @@ _building = outlined(_build_share)
 
 @numba.njit(nogil=True, cache=True)
 def build_histograms(  # type: ignore[no-untyped-def]
-    team, codes, rows, parts, firsts, gradients, slots, histograms, places, more
+    team, codes, rows, parts, firsts, gradients, slots, histograms, places, more, is_first
 ):
     """Add each row's gradient pair to its bins of its node's histogram, for the features of one array of codes.
 
@@ -125,7 +119,11 @@ def build_histograms(  # type: ignore[no-untyped-def]
         float64 (places, slots, 2), added to, and int64 (nodes,): where among them a node's is.
     more
         float64 (shares - 1, slots, 2), added to by shares that start within a node, which the one before has begun.
+    is_first
+        Whether the nodes' histograms are set to 0 before.
     """
+    if is_first:
+        share_out(team, _clearing((histograms, places)), len(places))
     share_out(
         team, _building((codes, rows, parts, firsts, gradients, slots, histograms, places, more)), len(firsts) - 1
     )

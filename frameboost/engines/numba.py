@@ -15,7 +15,7 @@ from frameboost.binning_kernels import interleave
 from frameboost.columns import sample_of
 from frameboost.engines.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.contract import FloatArray, IntArray, Scalar, Split
-from frameboost.engines.histogram_kernels import add_more, build_histograms, clear_histograms
+from frameboost.engines.histogram_kernels import add_more, build_histograms
 from frameboost.engines.partition_kernels import add_by_node, add_by_side, fill_sides, part_rows, take_rows
 from frameboost.engines.row_partition import RowPartition
 from frameboost.expressions import Expression
@@ -41,18 +41,27 @@ class NumbaEngine(ArrayEngine):
         def propose(number: int) -> None:
             found[number] = propose_column(self.features[number], self.values(number), max_bin, sample)
 
-        self.workers.each([i for i in range(len(self.features)) if i not in given], propose)
+        self.workers.each([i for i in range(len(self.features)) if i not in given], propose, alone=self._is_small)
         return [found[i] for i in range(len(self.features))]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `Engine.bin_columns`."""
         self.load()
         self.make_room(bins)
-        self.workers.each(range(len(bins)), lambda i: bin_column(bins[i], self.values(i), self.columns[i]))
+
+        def bin_(i: int) -> None:
+            bin_column(bins[i], self.values(i), self.columns[i])
+
+        self.workers.each(range(len(bins)), bin_, alone=self._is_small)
         self.drop_columns()
         self.interleave_codes()
         self.make_order()
         self._may_sort = self.n_rows >= WORTH_SORTING and "qid" not in self.row_names  # queries stay together
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether all columns are done before another thread wakes up."""
+        return self.n_rows * len(self.features) < SMALLEST_TASK
 
     def make_room(self, bins: Sequence[Bins]) -> None:
         """Make room for the codes of each feature: ``columns``, of the smallest type that holds them."""
@@ -136,12 +145,11 @@ class NumbaEngine(ArrayEngine):
         parts, firsts = self.partition.shares(nodes, _FEWEST_ADDITIONS // len(self.features))
         count = len(firsts) - 1
         team = self.workers.team(count)
-        clear_histograms(team, out, places)
         # A share may start within a node: then it has a histogram of its own for it.
         more = np.zeros((count - 1, *out.shape[1:]))
-        for codes, slots in self.code_groups:
-            arguments = (codes, self.partition.rows, parts, firsts, self.gradient_pairs, slots, out, places, more)
-            build_histograms(team, *arguments)
+        rows, pairs = self.partition.rows, self.gradient_pairs
+        for k, (codes, slots) in enumerate(self.code_groups):
+            build_histograms(team, codes, rows, parts, firsts, pairs, slots, out, places, more, k == 0)
         if count > 1:
             add_more(parts, firsts, more, out, places)
 
@@ -178,18 +186,17 @@ class NumbaEngine(ArrayEngine):
         """
         splits = [split for split, _, _ in self._pending.values()]
         features = np.array([split.feature for split in splits])
-        positions = np.array([(self.position(split), split.missing_left) for split in splits])
+        missing_left = np.array([split.missing_left for split in splits])
         n_codes = self.n_codes[features]
-        goes_left, starts = fill_sides(positions[:, 0], positions[:, 1], n_codes)
+        goes_left, starts = fill_sides(self.positions(splits), missing_left, n_codes)
         for split, start, n in zip(splits, starts.tolist(), n_codes.tolist(), strict=False):
             if split.categories is not None:
                 goes_left[start : start + n] = split.goes_left(n)
-        asked = [(codes, place[features]) for place, codes in self.column_groups]
-        return goes_left, starts, [(codes, places) for codes, places in asked if places.max() >= 0]
+        return goes_left, starts, [(codes, place[features]) for place, codes in self.column_groups]
 
-    def position(self, split: Split) -> int:
-        """Return the code from which on rows go right, by a split of a numeric feature."""
-        return split.bin
+    def positions(self, splits: Sequence[Split]) -> IntArray:
+        """Return the codes from which on rows go right, by splits of numeric features."""
+        return np.array([split.bin for split in splits])
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""

@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.binning import Bins, weighted_cut_positions
 from frameboost.columns import rank_column
-from frameboost.engines.contract import Split
+from frameboost.engines.contract import IntArray, Split
 from frameboost.engines.exact_kernels import category_histogram
 from frameboost.engines.node_bins import NodeBins
 from frameboost.engines.numba import NumbaEngine
@@ -79,8 +79,11 @@ class NumbaGlobalEngine(NumbaEngine):
         counts = [b.count if b.feature.type.is_categorical else len(distinct) for b, distinct in self._ranked]
         self.n_codes = np.array(counts) + 1
 
-    def position(self, split: Split) -> int:
-        """Return the rank from which on rows go right, by a split of a numeric feature."""
+    def positions(self, splits: Sequence[Split]) -> IntArray:
+        """Return the ranks from which on rows go right, by splits of numeric features."""
+        return np.array([self._rank(split) for split in splits])
+
+    def _rank(self, split: Split) -> int:
         bins, distinct = self._ranked[split.feature]
         if split.threshold is None or bins.feature.type.is_categorical:
             return len(distinct)
@@ -130,7 +133,7 @@ class NumbaLocalEngine(RankedEngine):
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         super().apply_splits({
-            node: (replace(split, bin=self._rank(split)), left, right) for node, (split, left, right) in splits.items()
+            node: (split._replace(bin=self._rank(split)), left, right) for node, (split, left, right) in splits.items()
         })  # fmt: skip
 
     def _rank(self, split: Split) -> int:

@@ -14,7 +14,7 @@ from frameboost.team_kernels import share_out
 
 __all__ = [
     "add_by_node", "add_by_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "pieces_of", "share_pieces",
-    "take_rows",
+    "shares_of", "take_rows",
 ]  # fmt: skip
 
 _ONE = np.uint64(1)
@@ -94,6 +94,12 @@ def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def shares_of(nodes, pieces, n_nodes, most, smallest):  # type: ignore[no-untyped-def]
+    """Return `share_pieces` of the pieces of some nodes (see `pieces_of`)."""
+    return share_pieces(pieces_of(nodes, pieces, n_nodes), most, smallest)
+
+
+@numba.njit(nogil=True, cache=True)
 def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type: ignore[no-untyped-def]
     """Return the pieces of all nodes once some have been split.
 
@@ -138,14 +144,14 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
 def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
     """Return whether codes go left, by numeric splits: bool, code by code and split by split, and where each starts.
 
-    Those below ``bins`` (int64) do, and the last of the ``n_codes`` (int64) if ``missing_left`` (int64).
+    Those below ``bins`` (int64) do, and the last of the ``n_codes`` (int64) if ``missing_left`` (bool).
     """
     starts = np.zeros(len(bins) + 1, dtype=np.int64)
     starts[1:] = np.cumsum(n_codes)
     goes_left = np.zeros(starts[-1], dtype=np.bool_)
     for i in range(len(bins)):
         goes_left[starts[i] : starts[i] + min(bins[i], n_codes[i])] = True
-        goes_left[starts[i + 1] - 1] = missing_left[i] != 0
+        goes_left[starts[i + 1] - 1] = missing_left[i]
     return goes_left, starts
 
 

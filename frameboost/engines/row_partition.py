@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.partition_kernels import move_pieces, number_rows, pieces_of, share_pieces
+from frameboost.engines.partition_kernels import move_pieces, number_rows, shares_of
 from frameboost.parallel import Pieces, Shares, Workers
 
 __all__ = ["RowPartition"]
@@ -56,9 +56,9 @@ class RowPartition:
 
         In the pieces, nodes are their places in ``nodes``.
         """
-        own = pieces_of(np.array(nodes, dtype=np.int64), self.pieces, self._n_nodes)
         smallest = self._workers.smallest(_SMALLEST_TASK if smallest is None else smallest)
-        parts, firsts = share_pieces(own, self._workers.n_jobs, smallest)
+        wanted = np.array(nodes, dtype=np.int64)
+        parts, firsts = shares_of(wanted, self.pieces, self._n_nodes, self._workers.n_jobs, smallest)
         return parts, firsts
 
     def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Shares], npt.NDArray[np.int64]]) -> None:
@@ -69,7 +69,7 @@ class RowPartition:
         nodes
             The nodes, none of which has been split.
         children
-            int64 (nodes, 2): of each its left and its right child.
+            int64 (nodes, 2): of each its left and its right child; no number is larger than the last.
         part
             Copies parts of rows, each of which starts with its node's place in ``nodes``, to the other half: what goes
             left from the front of a part on, all else from its back. Returns how many rows of each go left.
@@ -77,4 +77,4 @@ class RowPartition:
         shares = self.shares(nodes)
         n_left = part(shares)
         self.pieces = move_pieces(np.array(nodes), children, self.pieces, shares[0], n_left, self.n_rows, self._n_nodes)
-        self._n_nodes = max(self._n_nodes, int(children.max()) + 1)
+        self._n_nodes = max(self._n_nodes, int(children[-1, 1]) + 1)

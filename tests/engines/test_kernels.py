@@ -1,6 +1,7 @@
 """Every kernel has a plain twin here, and they agree on any input."""
 
 from contextlib import closing
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from frameboost.category_kernels import ends_by_weight, present_categories
 from frameboost.engines.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
 from frameboost.engines.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.histogram_kernels import add_more, build_histograms, clear_histograms
+from frameboost.engines.histogram_kernels import add_more, build_histograms
 from frameboost.engines.partition_kernels import (
     add_by_node,
     add_by_side,
@@ -36,9 +37,9 @@ def gradients(rng, n):
     return np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
 
 
-@given(SEEDS, st.integers(1, 40), st.integers(1, 4), st.sampled_from(["u1", "u2", "u4"]))
+@given(SEEDS, st.integers(1, 40), st.integers(1, 4), st.sampled_from(["u1", "u2", "u4"]), st.booleans())
 @settings(max_examples=30, deadline=None)
-def test_build_histograms(seed, n_features, most, dtype):
+def test_build_histograms(seed, n_features, most, dtype, is_first):
     rng = np.random.default_rng(seed)
     n = int(rng.choice([60, 9000]))  # of many rows of codes of one byte it is done in another way
     sizes = rng.integers(2, 257, n_features)
@@ -52,11 +53,11 @@ def test_build_histograms(seed, n_features, most, dtype):
     more = np.zeros((most - 1, ends[-1], 2))
     with closing(Workers(2)) as workers:
         team = workers.team(most)
-        clear_histograms(team, out, places[:2])
-        build_histograms(team, codes, rows, parts, firsts, pairs, ends - sizes, out, places, more)
+        build_histograms(team, codes, rows, parts, firsts, pairs, ends - sizes, out, places, more, is_first)
     add_more(parts, firsts, more, out, places)
     expected = np.full_like(out, 0.5)
-    expected[places[:2]] = 0.0
+    if is_first:
+        expected[places] = 0.0
     for node, start, stop in pieces:
         for feature, first in enumerate(ends - sizes):
             own = rows[start:stop]
@@ -102,7 +103,7 @@ def test_where_rows_go(seed, most):
 
 
 def test_fill_sides():
-    goes_left, starts = fill_sides(np.array([2, 9, 0]), np.array([1, 0, 0]), np.array([4, 3, 2]))
+    goes_left, starts = fill_sides(np.array([2, 9, 0]), np.array([True, False, False]), np.array([4, 3, 2]))
     assert starts.tolist() == [0, 4, 7, 9]
     assert goes_left.tolist() == [True, True, False, True, True, True, False, False, False]
 
@@ -111,6 +112,19 @@ def test_pieces_of():
     pieces = np.array([[4, 0, 5], [7, 5, 6], [4, 8, 9], [2, 10, 20]])
     assert pieces_of(np.array([2, 4, 5]), pieces, 8).tolist() == [[0, 10, 20], [1, 0, 5], [1, 8, 9]]
     assert pieces_of(np.array([], dtype=np.int64), pieces, 8).tolist() == []
+
+
+@given(st.integers(1, 7), st.lists(st.integers(0, 40), max_size=6), st.integers(0, 30))
+def test_shares_are_all_rows_in_order(most, lengths, smallest):
+    pieces = [(i // 2, 100 * i, 100 * i + length) for i, length in enumerate(lengths)]
+    parts, firsts = share_pieces(np.array(pieces, dtype=np.int64).reshape(-1, 3), most, smallest)
+    found = [(i, row) for i, start, stop in parts.tolist() for row in range(start, stop)]
+    assert found == [(i, row) for i, start, stop in pieces for row in range(start, stop)]
+    sizes = [sum(stop - start for _, start, stop in parts[a:b].tolist()) for a, b in pairwise(firsts)]
+    assert (firsts[0], firsts[-1]) == (0, len(parts))
+    assert len(sizes) <= most
+    assert max(sizes) - min(sizes) <= 1
+    assert len(sizes) == 1 or min(sizes) >= smallest
 
 
 def test_share_pieces():
