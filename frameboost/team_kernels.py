@@ -5,7 +5,7 @@ kernel starts within a microsecond. OpenMP's teams are kept waiting for the same
 
 A team is an int64 array; what is written often stands in cache lines of its own:
 
-- ``team[TICKET]``: how often items were shared out, times 2¹⁶, plus how many are left this time. Who lowers it has the
+- ``team[TICKET]``: how often items were shared out, times 2³², plus how many are left this time. Who lowers it has the
   item of that number. It is lowered only if it is what it was when it was read, so nobody gets an item of another time.
 - ``team[FUNCTION]`` and ``team[VALUES]``: what to do with an item (see `frameboost.team_intrinsics.outlined`).
 - ``team[DONE]``: how many are done.
@@ -20,7 +20,7 @@ from frameboost.team_intrinsics import add_atomic, call, give_way, load_atomic, 
 __all__ = ["SIZE", "serve", "share_out"]
 
 _TICKET, _FUNCTION, _VALUES, _DONE, SIZE = 0, 8, 9, 16, 24
-_BITS = 16
+_BITS = 32
 _MOST = (1 << _BITS) - 1
 
 
@@ -62,7 +62,7 @@ def serve(team, patience):  # type: ignore[no-untyped-def]
 def share_out(team, item, count):  # type: ignore[no-untyped-def]
     """Have items 0 to ``count - 1`` done by this thread and all that serve, and return when all are.
 
-    ``item`` is what `frameboost.team_intrinsics.outlined` has made; ``count`` is below 65,536.
+    ``item`` is what `frameboost.team_intrinsics.outlined` has made; ``count`` is below 2³².
     """
     team[_DONE], team[_FUNCTION], team[_VALUES] = 0, item[0], item[1]
     add_atomic(team, _TICKET, (1 << _BITS) + count)

@@ -44,6 +44,17 @@ def test_every_item_is_done_once(n_threads):
         thread.join()
 
 
+def test_there_may_be_many_items():
+    team, done = np.zeros(SIZE, dtype=np.int64), np.zeros(200_000)
+    threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    note_all(team, done, 1.0, 200_000)
+    assert (done == 1.0).all()
+    for thread in threads:
+        thread.join()
+
+
 def test_threads_come_when_they_are_needed_and_go_when_they_are_not():
     with closing(Workers(3)) as workers:
         before = threading.active_count()
