@@ -29,6 +29,8 @@ class DuckDBSession:
         self._relation = relation
         self._prefix = f"frameboost_{secrets.token_hex(6)}_"
         self.source = quote_identifier(f"{self._prefix}source")
+        self._nothing = quote_identifier(f"{self._prefix}nothing")
+        self._aside: duckdb.DuckDBPyRelation | None = None
         self._numbers = itertools.count()
         self._tables: list[str] = []
         self._settings: dict[str, Any] = {}
@@ -46,9 +48,25 @@ class DuckDBSession:
             return dict(self._query(f"CALL query({string_literal(statement)})").fetchnumpy())
 
     def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
-        result = self._relation.query(self.source[1:-1], statement)
+        if self.source in statement:
+            result = self._relation.query(self.source[1:-1], statement)
+        else:
+            result = self._beside().query(self._nothing[1:-1], statement)
         assert result is not None
         return result
+
+    def _beside(self) -> duckdb.DuckDBPyRelation:
+        """Return a relation to run statements by that do not read the source.
+
+        A relation is bound for each, made a view and dropped, which takes longer than many a statement, of files or
+        joins longer still. This one is a row, and no view is made of it, as its name is taken by a view that stays.
+        """
+        if self._aside is None:
+            name = self.source[1:-1]
+            self._relation.query(name, f"CREATE OR REPLACE TEMP VIEW {self._nothing} AS SELECT NULL AS nothing")
+            self._aside = self._relation.query(name, "CALL query('SELECT NULL AS nothing')")
+        assert self._aside is not None
+        return self._aside
 
     def table(self, name: str) -> str:
         """Return the quoted name of a temporary table that the caller is about to create."""
@@ -89,7 +107,8 @@ class DuckDBSession:
             while self._tables:
                 self.drop(self._tables[-1])
             # The view of the source is there for the length of a call, and stays if that call was interrupted.
-            self._relation.query(f"{self._prefix}last", f"DROP VIEW IF EXISTS {self.source}")
+            for view in (self._nothing, self.source):
+                self._relation.query(f"{self._prefix}last", f"DROP VIEW IF EXISTS {view}")
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost import sql_files
 from frameboost.engines import sql
+from frameboost.engines.session import DuckDBSession
 from tests.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
@@ -99,6 +100,19 @@ def test_a_frame_trained_in_duckdb_does_not_touch_the_default_connection(frame):
     before = catalog(duckdb.default_connection())
     fb.fit(frame, "amount", engine="duckdb", **SHAPE)
     assert catalog(duckdb.default_connection()) == before
+
+
+def test_statements_that_do_not_read_the_source_do_not_need_it(con):
+    session = DuckDBSession(con.table("flights"))
+    assert session.run(f"SELECT count(*) FROM {session.source}") == [(400,)]
+    assert session.run("SELECT 1") == [(1,)]
+    con.execute("ALTER TABLE flights RENAME TO gone")
+    assert session.run("SELECT 2") == [(2,)]
+    assert session.columns("SELECT 3 AS x")["x"].tolist() == [3]
+    with pytest.raises(duckdb.CatalogException):
+        session.run(f"SELECT count(*) FROM {session.source}")
+    con.execute("ALTER TABLE gone RENAME TO flights")
+    session.close()
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
