@@ -68,10 +68,10 @@ class SlotLayout:
     def strides(self) -> list[int]:
         """Return by how much the keys of neighbouring nodes differ, where engines make one key of node and code.
 
-        Features whose codes fit a byte share the largest of their counts, all others have their own.
+        Features whose codes fit a byte share the largest number of codes that occur, all others have their own.
         """
-        small = max((b.count + 1 for b in self.bins if b.largest_code <= 255), default=0)
-        return [small if b.largest_code <= 255 else b.count + 1 for b in self.bins]
+        small = max((b.largest_code + 1 for b in self.bins if b.largest_code <= 255), default=0)
+        return [small if b.largest_code <= 255 else b.largest_code + 1 for b in self.bins]
 
 
 def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> npt.NDArray[np.int64]:

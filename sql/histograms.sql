@@ -5,9 +5,10 @@
 --
 -- in:  {rows}        the tables of bins, gradients and nodes, joined by position:  bin_0, ..., {g}, {h}, node
 --      {is_asked}    such as  node BETWEEN 7 AND 10; TRUE in the root
---      {keys}        a feature each:  key_3 := CAST(node - 7 AS USMALLINT) * 256 + bin_3
+--      {keys}        a feature each:  key_3 := CAST(node - 7 AS USMALLINT) * 255 + bin_3
 --                    Node and bin make one small integer, which is grouped faster than two columns. Nodes are numbered so
---                    that those wanted follow each other, and features with few bins all have the same steps.
+--                    that those wanted follow each other, and features with few bins all have the same steps. A node's
+--                    last bin may share its key with the next node's first: the node's own sums tell them apart.
 --      {sums}        sum_by_bin.sql for each feature, joined by UNION ALL
 -- out: one row a feature, node and bin that has rows
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from frameboost.binning import Bins, SlotLayout
 from frameboost.draws import draw_sql
 from frameboost.engines.contract import (
@@ -88,6 +90,7 @@ class SqlEngine:
         self._gradient_columns: dict[str, str] = {}  # how each is read from its table
         self._sampled: str | None = None
         self._nodes: RowNodes | None = None
+        self._stats: dict[int, Stats] = {}  # of each node
         self._may_sort = False
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._counts: list[int] | None = None
@@ -286,7 +289,8 @@ class SqlEngine:
         self.follow_tree()
         table, g, h = self._pair
         G, H = self.session.run(render("gradient_sums", gradients=table, g=g, h=h))[0]
-        return Stats(G, H)
+        self._stats = {0: Stats(G, H)}
+        return self._stats[0]
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
@@ -300,11 +304,14 @@ class SqlEngine:
         table, g, h = self._pair
         tables = [str(self._codes or self._bins), table, *self._row_nodes.tables]
         query = HistogramQuery(self.session, self.layout, " POSITIONAL JOIN ".join(tables), g, h)
-        out[places] = query.run(len(nodes), first, everywhere=self._row_nodes.is_root)
+        totals = np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
+        out[places] = query.run(totals, first, everywhere=self._row_nodes.is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         self._row_nodes.move(splits)
+        for split, left, right in splits.values():
+            self._stats |= {left: split.left, right: split.right}
 
     @property
     def _row_nodes(self) -> RowNodes:
