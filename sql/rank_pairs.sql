@@ -7,7 +7,7 @@
 --      {curvature}   its second derivative, on the same grid
 -- out: {pairs}       pair_g, pair_h, pair_size (the sum of sizes), row by row in the order of {bins}
 
-CREATE TEMP TABLE {pairs} AS
+CREATE OR REPLACE TEMP TABLE {pairs} AS
 WITH ranked AS (
     SELECT position, qid, {columns}
     FROM ({rows})

@@ -3,6 +3,6 @@
 -- in:  {bins}
 -- out: {nodes}       node, row by row in the order of {bins}
 
-CREATE TEMP TABLE {nodes} AS
+CREATE OR REPLACE TEMP TABLE {nodes} AS
 SELECT CAST(0 AS UTINYINT) AS node
 FROM {bins}

@@ -131,15 +131,21 @@ class SqlEngine:
             roles = [f"{sql} AS {role}" for role, sql in self._roles.items()] + self._unit_weight
             names = list(dict.fromkeys([*self._roles, "weight"]))
             return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names)
-        columns = dict.fromkeys(self._roles, self._bins) | self._margins | more
+        columns = dict.fromkeys(self._roles, self._role_table) | self._margins | more
         if self._gradients is not None:
             columns |= dict.fromkeys(self._gradient_columns, self._gradients)
         if self._pairs is not None:
             columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
         read = {role: read_role(role) for role in self._roles} | self._gradient_columns
-        wanted = [f"{self._bins}.rowid AS position", *(f"{read.get(c, c)} AS {c}" for c in columns), *self._unit_weight]
-        slices = self._slices.queries(", ".join(wanted), [*dict.fromkeys([self._bins, *columns.values()])])
+        tables = [*dict.fromkeys(columns.values())]
+        wanted = [f"{tables[0]}.rowid AS position", *(f"{read.get(c, c)} AS {c}" for c in columns), *self._unit_weight]
+        slices = self._slices.queries(", ".join(wanted), tables)
         return self._with_terms(" UNION ALL ".join(slices), list(dict.fromkeys([*columns, "weight"])))
+
+    @property
+    def _role_table(self) -> str:
+        """The table of labels, weights, ...; with the only margins, so that all threads read both."""
+        return next(iter(self._margins.values())) if len(self._margins) == 1 else str(self._bins)
 
     @property
     def _unit_weight(self) -> list[str]:
@@ -233,8 +239,9 @@ class SqlEngine:
         names = {role: read_role(role) for role in self._roles}
         for name, expression in margins.items():
             start = f"CAST({expression.to_sql(names)} AS DOUBLE) AS {name}"
+            columns = ", ".join([*(self._roles if len(margins) == 1 else ()), start])
             self._margins[name] = self._replace(
-                None, "margins", "start_margins", margin=start, bins=self._bins, in_order=self._in_bin_order
+                None, "margins", "start_margins", columns=columns, bins=self._bins, in_order=self._in_bin_order
             )
 
     # --- once a round -------------------------------------------------------------------------------------------------
@@ -280,8 +287,8 @@ class SqlEngine:
         if sample is not None:
             names = {name: name for name in ("g", "h", "draw")}
             self._sampled = self._replace(
-                self._sampled, "sampled", "sample_gradients", bins=self._bins, gradients=self._gradients,
-                pair=f"{g} AS g, {h} AS h", draw=draw_sql(f"{self._bins}.rowid", sample.key),
+                self._sampled, "sampled", "sample_gradients", gradients=self._gradients,
+                pair=f"{g} AS g, {h} AS h", draw=draw_sql("rowid", sample.key),
                 g=sample.g.to_sql(names), h=sample.h.to_sql(names),
                 in_order="" if self._keeps_order else "ORDER BY position ASC",
             )  # fmt: skip
@@ -294,9 +301,9 @@ class SqlEngine:
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
-        if self._nodes is not None:
-            self._nodes.drop()
-        self._nodes = RowNodes(self.session, str(self._bins), self._slices, self.goes_left, self._in_bin_order)
+        if self._nodes is None:
+            self._nodes = RowNodes(self.session, str(self._bins), self.goes_left, self._in_bin_order)
+        self._nodes.restart()
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `Engine.histograms`."""
@@ -332,8 +339,8 @@ class SqlEngine:
         """See `Engine.add_leaf_values`."""
         old, nodes = self._margins[margin], self._row_nodes
         self._margins[margin] = self._replace(
-            old, "next_margins", "add_leaves", rows=self._slices.join([str(self._bins), old, *nodes.tables]),
-            margin=margin,
+            old, "margins", "add_leaves", rows=" POSITIONAL JOIN ".join([*nodes.sources, old]),
+            table=old, margin=margin,
             leaves=nodes.case({node: float_literal(value) for node, value in values.items()}),
             in_order=self._in_bin_order,
         )  # fmt: skip
@@ -352,12 +359,10 @@ class SqlEngine:
         return {node_of[number]: quantile for number, quantile in self.session.run(statement)}
 
     def _replace(self, old: str | None, part: str, statement: str, **parts: object) -> str:
-        """Run a statement that makes the next version of a table; drop the version before it."""
-        new = self.session.table(part)
-        self.session.run(render(statement, **{part: new}, **parts))
-        if old is not None:
-            self.session.drop(old)
-        return new
+        """Run a statement that makes a table, or its next version in place of the old one; return its name."""
+        table = old or self.session.table(part)
+        self.session.run(render(statement, **{part: table}, **parts))
+        return table
 
     def close(self) -> None:
         """See `Engine.close`."""

@@ -28,18 +28,14 @@ class Slices:
         size = -(-n_rows // (most * _ROW_GROUP)) * _ROW_GROUP
         return cls(range(0, n_rows, size) if n_rows else (0,))
 
-    def join(self, tables: Sequence[str]) -> str:
-        """Return what to select from: all columns of some tables, in the order of their rows."""
-        if len(tables) == 1 or len(self.starts) == 1:
-            return " POSITIONAL JOIN ".join(tables)
-        return "(" + " UNION ALL ".join(self.queries("*", tables)) + ")"
-
     def queries(self, columns: str, tables: Sequence[str]) -> list[str]:
         """Return a query of every slice, whose columns may be qualified by their table, and the first table's rowid."""
+        if len(tables) == 1 or len(self.starts) == 1:
+            return [f"SELECT {columns} FROM {' POSITIONAL JOIN '.join(tables)}"]
         found = []
         for start, end in zip(self.starts, [*self.starts[1:], None], strict=True):
             # The last has no end: a query may give more rows the second time that it is run.
             bound = f"rowid >= {start}" if end is None else f"rowid BETWEEN {start} AND {end - 1}"
             parts = [f"(SELECT *{', rowid' if t == tables[0] else ''} FROM {t} WHERE {bound}) AS {t}" for t in tables]
-            found.append(f"SELECT {columns} FROM {' POSITIONAL JOIN '.join(parts if len(self.starts) > 1 else tables)}")
+            found.append(f"SELECT {columns} FROM {' POSITIONAL JOIN '.join(parts)}")
         return found
