@@ -6,4 +6,4 @@
 
 SELECT {feature} AS feature, keys.key_{feature} AS key, SUM(g) AS g, SUM(h) AS h
 FROM asked
-GROUP BY keys.key_{feature}
+GROUP BY 2
