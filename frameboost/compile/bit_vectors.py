@@ -8,8 +8,10 @@ That costs about as much for each feature that a word's trees ask about as CASE 
 trees; where a tree asks most features only once or twice, ``form="case"`` is faster.
 
 The lists and tables are no constants, which would be planned one by one, but text that the query itself unfolds. They
-come from `unnest`, which DuckDB takes for a single row: so the user's rows never are the side that a join builds, and
-keep their order.
+come from `unnest`, which DuckDB takes for a single row: so the user's rows never are the side that a join builds.
+
+Rows come in any order, as joins on several threads hand them on: numbering them takes one thread, and sorting is more
+work again.
 """
 
 from __future__ import annotations
@@ -60,8 +62,7 @@ def in_bit_vectors(scored: Scored, stages: Stages, name: str, into: str = "") ->
         start = scored.dialect.number(alone[k] + (0.0 if isinstance(base, str) else base))  # on the grid, so exact
         total = scored.dialect.sum([start, *([sums[k]] if k in sums else [])])
         margins[margin] = f"({total} + {base})" if isinstance(base, str) else total
-    # DuckDB's joins hand rows on in any order if there are several threads, which a plain SELECT does not.
-    return f"{finish(scored, stages, margins, name, into)}\nORDER BY {rows.number}"
+    return finish(scored, stages, margins, name, into)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -169,8 +170,8 @@ class _Rows:
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
         self._ours: list[str] = []
-        self._one, self.number = stages.reserve(2)
-        self._step({self._one: "1::UTINYINT", self.number: "row_number() OVER ()"})
+        (self._one,) = stages.reserve(1)
+        self._step({self._one: "1::UTINYINT"})
 
     def _step(self, new: Mapping[str, str], tables: Sequence[str] = (), drop: Sequence[str] = ()) -> None:
         """Add a stage with new columns, from tables that are joined, and without some of ours."""
@@ -210,10 +211,9 @@ class _Rows:
                 lists += own
                 names[feature] = name
         if new:
-            gone = [name for name in self._ours if name not in (self._one, self.number, *names.values())]
+            gone = [name for name in self._ours if name not in (self._one, *names.values())]
             stages.reads = list(dict.fromkeys(reads))
             self._step(new, [f"CROSS JOIN ({_row_of(lists)})"], gone)
-        stages.store()  # rows are numbered by one thread; from here on several can go on
         return names
 
     def _within_cell(self, code: FeatureCode, grid: Grid, cell: str) -> tuple[str, list[_List]]:

@@ -58,7 +58,6 @@ class Stages:
         self._named: list[str] = []
         self._count = 0
         self._stages: list[str] = []
-        self._stored: set[int] = set()
 
     def name(self, values: Mapping[str, str]) -> dict[str, str]:
         """Work values out, and return the names by which later stages know them."""
@@ -97,10 +96,6 @@ class Stages:
         self._stages.append(query)
         self._named = list(names)
 
-    def store(self) -> None:
-        """Have the database work the last stage out as a whole before it goes on."""
-        self._stored.add(len(self._stages))
-
     def reduce(self, query: str, columns: Sequence[str], names: Sequence[str]) -> None:
         """Add a stage of one's own, of these columns only and values of those names."""
         self.replace(query, names)
@@ -130,8 +125,7 @@ class Stages:
         """Return the query that ends in a SELECT of one's own."""
         if not self._stages:
             return final
-        stored = dict.fromkeys(self._stored, "MATERIALIZED ")
-        steps = (f"{self._stage}{i} AS {stored.get(i, '')}(\n{step}\n)" for i, step in enumerate(self._stages, 1))
+        steps = (f"{self._stage}{i} AS (\n{step}\n)" for i, step in enumerate(self._stages, 1))
         return "WITH " + ",\n".join(steps) + f"\n{final}"
 
     def _everything(self) -> str:
