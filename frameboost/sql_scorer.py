@@ -136,8 +136,8 @@ class SqlScorer(Scorer):
             ``"case"``: one expression a value. ``"staged"``: common table expressions, which add up the trees in
             columns and give names to what outputs use several times. ``"table"``: one short query, whatever the size of
             the model, over the table ``trees``. ``"auto"`` takes the first of these that fits into what the database
-            takes. ``"bitvector"``, in DuckDB only: lookups in small tables that the query makes itself, for speed; rows
-            come in any order, so keep a key, and sort by it if need be.
+            takes. ``"bitvector"``, in DuckDB only: lookups in small tables that the query makes itself, which is
+            faster for large tables; rows come in any order, so keep a key, and sort by it if need be.
         trees
             The name of the table that the statements of `table_statements` fill.
 

@@ -59,7 +59,7 @@ LAYERS = [
     ["engines.node_bins", "gradients"],
     ["compile.contributions", "compile.explain_sql", "compile.forms", "sql_header"],
     ["compile.bit_vectors", "compile.drift_sql", "compile.tree_table"],
-    ["compile.leaf_words", "compile.scoring_sql"],
+    ["compile.feature_groups", "compile.leaf_words", "compile.scoring_sql"],
     ["compile.batch_scorer", "compile.deep_trees"],
     ["compile.byte_trees"],
     ["compile.arrays", "compile.feature_codes", "compile.polars", "compile.sql"],

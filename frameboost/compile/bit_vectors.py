@@ -1,11 +1,9 @@
 """A query that finds a row's leaves by a few lookups a feature instead of a CASE a tree (see `leaf_words`).
 
-Each feature is made a code first. Then a small table of each feature, with a row a code and a column a word, is joined:
-DuckDB finds the code in a hash table of a few rows, and the columns come as references, not as copies. The words are
-put together by AND, and say at which place of a list a leaf's value is.
-
-That costs about as much for each feature that a word's trees ask about as CASE for four splits. So it is for complete
-trees; where a tree asks most features only once or twice, ``form="case"`` is faster.
+Each feature is made a code first, and the codes of several features a number where there are few of them. Then a small
+table of each such group, with a row a number and a column a word, is joined: DuckDB finds the number in a hash table of
+few rows, and the columns come as references, not as copies. The words are put together by AND, and say at which place
+of a list a leaf's value is.
 
 The lists and tables are no constants, which would be planned one by one, but text that the query itself unfolds. They
 come from `unnest`, which DuckDB takes for a single row: so the user's rows never are the side that a join builds.
@@ -25,9 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.compile.feature_codes import FeatureCode, Grid, feature_codes
+from frameboost.compile.feature_groups import FeatureGroup, feature_groups
 from frameboost.compile.leaf_words import MOST_LEVELS, Word, words_of
 from frameboost.compile.scoring_sql import Scored, finish
 from frameboost.compile.stages import Stages
+from frameboost.dialects.dialect import Dialect
 from frameboost.tree import Tree
 
 __all__ = ["in_bit_vectors"]
@@ -36,10 +36,8 @@ _T = TypeVar("_T")
 
 # Words that are worked on at a time, and tables joined in one SELECT.
 _WORDS_AT_A_TIME, _JOINS_AT_A_TIME = 128, 4
-# Of so many words a join is worth its while; a join takes about as long as three lookups in lists.
-_FEWEST_JOINED = 3
-# Places in the lists of trees that are not symmetric.
-_MOST_STATES = 128
+# Bits of a place in a list of sums over trees that are not symmetric: such lists are copied for every 2,048 rows.
+_MOST_BITS = 10
 
 
 def in_bit_vectors(scored: Scored, stages: Stages, name: str, into: str = "") -> str:
@@ -48,12 +46,12 @@ def in_bit_vectors(scored: Scored, stages: Stages, name: str, into: str = "") ->
     alone = [sum(tree.value[0] for tree in of_output if len(tree) == 1) for of_output in scored.trees]
     trees = [tree for of_output in grown for tree in of_output]
     output_of = {id(tree): k for k, of_output in enumerate(grown) for tree in of_output}
-    codes, words, sums = feature_codes(trees, scored.columns), words_of(trees), dict[int, str]()
-    rows = _Rows(stages)
-    named = rows.add_codes(codes, [*(stages.keep or []), *(name for _, name in scored.base_columns)])
+    groups, words, sums = feature_groups(feature_codes(trees, scored.columns)), words_of(trees), dict[int, str]()
+    rows = _Rows(stages, scored.dialect)
+    numbers = rows.add_numbers(groups, [*(stages.keep or []), *(name for _, name in scored.base_columns)])
     for first in range(0, len(words), _WORDS_AT_A_TIME):
         some = words[first : first + _WORDS_AT_A_TIME]
-        columns = rows.add_words(some, codes, named, keep_codes=first + len(some) < len(words))
+        columns = rows.add_words(some, groups, numbers, keep_numbers=first + len(some) < len(words))
         columns = rows.below_leaves(some, columns)
         values = [one for word, column in zip(some, columns, strict=True) for one in _values(word, column, output_of)]
         sums = rows.add_values(values, columns, sums)
@@ -131,19 +129,56 @@ def _values(word: Word, column: str, output_of: Mapping[int, int]) -> Iterator[_
     if word.by_level:
         yield from _values_by_level(word, column, output_of)
         return
+    together: list[tuple[int, list[_Place]]] = []
+    for one in _places(word, column):
+        output = output_of[id(one.tree)]
+        if together and together[-1][0] == output and sum(p.bits for p in together[-1][1]) + one.bits <= _MOST_BITS:
+            together[-1][1].append(one)
+        else:
+            together.append((output, [one]))
+    for output, places in together:
+        yield _side_by_side(output, places)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """At which place the value of a tree's leaf is, from 0, as a TINYINT; and the values, a power of two of them."""
+
+    tree: Tree
+    number: str
+    values: tuple[float, ...]
+
+    @property
+    def bits(self) -> int:
+        """How many bits a place takes."""
+        return len(self.values).bit_length() - 1
+
+
+def _places(word: Word, column: str) -> Iterator[_Place]:
+    """Yield the places of a word's trees, which the number of bits below the leaf's says."""
     for one, shift in zip(word.fields, word.shifts(), strict=True):
         items = [one.tree.value[leaf] for leaf in one.leaves]
         if one.ends_in_none:  # then all higher bits are set
             last = 0.0 if one.is_part else items.pop()
             items += [0.0] * (64 - shift - len(items)) + [last]
-        # Places are counted from the end, which takes no addition; DuckDB checks each for overflow.
         if len(word.fields) == 1:
-            place = f"bit_count({column} - 1) | ({-_MOST_STATES})::TINYINT"
+            number = f"bit_count({column} - 1)"
         else:
             bits = -(1 << shift) if one.ends_in_none else ((1 << one.bits) - 1) << shift
-            place = f"bit_count({column} & {bits}) | ({-_MOST_STATES})::TINYINT"
-        items += [0.0] * (_MOST_STATES - len(items))
-        yield _Values(output_of[id(one.tree)], place, (tuple(items),))
+            number = f"bit_count({column} & {bits})"
+        size = 1 << (len(items) - 1).bit_length()
+        yield _Place(one.tree, number, (*items, *[0.0] * (size - len(items))))
+
+
+def _side_by_side(output: int, places: Sequence[_Place]) -> _Values:
+    """Return the sums of trees whose places make one number, the last one's in its lowest bits."""
+    bits = sum(place.bits for place in places)
+    # Places are counted from the end, which takes no addition; DuckDB checks each for overflow.
+    terms = [f"({-(1 << bits)})::{'TINYINT' if bits < 8 else 'SMALLINT'}"]
+    for place in places:
+        bits -= place.bits
+        terms.append(f"({place.number}::SMALLINT << {bits})" if bits else place.number)
+    return _Values(output, " | ".join(terms), tuple(place.values for place in reversed(places)))
 
 
 def _values_by_level(word: Word, column: str, output_of: Mapping[int, int]) -> Iterator[_Values]:
@@ -167,11 +202,12 @@ def _values_by_level(word: Word, column: str, output_of: Mapping[int, int]) -> I
 class _Rows:
     """The rows on their way: the columns that are kept, and those of ours."""
 
-    def __init__(self, stages: Stages) -> None:
+    def __init__(self, stages: Stages, dialect: Dialect) -> None:
         self._stages = stages
         self._ours: list[str] = []
         (self._one,) = stages.reserve(1)
-        self._step({self._one: "1::UTINYINT"})
+        self._types = dialect.types
+        self._step({self._one: "1::FLOAT"})
 
     def _step(self, new: Mapping[str, str], tables: Sequence[str] = (), drop: Sequence[str] = ()) -> None:
         """Add a stage with new columns, from tables that are joined, and without some of ours."""
@@ -186,78 +222,69 @@ class _Rows:
         self._ours = [*stay, *new]
         stages.replace(f"SELECT {', '.join(columns)}\n{source}", self._ours)
 
-    def _place(self, number: str) -> str:
-        """Return a number from 0 as a place from 1, as one to join by.
+    def add_numbers(self, groups: Sequence[FeatureGroup], reads: Sequence[str]) -> list[str]:
+        """Add the number of each group's codes, and return their names; of others pass on only ``reads``."""
+        stages, reads = self._stages, list(dict.fromkeys(reads))
+        grids = {f: grid for group in groups for f, code in group.codes.items() if (grid := code.grid) is not None}
+        cells = dict(zip(grids, stages.reserve(len(grids)), strict=True))
+        if cells:
+            self._step({cells[feature]: grid.cell for feature, grid in grids.items()})
+        lists, new = list[_List](), dict[str, str]()
+        for group, name in zip(groups, stages.reserve(len(groups)), strict=True):
+            # DuckDB guesses that a join keeps as many rows as the column it finds first in the condition has values. If
+            # that were a feature, of a million values, it would build the other side; so it is our column of ones.
+            terms = [self._one]
+            for feature, code, stride in group.strides():
+                if feature in grids:
+                    text, own = self._within_cell(code, grids[feature], cells[feature], stride)
+                    lists += own
+                else:
+                    text = code.sql() if stride == 1 else f"{stride}::FLOAT * {code.sql()}"
+                terms.append(text)
+            new[name] = f"CAST({' + '.join(terms)} AS {self._types[group.type_name]})"
+        stages.reads = reads
+        self._step(new, [f"CROSS JOIN ({_row_of(lists)})"] if lists else [], list(cells.values()))
+        return list(new)
 
-        DuckDB guesses that a join keeps as many rows as the column it finds first in the condition has values. If that
-        were a feature, of a million values, it would expect next to no row to find its number in a small table, and
-        would build the other side.
-        """
-        return f"{self._one} + {number}"
-
-    def add_codes(self, codes: Mapping[int, FeatureCode], reads: Sequence[str]) -> dict[int, str]:
-        """Add the place of each feature's code, from 1, and return their names; of others pass on only ``reads``."""
-        stages, grids = self._stages, {feature: code.grid for feature, code in codes.items()}
-        names = dict(zip(codes, stages.reserve(len(codes)), strict=True))
-        plain = {f: code.sql() if (grid := grids[f]) is None else grid.cell for f, code in codes.items()}
-        if not any(grids.values()):
-            stages.reads = list(dict.fromkeys(reads))
-        self._step({names[f]: self._place(value) if grids[f] is None else value for f, value in plain.items()})
-        new, lists = {}, list[_List]()
-        for feature, grid in grids.items():
-            if grid is not None:
-                (name,) = stages.reserve(1)
-                new[name], own = self._within_cell(codes[feature], grid, names[feature])
-                lists += own
-                names[feature] = name
-        if new:
-            gone = [name for name in self._ours if name not in (self._one, *names.values())]
-            stages.reads = list(dict.fromkeys(reads))
-            self._step(new, [f"CROSS JOIN ({_row_of(lists)})"], gone)
-        return names
-
-    def _within_cell(self, code: FeatureCode, grid: Grid, cell: str) -> tuple[str, list[_List]]:
-        """Return the place of a code, as an expression over its cell and lists of what is known of cells; these too."""
-        column, dialect = code.column, code.column.dialect
-        kind, type_ = str(dialect.type_of(column.feature.type)), dialect.types[code.type_name]
+    def _within_cell(self, code: FeatureCode, grid: Grid, cell: str, scale: int) -> tuple[str, list[_List]]:
+        """Return a code times a number, as an expression over its cell and lists that are known of cells; these too."""
+        column = code.column
         below, *inside = self._stages.reserve(1 + grid.most_inside)
-        lists = [_List(below, [one.below + 1 for one in grid.cells], type_)]
+        lists = [_List(below, [one.below * scale for one in grid.cells], "FLOAT")]
         for i, name in enumerate(inside):
             edges = [one.inside[i] if i < len(one.inside) else grid.filler for one in grid.cells]
-            lists.append(_List(name, edges, kind))
-        terms = [f"{below}[{cell}]", *(f"CAST({column.value} >= {name}[{cell}] AS {type_})" for name in inside)]
-        return f"COALESCE({' + '.join(terms)}, {code.count}::{type_})", lists
+            lists.append(_List(name, edges, str(column.dialect.type_of(column.feature.type))))
+        times = "" if scale == 1 else f"{scale}::FLOAT * "
+        terms = [f"{below}[{cell}]", *(f"{times}CAST({column.value} >= {name}[{cell}] AS FLOAT)" for name in inside)]
+        return code.if_present(" + ".join(terms), scale), lists
 
     def add_words(
-        self, words: Sequence[Word], codes: dict[int, FeatureCode], named: Mapping[int, str], *, keep_codes: bool
+        self, words: Sequence[Word], groups: Sequence[FeatureGroup], numbers: Sequence[str], *, keep_numbers: bool
     ) -> list[str]:
-        """Add the words, and return their names."""
+        """Add the words, and return their names; ``numbers`` are those of the groups."""
+        codes = {feature: code for group in groups for feature, code in group.codes.items()}
         masks = [word.masks(codes) for word in words]
         names: dict[int, str] = {}
-        asked = {feature: [i for i, own in enumerate(masks) if feature in own] for feature in codes}
-        joined = [feature for feature, places in asked.items() if len(places) >= _FEWEST_JOINED]
-        looked_up = [feature for feature, places in asked.items() if 0 < len(places) < _FEWEST_JOINED]
-        groups = [joined[i : i + _JOINS_AT_A_TIME] for i in range(0, len(joined), _JOINS_AT_A_TIME)]
-        for some in [*groups, *([looked_up] if looked_up else [])]:
+        both = list(zip(groups, numbers, strict=True))
+        for first in range(0, len(both), _JOINS_AT_A_TIME):
+            some = both[first : first + _JOINS_AT_A_TIME]
             terms: dict[int, list[str]] = {i: [name] for i, name in names.items()}
-            tables, lists = [], list[_List]()
-            for feature in some:
-                own = {i: masks[i].pop(feature) for i in asked[feature]}
-                key, *columns = self._stages.reserve(1 + len(own))
-                if some is looked_up:
-                    lists += [_List(name, mask, "BIGINT") for name, mask in zip(columns, _signed(own), strict=True)]
-                    columns = [f"{name}[{named[feature]}]" for name in columns]
-                else:
-                    table = _mask_table(codes[feature], _signed(own), key, columns)
-                    tables.append(f"JOIN ({table}) ON {named[feature]} = {key}")
-                for i, column in zip(own, columns, strict=True):
+            tables = []
+            for group, number in some:
+                asked = [i for i, own in enumerate(masks) if not own.keys().isdisjoint(group.codes)]
+                if not asked:
+                    continue
+                key, *columns = self._stages.reserve(1 + len(asked))
+                of_words = {column: (words[i], masks[i]) for i, column in zip(asked, columns, strict=True)}
+                table = _mask_table(group, of_words, key, self._types[group.type_name])
+                tables.append(f"JOIN ({table}) ON {number} = {key}")
+                for i, column in zip(asked, columns, strict=True):
                     terms.setdefault(i, []).append(column)
             changed = [i for i, of_word in terms.items() if len(of_word) > (i in names)]
             after = dict(zip(changed, self._stages.reserve(len(changed)), strict=True))
-            new = {after[i]: f" {'|' if words[i].by_level else '&'} ".join(terms[i]) for i in changed}
+            new = {after[i]: words[i].sign.join(terms[i]) for i in changed}
             gone = [names[i] for i in changed if i in names]
-            tables += [f"CROSS JOIN ({_row_of(lists)})"] if lists else []
-            self._step(new, tables, [*gone, *([] if keep_codes else [named[feature] for feature in some])])
+            self._step(new, tables, [*gone, *([] if keep_numbers else [number for _, number in some])])
             names |= after
         return [names[i] for i in range(len(words))]
 
@@ -298,16 +325,22 @@ def _all_sums(lists: Sequence[str]) -> str:
     return sums
 
 
-def _signed(masks: Mapping[int, npt.NDArray[np.uint64]]) -> list[list[int]]:
-    return [mask.astype(np.int64).tolist() for mask in masks.values()]
-
-
-def _mask_table(code: FeatureCode, masks: Sequence[Sequence[int]], key: str, names: Sequence[str]) -> str:
-    """Return the query of the table of a feature: a row a code, a column a word."""
-    kind = code.column.dialect.types[code.type_name]
-    columns = ", ".join(f"l[k + {i * code.count}] AS {name}" for i, name in enumerate(names))
-    lists = _row_of([_List("l", [number for mask in masks for number in mask], "BIGINT")])
-    return (
-        f"SELECT CAST(k AS {kind}) AS {key}, {columns} "
-        f"FROM ({lists}) CROSS JOIN (SELECT unnest(range(1, {code.count + 1})) AS k)"
-    )
+def _mask_table(
+    group: FeatureGroup, of_words: Mapping[str, tuple[Word, Mapping[int, npt.NDArray[np.uint64]]]], key: str, kind: str
+) -> str:
+    """Return the query of the table of a group: a row a number of its codes, from 1 on, a column a word."""
+    tables = []
+    for feature, code, stride in group.strides():
+        asked = {name: masks[feature] for name, (_, masks) in of_words.items() if feature in masks}
+        columns = [f"l[k + {i * code.count + 1}] AS {name}" for i, name in enumerate(asked)]
+        numbers = [number for mask in asked.values() for number in mask.astype(np.int64).tolist()]
+        tables.append(
+            f"(SELECT {', '.join([f'k * {stride} AS k', *columns])} FROM ({_row_of([_List('l', numbers, 'BIGINT')])}) "
+            f"CROSS JOIN (SELECT unnest(range({code.count})) AS k)) AS t{feature}"
+        )
+    number = " + ".join(["1", *(f"t{feature}.k" for feature in group.codes)])
+    words = [
+        f"{word.sign.join(f't{feature}.{name}' for feature in group.codes if feature in masks)} AS {name}"
+        for name, (word, masks) in of_words.items()
+    ]
+    return f"SELECT {', '.join([f'CAST({number} AS {kind}) AS {key}', *words])} FROM {' CROSS JOIN '.join(tables)}"

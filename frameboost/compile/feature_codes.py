@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.compile.sql_columns import NEVER, Column
+from frameboost.compile.sql_columns import Column
 from frameboost.tree import Tree
 from frameboost.types import FeatureType, Physical
 
 __all__ = ["Cell", "FeatureCode", "Grid", "feature_codes"]
 
 # Thresholds that are compared one after the other; of more, those near a value are found first.
-_MOST_COMPARED = 8
+_MOST_COMPARED = 16
 # Cells of equal width between the first threshold and the last, and thresholds that may lie in one of them.
-_MOST_CELLS, _MOST_IN_CELL = 1024, 3
+_CELLS, _MOST_IN_CELL = (64, 128, 256, 512, 1024, 2048, 4096), 3
+# So many cells make a lookup take twice as long, as lists are copied for every 2,048 rows.
+_CELLS_AS_LONG = 16_384
 # Types whose values become floating-point numbers here as they do there.
 _COUNTED = ("float32", "float64", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64)))
 
@@ -74,11 +76,6 @@ class FeatureCode:
         """How many codes there are."""
         return len(self.edges) + 2
 
-    @property
-    def type_name(self) -> str:
-        """Which of our types holds a code, and one more."""
-        return "uint8" if self.count < 2**8 else "uint16"
-
     def goes_left(self, tree: Tree, node: int) -> npt.NDArray[np.bool_]:
         """Return for each code whether a value of it goes left at a node."""
         left = np.zeros(self.count, dtype=np.bool_)
@@ -105,30 +102,33 @@ class FeatureCode:
         return _grid(self)
 
     def sql(self) -> str:
-        """Return the code as an expression over the column."""
-        dialect, last = self.column.dialect, str(self.count - 1)
-        if self.column.feature.type.is_categorical:
+        """Return the code as a FLOAT over the column.
+
+        DuckDB adds floating-point numbers up without asking of each whether it still fits, as it does of integers.
+        """
+        column, last = self.column, f"{self.count - 1}::FLOAT"
+        if column.feature.type.is_categorical:
             place = "0"
             if self.edges:
-                listed = f"[{', '.join(self.column.categories([int(edge) for edge in self.edges]))}]"
-                place = f"COALESCE(list_position({listed}, {self.column.value}), 0)"
-            return dialect.cast(f"CASE WHEN {self.column.name} IS NULL THEN {last} ELSE {place} END", self.type_name)
+                listed = f"[{', '.join(column.categories([int(edge) for edge in self.edges]))}]"
+                place = f"COALESCE(list_position({listed}, {column.value}), 0)"
+            return f"CASE WHEN {column.name} IS NULL THEN {last} ELSE CAST({place} AS FLOAT) END"
         if len(self.edges) > _MOST_COMPARED:
-            code = _searched(self.column, self.edges, 0, len(self.edges), str(len(self.edges)), last)
-            return dialect.cast(code, self.type_name)
-        terms = [_one_if(self.column, self.column.is_at_least(edge), self.type_name) for edge in self.edges]
-        if self.column.feature.type.is_float:  # NaN is above all thresholds, and one more makes it missing
-            terms.append(dialect.cast(f"isnan({self.column.value})", self.type_name))
-        elif not terms:
-            terms = [_one_if(self.column, NEVER, self.type_name)]
-        return f"COALESCE({' + '.join(terms)}, {dialect.cast(last, self.type_name)})"
+            code = _searched(column, self.edges, 0, len(self.edges), str(len(self.edges)), str(self.count - 1))
+            return f"CAST({code} AS FLOAT)"
+        terms = [_one_if(column.is_at_least(edge)) for edge in self.edges]
+        if column.feature.type.is_float:  # NaN is above all thresholds, and one more makes it missing
+            terms.append(_one_if(f"isnan({column.value})"))
+        return self.if_present(" + ".join(terms) or "0::FLOAT")
+
+    def if_present(self, code: str, scale: int = 1) -> str:
+        """Return the code times a number, where NULL is a missing value's; DuckDB knows which columns have none."""
+        return f"CASE WHEN {self.column.value} IS NULL THEN {(self.count - 1) * scale}::FLOAT ELSE {code} END"
 
 
-def _one_if(column: Column, condition: str, type_name: str) -> str:
-    """Return 1 if a condition holds, 0 if not, and NULL for NULL; nothing is the condition that always holds."""
-    if condition in ("", NEVER):
-        condition = f"CASE WHEN {column.value} IS NOT NULL THEN {'FALSE' if condition else 'TRUE'} END"
-    return column.dialect.cast(condition, type_name)
+def _one_if(condition: str) -> str:
+    """Return 1 if a condition holds, 0 if not; nothing is the condition that always holds."""
+    return f"CAST({condition or 'TRUE'} AS FLOAT)"
 
 
 def feature_codes(trees: Sequence[Tree], columns: Sequence[Column]) -> dict[int, FeatureCode]:
@@ -172,7 +172,8 @@ def _grid(code: FeatureCode) -> Grid | None:
         width = exact[-1] - exact[0]
         # Values outside take longer, as few of a block's rows then go another way than the others.
         low, high = number(exact[0] - width / 2), number(exact[-1] + width / 2)
-        for cells in (64, 128, 256, 512, _MOST_CELLS):
+        best: tuple[float, tuple[np.floating[Any], ...], list[int]] | None = None
+        for cells in _CELLS:
             scale = number(number(cells) / width)
             start = number(2 - low * scale)
             places: npt.NDArray[Any] = np.rint(np.array([low, *exact, high], dtype=number) * scale + start)
@@ -181,12 +182,13 @@ def _grid(code: FeatureCode) -> Grid | None:
             ):
                 return None
             most = int(np.unique(places[1:-1], return_counts=True)[1].max())
-            if most == 1:
-                break
-    if most > _MOST_IN_CELL:
+            takes = (1 + most) * (1 + cells / _CELLS_AS_LONG)
+            if most <= _MOST_IN_CELL and (best is None or takes < best[0]):
+                best = takes, (low, high, scale, start), places[1:].astype(int).tolist()
+    if best is None:
         return None
-    cell = _cell(code, (low, high, scale, start), int(places[-1]))
-    return Grid(cell, _cells(edges, places[1:-1].astype(int).tolist(), int(places[-1])), edges[-1])
+    _, numbers, (*inside, last) = best
+    return Grid(_cell(code, numbers, last), _cells(edges, inside, last), edges[-1])
 
 
 def _cell(code: FeatureCode, numbers: Sequence[np.floating[Any]], last: int) -> str:

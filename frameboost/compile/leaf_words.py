@@ -63,6 +63,11 @@ class Word:
         """Whether the fields have bits by level, which are put together by OR."""
         return self.fields[0].by_level
 
+    @property
+    def sign(self) -> str:
+        """The operator that puts what features say together."""
+        return " | " if self.by_level else " & "
+
     def shifts(self) -> list[int]:
         """Return the place of each field's lowest bit."""
         return [sum(before.bits for before in self.fields[:i]) for i in range(len(self.fields))]

@@ -10,6 +10,7 @@ import pytest
 import frameboost as fb
 from frameboost.compile import bit_vectors
 from frameboost.compile.feature_codes import feature_codes
+from frameboost.compile.feature_groups import feature_groups
 from frameboost.compile.leaf_words import words_of
 from frameboost.compile.sql_columns import find_columns
 from frameboost.dialects.known import get_dialect
@@ -222,6 +223,40 @@ def test_other_databases_refuse_it(fitted):
 
 
 # --- its parts --------------------------------------------------------------------------------------------------------
+
+
+def test_few_codes_make_one_number_together():
+    # 3, 1 and 600 thresholds, and two codes more each: 3 * 5 = 15 numbers, and 15 * 602 would be more than 1,024.
+    features = [Feature(name, FeatureType("float64")) for name in ("a", "b", "c")]
+    edges = [(0, 1.0), (0, 2.0), (0, 3.0), (1, 5.0), *((2, float(i)) for i in range(600))]
+    _, trees = on_leaf_grid((0.0,), [grown((f, at, "left", 1.0, 2.0)) for f, at in edges])
+    groups = feature_groups(feature_codes(trees, find_columns(features, get_dialect("duckdb"))))
+    assert [(list(group.codes), group.count) for group in groups] == [([1, 0], 15), ([2], 602)]
+    assert [(feature, stride) for feature, _, stride in groups[0].strides()] == [(1, 1), (0, 3)]
+
+
+def test_thresholds_that_lie_close_take_finer_cells_or_several_comparisons():
+    features = [Feature(name, FeatureType("float64")) for name in ("even", "near", "nearer")]
+    even = [i / 20 for i in range(21)]
+    edges = {0: even, 1: [*even, 0.501], 2: [*even, 0.500001]}
+    _, trees = on_leaf_grid((0.0,), [grown((f, at, "left", 1.0, 2.0)) for f, own in edges.items() for at in own])
+    codes = feature_codes(trees, find_columns(features, get_dialect("duckdb")))
+    grids = [codes[feature].grid for feature in range(3)]
+    assert [grid.most_inside for grid in grids if grid is not None] == [1, 1, 2]
+    cells = [len(grid.cells) for grid in grids if grid is not None]
+    # As wide again as all thresholds, and the cells below, above and of missing values.
+    assert cells[0] == cells[2] == 2 * 64 + 4
+    assert 2 * 512 < cells[1] <= 2 * 4096 + 4
+
+
+@pytest.mark.parametrize("most", [1, 4, 10])
+def test_places_of_several_trees_make_one_number(con, monkeypatch, most):
+    rng = random.Random(most)
+    monkeypatch.setattr(bit_vectors, "_MOST_BITS", most)
+    features = [Feature(f"x{i}", FeatureType("float64")) for i in range(3)]
+    model = made(features, [grown(complete(depth, rng)) for depth in (4, 1, 2, 3, 4, 2, 5, 6, 1, 1)])
+    columns = {feature.name: [rng.gauss(0, 1) for _ in range(500)] for feature in features}
+    assert_agreement(con, model, [feature.type for feature in features], columns)
 
 
 def test_words_say_which_leaf_a_row_comes_to():
