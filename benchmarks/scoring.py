@@ -14,6 +14,7 @@ from measuring import THREADS, Comparison, Scale, Target, Way, lacking
 import frameboost as fb
 
 XGBOOST, ORBITAL = "xgboost inplace_predict", "orbital"
+_KEY = "id"
 _TRAINED_ON = 10_000  # rows for scikit-learn's trees, as in sql_export.py: they grow exactly, which takes long
 
 
@@ -30,7 +31,7 @@ def predict(scale: Scale) -> Comparison:
             Way("frameboost symmetric predict", lambda: symmetric.predict(features)),
             Way("frameboost symmetric expr, polars", lambda: _in_polars(symmetric, features))]  # fmt: skip
     for way in ways:
-        way.judge = lambda scores: data.error_of(rows.y, scores, is_binary=True)
+        way.judge = lambda scores: data.error_of(rows.y, _in_order(scores), is_binary=True)
     model.predict(features.head(100))  # kernels compile once a machine
     return Comparison(ways, f"{len(features):,} rows × 28, {n_trees} trees of depth 6", rows.quality_name)
 
@@ -53,15 +54,20 @@ def _in_polars(model: fb.Model, frame: pl.DataFrame) -> pl.Series:
 
 
 def _in_duckdb(name: str, model: fb.Model, frame: pl.DataFrame, targets: list[Target], form: str = "bitvector") -> Way:
-    con = data.database(frame, "w")
+    con = data.database(frame.with_row_index(_KEY), "w")
     if form == "udf":
         if reason := lacking("pyarrow"):
             return Way(name, lacking=reason)
         model.register(con, "score", form="udf")
         query = f"SELECT score({', '.join(model.features)}) AS prediction FROM w"
-    else:
-        query = model.query("w", keep=[], form=form)
-    return Way(name, lambda: con.execute(query).fetchnumpy()["prediction"], targets=targets)
+        return Way(name, lambda: con.execute(query).fetchnumpy()["prediction"], targets=targets)
+    query = model.query("w", keep=[_KEY], form=form)
+    return Way(name, lambda: con.execute(query).fetchnumpy(), targets=targets)
+
+
+def _in_order(found: Any) -> Any:
+    """Return predictions by the key that comes with them, if one does."""
+    return found["prediction"][np.argsort(found[_KEY])] if isinstance(found, dict) else found
 
 
 def sql_of_depth(depth: int, scale: Scale) -> Comparison:
@@ -78,15 +84,14 @@ def sql_of_depth(depth: int, scale: Scale) -> Comparison:
         trees = GradientBoostingRegressor(n_estimators=n_trees, max_depth=depth, max_features=0.3, random_state=0)
         trees.fit(sample.drop(data.LABEL), sample[data.LABEL].to_numpy())
         read = fb.from_sklearn(trees)
-        # These trees ask about most features once or twice, which CASE is faster at (see compile/bit_vectors.py).
-        others = [_in_duckdb("frameboost sql, the same trees", read, features, [Target(1 / 4, ORBITAL)], form="case")]
+        others = [_in_duckdb("frameboost sql, the same trees", read, features, [Target(1 / 4, ORBITAL)])]
         if ways[0].lacking is None:
             ways[0].run = _by_orbital(trees, features)
     ways += [*others,
              _in_duckdb("frameboost sql", own, features, [Target(1 / 4, ORBITAL)]),
              _in_duckdb("frameboost sql, symmetric", symmetric, features, [Target(1 / 8, ORBITAL)])]  # fmt: skip
     for way in ways:
-        way.judge = lambda scores: data.error_of(rows.y, scores, is_binary=False)
+        way.judge = lambda scores: data.error_of(rows.y, _in_order(scores), is_binary=False)
     return Comparison(ways, f"{len(features):,} rows × 28, {n_trees} trees of depth {depth}", rows.quality_name)
 
 
