@@ -16,6 +16,8 @@ __all__ = ["SMALLEST_TASK", "HistogramPool"]
 
 # Below this many slots a thread costs more than it saves.
 SMALLEST_TASK = 1 << 16
+# As many as a tree of depth 6 needs; those that none needs take no memory, as nothing is ever written there.
+_FIRST_PLACES = 32
 
 
 class HistogramPool:
@@ -57,7 +59,8 @@ class HistogramPool:
         missing = count - len(self._free)
         if missing > 0:
             n_before = len(self._sums)
-            before, self._sums = self._sums, np.empty((n_before + max(missing, n_before), self._n_slots, 2))
+            new = max(missing, n_before, _FIRST_PLACES)
+            before, self._sums = self._sums, np.empty((n_before + new, self._n_slots, 2))
             if n_before:
                 self._sums[:n_before] = before
             self._free += range(n_before, len(self._sums))

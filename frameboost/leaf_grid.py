@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from frameboost.grid import ceil_log2
 from frameboost.tree import LEAF, Tree
 
 __all__ = ["on_leaf_grid"]
+
+FloatArray = npt.NDArray[np.float64]
 
 _SMALLEST_EXPONENT = -1022
 
@@ -26,24 +29,39 @@ def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[
     base_on_grid, on_grid = [], list(trees)
     for output, base in enumerate(base_margins):
         own = [i for i, tree in enumerate(trees) if tree.output == output]
-        largest = [abs(base), *(_largest_leaf(trees[i]) for i in own)]
-        step = _step(largest)
+        values = [np.array(trees[i].value) for i in own]
+        is_leaf = [np.array(trees[i].feature) == LEAF for i in own]
+        step = _step([abs(base), *_largest(values, is_leaf)])
         base_on_grid.append(_steps(base, step) * step)
-        for i in own:
-            on_grid[i] = replace(trees[i], value=_rounded(trees[i].value, step))
+        for i, rounded in zip(own, _rounded(values, step), strict=True):
+            on_grid[i] = replace(trees[i], value=rounded)
     return tuple(base_on_grid), tuple(on_grid)
 
 
-def _rounded(values: Sequence[float], step: float) -> tuple[float, ...]:
+def _largest(values: Sequence[FloatArray], is_leaf: Sequence[npt.NDArray[np.bool_]]) -> list[float]:
+    """Return the largest magnitude among each tree's leaves."""
+    if not values:
+        return []
+    magnitudes = np.where(np.concatenate(is_leaf), np.abs(np.concatenate(values)), 0.0)
+    found: list[float] = np.maximum.reduceat(magnitudes, _starts(values)).tolist()
+    return found
+
+
+def _rounded(values: Sequence[FloatArray], step: float) -> list[tuple[float, ...]]:
+    """Return each tree's values on the grid; all at once, as there may be thousands of trees."""
+    if not values:
+        return []
     with np.errstate(over="ignore"):
-        steps = np.rint(np.array(values) / step)
+        steps = np.rint(np.concatenate(values) / step)
     if not np.isfinite(steps).all():
         raise OverflowError  # as of an inner node whose value is beyond all leaves
-    return tuple((steps * step + 0.0).tolist())  # + 0.0: no -0.0 in a model
+    on_grid = steps * step + 0.0  # + 0.0: no -0.0 in a model
+    return [tuple(own.tolist()) for own in np.split(on_grid, _starts(values)[1:])]
 
 
-def _largest_leaf(tree: Tree) -> float:
-    return max(abs(value) for value, feature in zip(tree.value, tree.feature, strict=True) if feature == LEAF)
+def _starts(values: Sequence[FloatArray]) -> npt.NDArray[np.int64]:
+    """Return where each tree's values start among all of them."""
+    return np.cumsum([0, *map(len, values[:-1])])
 
 
 def _step(largest: Sequence[float]) -> float:
