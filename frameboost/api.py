@@ -16,6 +16,7 @@ from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.given_cuts import bins_from_cuts
+from frameboost.interrupts import as_keyboard_interrupt
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.log import Callback, TrainingLog
 from frameboost.loss import Loss, of_targets
@@ -68,7 +69,7 @@ def fit(
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # which raises before any work starts
-    with ExitStack() as open_engines, telling_of_compiling(verbose):
+    with as_keyboard_interrupt(), ExitStack() as open_engines, telling_of_compiling(verbose):
         workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
 
         def opened(rows: Source, *, follows: bool = False) -> Engine:
