@@ -16,6 +16,7 @@ from frameboost.engines.polars import PolarsEngine
 from frameboost.engines.session import DuckDBSession
 from frameboost.engines.sql import SqlEngine
 from frameboost.expressions import Expression, float_literal
+from frameboost.parallel import Workers
 
 ROWS = pl.DataFrame({
     "label": [0.0, 1.0, -2.5, 3.0, None, 1e-300],
@@ -100,7 +101,8 @@ def test_aggregates_count_every_row(make):
         con.execute("CREATE TABLE t AS SELECT * FROM frame")
         engine = SqlEngine(DuckDBSession(con.table("t")), [], [], {"label": '"y"'})
     else:
-        engine = (NumbaEngine if make == "numba" else PolarsEngine)(frame.lazy(), (), {"label": "y"})
+        arguments = (frame.lazy(), (), {"label": "y"})
+        engine = NumbaEngine(*arguments, Workers(1)) if make == "numba" else PolarsEngine(*arguments)
     sums = engine.aggregate({
         "weight": Aggregate("sum", Expression("weight")),
         "labels": Aggregate("sum", Expression("label")),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,12 +92,13 @@ class DuckDBSession:
         return self._settings[name]
 
     def close(self) -> None:
-        """Drop every table that is left, even if Ctrl-C comes while doing so."""
+        """Drop every table that is left, even if Ctrl-C comes while doing so: then it has to wait."""
         interrupt = None
         while not self._closed:
             try:
-                self._drop_all()
-                self._closed = True
+                with _interrupts_later():
+                    self._drop_all()
+                    self._closed = True
             except KeyboardInterrupt as error:
                 interrupt = error
         if interrupt is not None:
@@ -109,6 +112,26 @@ class DuckDBSession:
             # The view of the source is there for the length of a call, and stays if that call was interrupted.
             for view in (self._nothing, self.source):
                 self._relation.query(f"{self._prefix}last", f"DROP VIEW IF EXISTS {view}")
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Let Ctrl-C wait until this is done: DuckDB forgets one that comes while it drops a relation's view, and the view.
+
+    Python tells the main thread alone of signals.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
