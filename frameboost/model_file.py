@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from frameboost.errors import FrameboostError, ModelFileError
@@ -162,7 +162,7 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
         if not isinstance(given, str):
             fail("damaged model", "objective", "a name or an object", given)
         known = Parameters.from_keywords(dict(parameters))
-        return _of_targets(get_loss(given, asdict(known)), document)
+        return _of_targets(get_loss(given, known.as_dict()), document)
     except (FrameboostError, TypeError) as error:
         if isinstance(error, ModelFileError):
             raise

@@ -56,16 +56,17 @@ class Workers:
 
             self._team = np.zeros(SIZE, dtype=np.int64)
         if count > 1 and self._servers is not None:
-            from frameboost.team_kernels import serve
-
             self._serving = [each for each in self._serving if not each.done()]
-            for _ in range(min(self.n_jobs, count) - 1 - len(self._serving)):
-                self._serving.append(self._servers.submit(serve, self._team, _PATIENCE))
+            missing = min(self.n_jobs, count) - 1 - len(self._serving)
+            if missing > 0:
+                from frameboost.team_kernels import serve
+
+                self._serving += [self._servers.submit(serve, self._team, _PATIENCE) for _ in range(missing)]
         return self._team
 
     def count(self, size: int, smallest: int) -> int:
         """Return into how many parts to cut what is as long as that: one, or none shorter than `smallest`."""
-        return max(1, min(self.n_jobs, size // max(self.smallest(smallest), 1)))
+        return self._count(size, self.smallest(smallest))
 
     def smallest(self, size: int) -> int:
         """Return what the smallest part may be, given what it may be if others have to be woken up for it."""
@@ -82,7 +83,7 @@ class Workers:
 
     def slices(self, size: int, smallest: int) -> list[tuple[int, int]]:
         """Share ``range(size)`` out between threads: a slice for each, as long as ``smallest`` if it is."""
-        count = max(1, min(self.n_jobs, size // max(smallest, 1)))
+        count = self._count(size, smallest)
         return list(pairwise(size * k // count for k in range(count + 1)))
 
     def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
@@ -112,6 +113,9 @@ class Workers:
         for other in others:
             other.result()  # which raises what was raised there
         return results
+
+    def _count(self, size: int, smallest: int) -> int:
+        return max(1, min(self.n_jobs, size // max(smallest, 1)))
 
     def close(self) -> None:
         """Let the threads go."""

@@ -156,14 +156,19 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def _asked(columns, places, goes_left, starts, part):  # type: ignore[no-untyped-def]
+    """Return where a part starts and stops, the column that its split asks, and what goes left."""
+    split, start, stop = part
+    return np.uint64(start), np.uint64(stop), columns[places[split]], goes_left[starts[split] :]
+
+
+@numba.njit(nogil=True, cache=True)
 def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
     half = np.uint64(len(rows)) >> _ONE
     for part in range(firsts[share], firsts[share + 1]):
-        split, start, stop = parts[part]
-        if places[split] < 0:
+        if places[parts[part, 0]] < 0:
             continue
-        first, last = np.uint64(start), np.uint64(stop)
-        column, is_left = columns[places[split]], goes_left[starts[split] :]
+        first, last, column, is_left = _asked(columns, places, goes_left, starts, parts[part])
         front = first + half if first < half else first - half
         left, right = front, front + (last - first) - _ONE
         for i in range(first, last):
@@ -237,12 +242,10 @@ def _add_share_by_side(  # type: ignore[no-untyped-def]
     columns, places, goes_left, starts, rows, parts, firsts, values, margins, share
 ):
     for part in range(firsts[share], firsts[share + 1]):
-        split, start, stop = parts[part]
-        if places[split] < 0:
+        if places[parts[part, 0]] < 0:
             continue
-        first, last = np.uint64(start), np.uint64(stop)
-        column, is_left = columns[places[split]], goes_left[starts[split] :]
-        left, right = values[split, 0], values[split, 1]
+        first, last, column, is_left = _asked(columns, places, goes_left, starts, parts[part])
+        left, right = values[parts[part, 0]]
         for i in range(first, last):
             if i + AHEAD < last:
                 later = np.uint64(rows[i + AHEAD])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 
+from frameboost.interrupts import interrupts_later
 from frameboost.sql_text import quote_identifier, string_literal
 
 __all__ = ["DuckDBSession"]
@@ -96,7 +95,7 @@ class DuckDBSession:
         interrupt = None
         while not self._closed:
             try:
-                with _interrupts_later():
+                with interrupts_later():  # one that comes while DuckDB drops a relation's view it forgets, and the view
                     self._drop_all()
                     self._closed = True
             except KeyboardInterrupt as error:
@@ -112,26 +111,6 @@ class DuckDBSession:
             # The view of the source is there for the length of a call, and stays if that call was interrupted.
             for view in (self._nothing, self.source):
                 self._relation.query(f"{self._prefix}last", f"DROP VIEW IF EXISTS {view}")
-
-
-@contextlib.contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Let Ctrl-C wait until this is done: DuckDB forgets one that comes while it drops a relation's view, and the view.
-
-    Python tells the main thread alone of signals.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if came:
-            signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ def own_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, Any
     """
     checked = Parameters.from_keywords(parameters)
     shaping = checked.shaping()
-    return get_loss(name, asdict(checked)), {given: shaping[given] for given in parameters}
+    return get_loss(name, checked.as_dict()), {given: shaping[given] for given in parameters}
 
 
 def finished(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:

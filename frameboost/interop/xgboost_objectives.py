@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -91,11 +90,11 @@ def read_objective(
 
 def _loss(name: str, parameters: Mapping[str, Any], same_training: bool, n_outputs: int) -> Loss:
     try:
-        loss = get_loss(name, asdict(Parameters(**parameters)))
+        loss = get_loss(name, Parameters(**parameters).as_dict())
     except ParameterError:  # a parameter that is out of the range that it has here
         if name.startswith("multi:"):
             raise
-        same_training, loss = False, get_loss(name, asdict(Parameters(max_delta_step=_POISSON_STEP)))
+        same_training, loss = False, get_loss(name, Parameters(max_delta_step=_POISSON_STEP).as_dict())
     if loss.n_outputs == 1 < n_outputs:
         loss = of_targets(loss, n_outputs)
     if loss.n_outputs != n_outputs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -139,7 +138,7 @@ def _objective(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
     if not holder:
         return {"name": name}
-    values = asdict(Parameters()) | dict(given)
+    values = Parameters().as_dict() | dict(given)
     texts = {key: _text(values[key]) for key in names if values[key] is not None}
     return {"name": name, holder: texts}
 
