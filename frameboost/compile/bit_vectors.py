@@ -77,7 +77,11 @@ class _List:
 
 def _typed(items: Iterable[object], type_name: str) -> str:
     """Return a list as text that is read when the query runs: what is not a constant is not planned as one."""
-    return f"CAST(unnest(['[{', '.join(map(str, items))}]']) AS {type_name}[])"
+    return f"CAST(unnest(['[{_listed(items)}]']) AS {type_name}[])"
+
+
+def _listed(items: Iterable[object]) -> str:
+    return ", ".join(map(str, items))
 
 
 def _row_of(lists: Sequence[_List]) -> str:
@@ -301,28 +305,29 @@ class _Rows:
     def add_values(self, values: Sequence[_Values], words: Sequence[str], so_far: Mapping[int, str]) -> dict[int, str]:
         """Add leaf values up by output, on to the sums so far, and return the names of the sums."""
         terms: dict[int, list[str]] = {}
-        lists, sums = list[_List](), list[str]()
-        for one in values:
-            name, *of_trees = self._stages.reserve(1 + len(one.of_trees))
+        alike: dict[int, dict[str, _Values]] = {}  # by how many trees they are of
+        for one, name in zip(values, self._stages.reserve(len(values)), strict=True):
             terms.setdefault(one.output, []).append(f"{name}[{one.place}]")
-            lists += [
-                _List(part, list(map(repr, items)), "DOUBLE")
-                for part, items in zip(of_trees, one.of_trees, strict=True)
-            ]
-            sums.append(f"{_all_sums(of_trees)} AS {name}")
+            alike.setdefault(len(one.of_trees), {})[name] = one
         after = dict(zip(terms, self._stages.reserve(len(terms)), strict=True))
         new = {after[k]: " + ".join([*([so_far[k]] if k in so_far else []), *own]) for k, own in terms.items()}
         gone = [*words, *(so_far[k] for k in terms if k in so_far)]
-        self._step(new, [f"CROSS JOIN (SELECT {', '.join(sums)} FROM ({_row_of(lists)}))"], gone)
+        self._step(new, [f"CROSS JOIN ({_lists_of_sums(n, some)})" for n, some in alike.items()], gone)
         return {**so_far, **after}
 
 
-def _all_sums(lists: Sequence[str]) -> str:
-    """Return the list of all sums of an item of each of the lists; those of the first change fastest."""
-    sums = lists[0]
-    for i, name in enumerate(lists[1:]):
-        sums = f"flatten(list_transform({name}, lambda a{i}: list_transform({sums}, lambda b{i}: a{i} + b{i})))"
-    return sums
+def _lists_of_sums(n_trees: int, values: Mapping[str, _Values]) -> str:
+    """Return the query of a row of lists, by name: of values of so many trees each, the sums of one of each tree.
+
+    One expression makes them all, in a list of lists; one for each would take longer to plan than to run.
+    """
+    sums = "p[1]"  # those of the first tree change fastest
+    for i in range(2, n_trees + 1):
+        sums = f"flatten(list_transform(p[{i}], lambda a{i}: list_transform({sums}, lambda b{i}: a{i} + b{i})))"
+    lists = ", ".join(f"[{', '.join(f'[{_listed(tree)}]' for tree in one.of_trees)}]" for one in values.values())
+    text = f"SELECT CAST(unnest(['[{lists}]']) AS DOUBLE[][][]) AS t"
+    named = ", ".join(f"s[{i}] AS {name}" for i, name in enumerate(values, 1))
+    return f"SELECT {named} FROM (SELECT list_transform(t, lambda p: {sums}) AS s FROM ({text}))"
 
 
 def _mask_table(
