@@ -90,6 +90,8 @@ class TreeGrower:
             for node in batch:
                 assert node.split is not None
                 left, right = node.divide(len(nodes))
+                if self._constraints.sets is not None:
+                    self._constraints.lengthen(node)
                 if self._constraints.is_monotone:
                     self._constraints.narrow(node, *self._weights((left, right)).tolist())
                 nodes += (left, right)

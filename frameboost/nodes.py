@@ -37,7 +37,7 @@ class OpenNode:
     lower, upper
         The least and the largest weight that it may have.
     path
-        The features that its ancestors were split on.
+        The features that its ancestors were split on, where interaction constraints want to know.
     """
 
     id: int
@@ -58,10 +58,9 @@ class OpenNode:
         """Make the two children of the node's split, numbered ``next_id`` and ``next_id + 1``; bounds are inherited."""
         assert self.split is not None
         split, depth, lower, upper = self.split, self.depth + 1, self.lower, self.upper
-        path = self.path | {split.feature}
         is_left_smaller = split.left.H <= split.right.H
-        left = OpenNode(next_id, depth, split.left, self.id, is_left_smaller, lower, upper, path)
-        right = OpenNode(next_id + 1, depth, split.right, self.id, not is_left_smaller, lower, upper, path)
+        left = OpenNode(next_id, depth, split.left, self.id, is_left_smaller, lower, upper)
+        right = OpenNode(next_id + 1, depth, split.right, self.id, not is_left_smaller, lower, upper)
         left.sibling, right.sibling = right, left
         self.left, self.right = left, right
         return left, right
