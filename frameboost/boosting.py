@@ -186,7 +186,9 @@ def _prepare(
             cast("HeldOutEngine", engine).keep_columns(bins)
         return ExactSplitter(blocks, penalties, limits_of), bins
     if parameters.tree_method == "approx":
-        splitter, bins = propose_anew(rows.training, parameters.proposal, parameters.max_bin, penalties, limits_of)
+        splitter, bins = propose_anew(
+            rows.training, parameters.proposal, parameters.max_bin, penalties, limits_of, workers
+        )
         for engine in rows.held_out:
             cast("HeldOutEngine", engine).keep_columns(bins)
         return splitter, bins
@@ -197,5 +199,5 @@ def _prepare(
         # Held-out rows may lack what no training row did.
         cast("HistogramEngine", engine).bin_columns([replace(b, has_missing=True) for b in bins])
     if parameters.grow_policy == "symmetric":
-        return SymmetricSplitter(binned, SlotLayout(bins), penalties, limits_of, parameters.gamma), bins
+        return SymmetricSplitter(binned, SlotLayout(bins), penalties, limits_of, workers, parameters.gamma), bins
     return HistogramSplitter(binned, SlotLayout(bins), penalties, limits_of, workers), bins

@@ -25,39 +25,43 @@ from frameboost.engines.contract import (
 )
 from frameboost.engines.node_bins import NodeBins
 from frameboost.nodes import OpenNode
+from frameboost.parallel import Workers
 from frameboost.splitting import HistogramSplitter, LimitsOf, Splitter
 
 __all__ = ["GlobalSplitter", "LocalSplitter", "propose_anew"]
 
 
 def propose_anew(
-    engine: Engine, proposal: str, max_bin: int, penalties: Penalties, limits_of: LimitsOf
+    engine: Engine, proposal: str, max_bin: int, penalties: Penalties, limits_of: LimitsOf, workers: Workers
 ) -> tuple[Splitter, list[Bins]]:
     """Let the engine keep its columns; return what finds splits by that proposal, and the bins without cuts."""
     if proposal == "local":
         binning = cast("NodeBinningEngine", engine)
         bins = binning.load_columns()
-        return LocalSplitter(binning, bins, max_bin, penalties, limits_of), bins
+        return LocalSplitter(binning, bins, max_bin, penalties, limits_of, workers), bins
     rebinning = cast("RebinningEngine", engine)
     bins = rebinning.load_columns()
-    return GlobalSplitter(rebinning, max_bin, penalties, limits_of), bins
+    return GlobalSplitter(rebinning, max_bin, penalties, limits_of, workers), bins
 
 
 class GlobalSplitter:
     """Splits between bins that are made for one tree."""
 
-    def __init__(self, engine: RebinningEngine, max_bin: int, penalties: Penalties, limits_of: LimitsOf) -> None:
+    def __init__(
+        self, engine: RebinningEngine, max_bin: int, penalties: Penalties, limits_of: LimitsOf, workers: Workers
+    ) -> None:
         self._engine = engine
         self._max_bin = max_bin
         self._penalties = penalties
         self._limits_of = limits_of
+        self._workers = workers
         self._of_tree: HistogramSplitter | None = None
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         if self._of_tree is None:
             layout = SlotLayout(self._engine.rebin(self._max_bin))
-            self._of_tree = HistogramSplitter(self._engine, layout, self._penalties, self._limits_of)
+            self._of_tree = HistogramSplitter(self._engine, layout, self._penalties, self._limits_of, self._workers)
         return self._of_tree.best_splits(nodes)
 
     def end_tree(self) -> None:
@@ -69,13 +73,20 @@ class LocalSplitter:
     """Splits between bins that every node has for itself."""
 
     def __init__(
-        self, engine: NodeBinningEngine, bins: Sequence[Bins], max_bin: int, penalties: Penalties, limits_of: LimitsOf
+        self,
+        engine: NodeBinningEngine,
+        bins: Sequence[Bins],
+        max_bin: int,
+        penalties: Penalties,
+        limits_of: LimitsOf,
+        workers: Workers,
     ) -> None:
         self._engine = engine
         self._bins = tuple(bins)
         self._max_bin = max_bin
         self._penalties = penalties
         self._limits_of = limits_of
+        self._workers = workers
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
@@ -84,9 +95,10 @@ class LocalSplitter:
         # a node does not have.
         layout = SlotLayout([_numbered(b, of_nodes) for b, of_nodes in zip(self._bins, found, strict=True)])
         given = cast("HistogramEngine", _Given(np.concatenate([f.histogram for f in found], axis=1)))
-        splits = HistogramSplitter(given, layout, self._penalties, self._limits_of).best_splits(nodes)
+        splitter = HistogramSplitter(given, layout, self._penalties, self._limits_of, self._workers)
         return [
-            split and _with_threshold(split, found[split.feature].cuts[place]) for place, split in enumerate(splits)
+            split and _with_threshold(split, found[split.feature].cuts[place])
+            for place, split in enumerate(splitter.best_splits(nodes))
         ]
 
     def end_tree(self) -> None:

@@ -13,6 +13,7 @@ from frameboost.engines.contract import FloatArray, HistogramEngine, Penalties, 
 from frameboost.gain import MIN_GAIN
 from frameboost.histograms import HistogramPool
 from frameboost.nodes import OpenNode
+from frameboost.parallel import Workers
 from frameboost.splitting import LimitsOf
 from frameboost.symmetric_kernels import scan_level
 
@@ -24,16 +25,22 @@ class SymmetricSplitter:
 
     Parameters
     ----------
-    engine, layout, penalties, limits_of
+    engine, layout, penalties, limits_of, workers
         As for `frameboost.splitting.HistogramSplitter`.
     gamma
         What the level as a whole must gain.
     """
 
     def __init__(
-        self, engine: HistogramEngine, layout: SlotLayout, penalties: Penalties, limits_of: LimitsOf, gamma: float
+        self,
+        engine: HistogramEngine,
+        layout: SlotLayout,
+        penalties: Penalties,
+        limits_of: LimitsOf,
+        workers: Workers,
+        gamma: float,
     ) -> None:
-        self._pool = HistogramPool(engine, layout.n_slots)
+        self._pool = HistogramPool(engine, layout.n_slots, workers)
         self._layout = layout
         self._penalties = penalties
         self._limits_of = limits_of

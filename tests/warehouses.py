@@ -333,7 +333,8 @@ class MariaDB(Warehouse):
             f"--datadir={data}",
             "--auth-root-authentication-method=normal",
         ]
-        subprocess.run([*install, *user], check=True, capture_output=True)
+        installed = subprocess.run([*install, *user], check=False, capture_output=True, text=True)
+        assert installed.returncode == 0, installed.stdout + installed.stderr
         self.process = subprocess.Popen(
             [server, "--no-defaults", f"--datadir={data}", f"--socket={socket}", "--skip-networking", *user],
             stdout=subprocess.DEVNULL,
