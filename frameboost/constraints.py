@@ -98,12 +98,6 @@ class Constraints:
         """Return the features that may follow on those of ``path``: themselves, and all sets that they are all in."""
         return path.union(*(members for members in self.sets or () if path <= members))
 
-    def lengthen(self, node: OpenNode) -> None:
-        """Let the two children of a node that was split know the features on their path."""
-        split, left, right = node.split, node.left, node.right
-        assert split is not None and left is not None and right is not None
-        left.path = right.path = node.path | {split.feature}
-
     def narrow(self, node: OpenNode, left_weight: float, right_weight: float) -> None:
         """Part the bounds of the two children of a node that was split on a constrained feature.
 

@@ -91,7 +91,7 @@ class TreeGrower:
                 assert node.split is not None
                 left, right = node.divide(len(nodes))
                 if self._constraints.sets is not None:
-                    self._constraints.lengthen(node)
+                    left.path = right.path = node.path | {node.split.feature}
                 if self._constraints.is_monotone:
                     self._constraints.narrow(node, *self._weights((left, right)).tolist())
                 nodes += (left, right)

@@ -27,10 +27,10 @@ class HistogramPool:
     all sums are on the gradient grid. In every engine this pays: fewer rows to add up, or fewer groups to bring over.
     """
 
-    def __init__(self, engine: HistogramEngine, n_slots: int, workers: Workers | None = None) -> None:
+    def __init__(self, engine: HistogramEngine, n_slots: int, workers: Workers) -> None:
         self._engine = engine
         self._n_slots = n_slots
-        self._workers = workers or Workers(1)
+        self._workers = workers
         self._sums: FloatArray = np.empty((0, n_slots, 2))  # (places, slots, 2), the same array tree by tree
         self._places: dict[int, int] = {}  # node -> its histogram's
         self._free: list[int] = []

@@ -47,10 +47,10 @@ class HistogramSplitter:
         layout: SlotLayout,
         penalties: Penalties,
         limits_of: LimitsOf,
-        workers: Workers | None = None,
+        workers: Workers,
     ) -> None:
-        self._workers = workers or Workers(1)
-        self._pool = HistogramPool(engine, layout.n_slots, self._workers)
+        self._workers = workers
+        self._pool = HistogramPool(engine, layout.n_slots, workers)
         self._layout = layout
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
         self._penalties = penalties

@@ -17,6 +17,7 @@ from frameboost.constraints import Constraints
 from frameboost.engines.contract import Penalties, Split, Stats
 from frameboost.gain import leaf_score, leaf_weight
 from frameboost.nodes import OpenNode
+from frameboost.parallel import Workers
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
 from frameboost.splitting import HistogramSplitter
@@ -47,7 +48,7 @@ def best_split(histogram: np.ndarray, penalties: Penalties) -> Split | None:
     def limits(nodes):
         return constraints.limits(nodes, np.ones((len(nodes), 1), dtype=np.bool_))
 
-    splitter = HistogramSplitter(OneHistogram(histogram), SlotLayout([Bins(feature)]), penalties, limits)
+    splitter = HistogramSplitter(OneHistogram(histogram), SlotLayout([Bins(feature)]), penalties, limits, Workers(1))
     (split,) = splitter.best_splits([OpenNode(0, 0, Stats(*histogram.sum(axis=0).tolist()))])
     return split
 

@@ -16,6 +16,7 @@ import frameboost as fb
 from frameboost.engines.contract import Stats
 from frameboost.histograms import HistogramPool
 from frameboost.nodes import OpenNode
+from frameboost.parallel import Workers
 
 SEEDS = st.integers(0, 2**32 - 1)
 BY_HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
@@ -242,7 +243,7 @@ def test_a_histogram_by_subtraction_is_the_one_summed_up(seed, lossguide):
     rng = np.random.default_rng(seed)
     pairs = np.stack([rng.integers(-40, 40, 60) / 8, rng.integers(0, 9, 60) / 8], axis=1)
     engine = Histograms(rng.integers(0, 7, 60), pairs, 7)
-    pool = HistogramPool(engine, 7)
+    pool = HistogramPool(engine, 7, Workers(1))
     root = OpenNode(0, 0, engine.stats(0))
     np.testing.assert_array_equal(histograms_of(pool, [root])[0], engine.direct(0))
     open_nodes, made = [root], 1
@@ -269,7 +270,7 @@ def test_a_histogram_by_subtraction_is_the_one_summed_up(seed, lossguide):
 
 def test_a_tree_leaves_no_histogram_behind():
     engine = Histograms(np.array([0, 1]), np.array([[1.0, 1.0], [-1.0, 1.0]]), 3)
-    pool = HistogramPool(engine, 3)
+    pool = HistogramPool(engine, 3, Workers(1))
     root = OpenNode(0, 0, engine.stats(0))
     pool.of([root])
     engine.rows[0] = np.array([1])  # another tree: other gradients, the same number of the root

@@ -77,11 +77,7 @@ class _List:
 
 def _typed(items: Iterable[object], type_name: str) -> str:
     """Return a list as text that is read when the query runs: what is not a constant is not planned as one."""
-    return f"CAST(unnest(['[{_listed(items)}]']) AS {type_name}[])"
-
-
-def _listed(items: Iterable[object]) -> str:
-    return ", ".join(map(str, items))
+    return f"CAST(unnest(['[{', '.join(map(str, items))}]']) AS {type_name}[])"
 
 
 def _row_of(lists: Sequence[_List]) -> str:
@@ -324,10 +320,9 @@ def _lists_of_sums(n_trees: int, values: Mapping[str, _Values]) -> str:
     sums = "p[1]"  # those of the first tree change fastest
     for i in range(2, n_trees + 1):
         sums = f"flatten(list_transform(p[{i}], lambda a{i}: list_transform({sums}, lambda b{i}: a{i} + b{i})))"
-    lists = ", ".join(f"[{', '.join(f'[{_listed(tree)}]' for tree in one.of_trees)}]" for one in values.values())
-    text = f"SELECT CAST(unnest(['[{lists}]']) AS DOUBLE[][][]) AS t"
+    trees = _typed(([list(tree) for tree in one.of_trees] for one in values.values()), "DOUBLE[][]")
     named = ", ".join(f"s[{i}] AS {name}" for i, name in enumerate(values, 1))
-    return f"SELECT {named} FROM (SELECT list_transform(t, lambda p: {sums}) AS s FROM ({text}))"
+    return f"SELECT {named} FROM (SELECT list_transform(t, lambda p: {sums}) AS s FROM (SELECT {trees} AS t))"
 
 
 def _mask_table(
