@@ -51,7 +51,7 @@ _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"
 
 def __getattr__(name: str) -> Any:
     if name not in _ESTIMATORS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     import frameboost.sklearn as estimators
 
     return getattr(estimators, name)

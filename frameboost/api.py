@@ -21,6 +21,7 @@ from frameboost.leaf_grid import on_leaf_grid
 from frameboost.log import Callback, TrainingLog
 from frameboost.loss import Loss, of_targets
 from frameboost.losses import LOSSES, get_loss
+from frameboost.messages import shown
 from frameboost.metric import Metric
 from frameboost.metrics import get_metrics
 from frameboost.model import Model
@@ -169,7 +170,7 @@ def _loss(
     if "label" not in roles:
         n_targets = sum(role.startswith("label_") for role in roles)
         if str(objective).startswith("multi:"):
-            raise ParameterError(f"objective {objective!r} takes one target, not {n_targets}")
+            raise ParameterError(f"objective {shown(objective)} takes one target, not {n_targets}")
         single = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
         return of_targets(single, n_targets), settings
     if isinstance(objective, Objective):
@@ -186,13 +187,13 @@ def _check_base_score(loss: Loss, parameters: Parameters) -> None:
     score = parameters.base_score
     if score is not None and not low < score < high:
         raise ParameterError(
-            f"base_score must lie between {low:g} and {high:g} for objective {loss.name!r}, not {score!r}"
+            f"base_score must lie between {low:g} and {high:g} for objective {shown(loss.name)}, not {shown(score)}"
         )
 
 
 def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
     if "upper" in roles and "upper" not in loss.roles:
-        raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {loss.name!r}")
+        raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {shown(loss.name)}")
     if "upper" in loss.roles and "upper" not in roles:
         raise ParameterError(
             "objective 'survival:aft' needs label_upper_bound, the column of the latest that a time can be: the "
@@ -201,7 +202,7 @@ def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
     given = [role for role in roles if role.startswith("base_")]
     if given and len(given) != loss.n_outputs:
         raise ParameterError(
-            f"base_margin names {len(given)} column{'s' if len(given) > 1 else ''}; objective {loss.name!r} has "
+            f"base_margin names {len(given)} column{'s' if len(given) > 1 else ''}; objective {shown(loss.name)} has "
             f"{loss.n_outputs} margins"
         )
 
@@ -209,8 +210,8 @@ def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
 def _check_renewal(loss: Loss, settings: Parameters) -> None:
     if loss.renewal and settings.monotone_constraints:
         raise ParameterError(
-            f"monotone_constraints do not go with objective {loss.name!r}, whose leaves are quantiles and keep to no "
-            "bounds"
+            f"monotone_constraints do not go with objective {shown(loss.name)}, whose leaves are quantiles and keep "
+            "to no bounds"
         )
 
 

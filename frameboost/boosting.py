@@ -28,6 +28,7 @@ from frameboost.expressions import Expression
 from frameboost.growing import TreeGrower
 from frameboost.log import TrainingLog
 from frameboost.loss import Loss
+from frameboost.messages import shown
 from frameboost.nodes import OpenNode
 from frameboost.parallel import Workers
 from frameboost.parameters import Parameters
@@ -149,15 +150,15 @@ def _check_hessians(engine: Engine, loss: Loss, round_: int) -> None:
         lowest = engine.aggregate({"h": Aggregate("min", derivatives.hessian)})["h"]
         if lowest is None or not lowest > 0:
             raise DataError(
-                f"the hessian {derivatives.hessian.text!r} of the objective is {lowest!r} in some row of round "
-                f"{round_ + 1}; it must be greater than 0 everywhere"
+                f"the hessian {shown(derivatives.hessian.text)} of the objective is {shown(lowest)} in some row of "
+                f"round {round_ + 1}; it must be greater than 0 everywhere"
             )
 
 
 def _check_finite(totals: Stats, loss: Loss, round_: int) -> None:
     if not (math.isfinite(totals.G) and math.isfinite(totals.H)):
         raise DataError(
-            f"the gradients of {loss.name!r} are not finite in round {round_ + 1}; "
+            f"the gradients of {shown(loss.name)} are not finite in round {round_ + 1}; "
             "a smaller learning_rate, a max_delta_step or a base_score may help"
         )
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions import Expression
+from frameboost.messages import listed, shown
 
 __all__ = ["METHODS", "calibrated"]
 
@@ -37,7 +38,7 @@ def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str) ->
         If the labels are all the same.
     """
     if method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
+        raise ParameterError(f"method must be one of {listed(METHODS)}, not {shown(method)}")
     if labels.min() == labels.max():
         raise DataError(f"every label to calibrate on is {labels[0]:g}; both 0 and 1 must occur")
     return METHODS[method](margins, labels, weights)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
@@ -11,6 +10,7 @@ from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss, margin_names
+from frameboost.messages import did_you_mean, listed, shown
 from frameboost.schema import Feature
 from frameboost.sources import Source
 
@@ -47,13 +47,15 @@ def _of_label(label: str) -> dict[str, Aggregate]:
 def find_column(source: Source, name: object, role: str) -> str:
     """Return the column's name, or raise `DataError` if there is no such column or it can't play the role."""
     if not isinstance(name, str):
-        raise ParameterError(f"{role} must be a column name, not {name!r}")
+        raise ParameterError(f"{role} must be a column name, not {shown(name)}")
     names = source.names()
     if name not in names:
-        raise DataError(f"{role} column {name!r} is not in the data{_nearest(name, names)}")
+        raise DataError(f"{role} column {shown(name)} is not in the data{_nearest(name, names)}")
     kind = source.types()[name]
     if role != "feature" and (kind is None or kind.family not in ("number", "boolean")):
-        raise DataError(f"{role} column {name!r} has type {source.type_names()[name]}; it must be numeric or Boolean")
+        raise DataError(
+            f"{role} column {shown(name)} has type {source.type_names()[name]}; it must be numeric or Boolean"
+        )
     return name
 
 
@@ -89,7 +91,7 @@ def find_roles(
     for role, column in roles.items():
         first = columns.index(column)
         if list(roles)[first] != role and role != "upper":  # a time that is known is both of its bounds
-            raise ParameterError(f"{role_words(role)} {column!r} is also the {role_words(list(roles)[first])}")
+            raise ParameterError(f"{role_words(role)} {shown(column)} is also the {role_words(list(roles)[first])}")
     return roles
 
 
@@ -117,28 +119,28 @@ def pick_features(
     if features is None:
         chosen = [name for name in names if name not in role_of and name != valid]
     elif isinstance(features, str):
-        raise ParameterError(f"features must be a list of column names, not the string {features!r}")
+        raise ParameterError(f"features must be a list of column names, not the string {shown(features)}")
     elif isinstance(features, Set) or not isinstance(features, Iterable):
         # A set has another order in each process, and ties between features go to the first.
-        raise ParameterError(f"features must be a list of column names, not {features!r}")
+        raise ParameterError(f"features must be a list of column names, not {shown(features)}")
     else:
         chosen = [find_column(source, name, "feature") for name in features]
         if not chosen:
             raise ParameterError("features is an empty list; name at least one column")
     for name in chosen:
         if chosen.count(name) > 1:
-            raise ParameterError(f"feature {name!r} is given {chosen.count(name)} times")
+            raise ParameterError(f"feature {shown(name)} is given {chosen.count(name)} times")
         if name in role_of:
-            raise ParameterError(f"feature {name!r} is also the {role_words(role_of[name])}")
+            raise ParameterError(f"feature {shown(name)} is also the {role_words(role_of[name])}")
         if name == valid:
-            raise ParameterError(f"feature {name!r} is also the column that tells which rows to validate on")
+            raise ParameterError(f"feature {shown(name)} is also the column that tells which rows to validate on")
     if not chosen:
-        raise DataError(f"no usable feature: the data has no column but {', '.join(map(repr, names))}")
+        raise DataError(f"no usable feature: the data has no column but {listed(names)}")
     types = source.types()
     for name in chosen:
         if types[name] is None:
             raise DataError(
-                f"feature {name!r} has type {source.type_names()[name]}, which can't be split on; convert it to a "
+                f"feature {shown(name)} has type {source.type_names()[name]}, which can't be split on; convert it to a "
                 "number, decimal, Boolean, date, timestamp, duration or string, or leave it out with features=[...]"
             )
     return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
@@ -151,20 +153,21 @@ def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
         lowest, highest = summary[f"{label}_lowest_counted"], summary[f"{label}_highest_counted"]
         if lowest == highest and "upper" not in roles:
             everywhere = summary[f"{label}_lowest"] == summary[f"{label}_highest"]
-            where = "" if everywhere else f" wherever weight {roles.get('weight')!r} is not 0"
+            where = "" if everywhere else f" wherever weight {shown(roles.get('weight'))} is not 0"
             raise DataError(
-                f"target {roles[label]!r} is constant (always {lowest:g}){where}; there is nothing to learn"
+                f"target {shown(roles[label])} is constant (always {lowest:g}){where}; there is nothing to learn"
             )
     for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
         if missing == engine.n_rows:
             raise DataError(
-                f"feature {feature.name!r} has no value in any row, only NULL or NaN; leave it out with features=[...]"
+                f"feature {shown(feature.name)} has no value in any row, only NULL or NaN; leave it out with "
+                "features=[...]"
             )
 
 
 def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: str) -> None:
     """Raise `DataError` if rows can't be evaluated on."""
-    _checked_summary(engine, loss, roles, f"{name!r}, the data to validate on,", least=1)
+    _checked_summary(engine, loss, roles, f"{shown(name)}, the data to validate on,", least=1)
 
 
 def _checked_summary(
@@ -191,7 +194,7 @@ def _checked_summary(
     for role, column in roles.items():
         if wrong := summary.get(f"missing_{role}"):
             raise DataError(
-                f"base_margin {column!r} is NULL, NaN or infinite in {int(wrong):,} of {n_rows:,} rows; "
+                f"base_margin {shown(column)} is NULL, NaN or infinite in {int(wrong):,} of {n_rows:,} rows; "
                 "give every row a finite margin"
             )
     return summary
@@ -201,17 +204,17 @@ def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: 
     lowest, highest = summary[f"{label}_lowest"], summary[f"{label}_highest"]
     if missing := int(summary[f"{label}_missing"]):
         raise DataError(
-            f"target {target!r} is NULL or NaN in {missing:,} of {engine.n_rows:,} rows; drop those rows first"
+            f"target {shown(target)} is NULL or NaN in {missing:,} of {engine.n_rows:,} rows; drop those rows first"
         )
     if math.isinf(lowest) or math.isinf(highest):
-        raise DataError(f"target {target!r} holds an infinite value; every label must be finite")
+        raise DataError(f"target {shown(target)} holds an infinite value; every label must be finite")
     if max(-lowest, highest) > _LARGEST:
-        raise DataError(f"target {target!r} holds values beyond ±{_LARGEST:g}; rescale it")
+        raise DataError(f"target {shown(target)} holds values beyond ±{_LARGEST:g}; rescale it")
     if loss.label_condition is not None and (n_wrong := int(summary[f"{label}_wrong"])):
         raise DataError(
-            f"target {target!r} holds other values than {loss.label_requirement} in {n_wrong:,} "
+            f"target {shown(target)} holds other values than {loss.label_requirement} in {n_wrong:,} "
             f"of {engine.n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
-            f"objective {loss.name!r} needs those"
+            f"objective {shown(loss.name)} needs those"
         )
 
 
@@ -228,23 +231,18 @@ def _is_violated(condition: Expression) -> Expression:
 def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:
     if summary["missing_weights"]:
         raise DataError(
-            f"weight {weight!r} is NULL or NaN in {int(summary['missing_weights']):,} of {n_rows:,} rows; "
+            f"weight {shown(weight)} is NULL or NaN in {int(summary['missing_weights']):,} of {n_rows:,} rows; "
             "give every row a weight"
         )
     if summary["lightest"] < 0:
         raise DataError(
-            f"weight {weight!r} holds negative values (down to {summary['lightest']:g}); weights are 0 or more"
+            f"weight {shown(weight)} holds negative values (down to {summary['lightest']:g}); weights are 0 or more"
         )
     if summary["heaviest"] > _LARGEST:
-        raise DataError(f"weight {weight!r} holds values beyond {_LARGEST:g}; every weight must be finite")
+        raise DataError(f"weight {shown(weight)} holds values beyond {_LARGEST:g}; every weight must be finite")
     if summary["heaviest"] == 0:
-        raise DataError(f"weight {weight!r} is 0 in every row; some row must count")
+        raise DataError(f"weight {shown(weight)} is 0 in every row; some row must count")
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    by_lower = {other.lower(): other for other in names}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    if near:
-        return f"; did you mean {by_lower[near[0]]!r}?"
-    shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    return f", which has {shown or 'no columns'}"
+    return did_you_mean(name, names) or f", which has {listed(names) or 'no columns'}"

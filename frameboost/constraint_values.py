@@ -9,6 +9,7 @@ import numbers
 from collections.abc import Iterable, Mapping
 
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 
 __all__ = ["interaction_sets", "monotone_directions"]
 
@@ -26,15 +27,15 @@ def monotone_directions(value: object) -> dict[str, int] | None:
     if not isinstance(value, Mapping):
         raise ParameterError(
             "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, "
-            f"not {_shown(value)}"
+            f"not {shown(value)}"
         )
     directions = {}
     for name, direction in value.items():
         if not isinstance(name, str):
-            raise ParameterError(f"monotone_constraints must name columns, not {_shown(name)}")
+            raise ParameterError(f"monotone_constraints must name columns, not {shown(name)}")
         is_number = isinstance(direction, numbers.Real) and not isinstance(direction, bool)
         if not is_number or direction not in (-1, 0, 1):
-            raise ParameterError(f"monotone_constraints[{name!r}] must be -1, 0 or 1, not {_shown(direction)}")
+            raise ParameterError(f"monotone_constraints[{shown(name)}] must be -1, 0 or 1, not {shown(direction)}")
         if direction:
             directions[str(name)] = int(direction)
     return dict(sorted(directions.items())) or None
@@ -55,7 +56,7 @@ def interaction_sets(value: object) -> list[list[str]] | None:
         names = set()
         for name in _members(value, members):
             if not isinstance(name, str):
-                raise ParameterError(f"interaction_constraints must name columns, not {_shown(name)}")
+                raise ParameterError(f"interaction_constraints must name columns, not {shown(name)}")
             names.add(str(name))
         if not names:
             raise ParameterError("interaction_constraints holds an empty set; each must name at least one column")
@@ -73,10 +74,5 @@ def _members(given: object, value: object) -> list[object]:
 def _no_sets(value: object) -> ParameterError:
     return ParameterError(
         "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
-        f"not {_shown(value)}"
+        f"not {shown(value)}"
     )
-
-
-def _shown(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -12,8 +12,7 @@ Both as in XGBoost (src/tree/split_evaluator.h and src/tree/constraints.cc):
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from frameboost.engines.contract import FloatArray, Split, SplitLimits
 from frameboost.errors import ParameterError
+from frameboost.messages import did_you_mean, shown
 from frameboost.nodes import OpenNode
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
@@ -65,7 +65,7 @@ class Constraints:
             number = _number("monotone_constraints", name, number_of)
             if features[number].type.is_categorical:
                 raise ParameterError(
-                    f"monotone_constraints names {name!r}, which holds strings; only columns with an order have a "
+                    f"monotone_constraints names {shown(name)}, which holds strings; only columns with an order have a "
                     "direction"
                 )
             monotone[number] = direction
@@ -136,11 +136,5 @@ def _asks_for_presence(split: Split) -> bool:
 
 def _number(parameter: str, name: str, number_of: dict[str, int]) -> int:
     if name not in number_of:
-        raise ParameterError(f"{parameter} names {name!r}, which is not a feature{_nearest(name, number_of)}")
+        raise ParameterError(f"{parameter} names {shown(name)}, which is not a feature{did_you_mean(name, number_of)}")
     return number_of[name]
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    by_lower = {other.lower(): other for other in names}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[near[0]]!r}?" if near else ""

@@ -12,6 +12,7 @@ from frameboost.compile.sql_columns import find_columns
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import DataError, ParameterError
 from frameboost.loss import Loss
+from frameboost.messages import listed, shown
 from frameboost.model import Model
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
@@ -45,8 +46,8 @@ def with_margins(source: Source, model: Model) -> tuple[Source, list[str]]:
     for feature in model._features:
         if given[feature.name] != feature.type:
             raise DataError(
-                f"feature {feature.name!r} has type {source.type_names()[feature.name]}, but {feature.type} in the "
-                "model to train on from; give it the same type"
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
+                "the model to train on from; give it the same type"
             )
     taken = {name.lower() for name in source.names()}
     names = [f"{_free('margin_of_init_model', taken)}_{i}" for i in range(model._loss.n_outputs)]
@@ -71,11 +72,12 @@ def check_continues(model: Model, loss: Loss, parameters: Parameters, features: 
     """Raise `ParameterError` if what is about to be trained can't be joined to the model."""
     if (model._loss.name, model._loss.links, model._loss.definition) != (loss.name, loss.links, loss.definition):
         raise ParameterError(
-            f"init_model was trained with objective {model._loss.name!r} and its parameters, not with {loss.name!r}"
+            f"init_model was trained with objective {shown(model._loss.name)} and its parameters, not with "
+            f"{shown(loss.name)}"
         )
     if [f.name for f in features] != model.features:
         raise ParameterError(
-            f"init_model has the features {', '.join(map(repr, model.features))}; train on with the same, in that order"
+            f"init_model has the features {listed(model.features)}; train on with the same, in that order"
         )
     if model.parameters.get("num_parallel_tree", 1) != parameters.num_parallel_tree:
         raise ParameterError(

@@ -10,6 +10,7 @@ import polars as pl
 from frameboost.api import fit
 from frameboost.draws import draw_expr, draw_sql, key_of
 from frameboost.errors import DataError, ParameterError
+from frameboost.messages import shown
 from frameboost.metrics import larger_is_better
 from frameboost.polars_names import column
 from frameboost.sources import FrameSource, Source, open_source
@@ -105,7 +106,7 @@ def _parts(source: Source, folds: int | str, time: str | None, seed: int) -> Ite
         yield from _by_column(source, folds)
         return
     if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
-        raise ParameterError(f"folds must be an integer of at least 2 or a column name, not {folds!r}")
+        raise ParameterError(f"folds must be an integer of at least 2 or a column name, not {shown(folds)}")
     yield from _by_time(source, time, folds) if time is not None else _by_hash(source, folds, seed)
 
 
@@ -129,7 +130,7 @@ def _by_hash(source: Source, folds: int, seed: int) -> Iterator[tuple[Any, Any]]
 
 def _by_column(source: Source, name: str) -> Iterator[tuple[Any, Any]]:
     if name not in source.names():
-        raise DataError(f"column {name!r}, of folds, is not in the data")
+        raise DataError(f"column {shown(name)}, of folds, is not in the data")
     if isinstance(source, FrameSource):
         values = source.frame.select(column(name)).unique().collect().to_series().sort(nulls_last=True)
         _check_count(len(values), name)
@@ -149,13 +150,13 @@ def _by_column(source: Source, name: str) -> Iterator[tuple[Any, Any]]:
 
 def _by_time(source: Source, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
     if name not in source.names():
-        raise DataError(f"time column {name!r} is not in the data")
+        raise DataError(f"time column {shown(name)} is not in the data")
     part = _unlike(source.names())
     if isinstance(source, FrameSource):
         rank = column(name).rank("min") - 1  # rows of one time stay together
         frame = source.frame.collect()
         if frame[name].null_count():
-            raise DataError(f"time column {name!r} is NULL in {frame[name].null_count():,} rows")
+            raise DataError(f"time column {shown(name)} is NULL in {frame[name].null_count():,} rows")
         parted = frame.lazy().with_columns((rank.cast(pl.Int64) * (folds + 1) // pl.len()).alias(part))
         for fold in range(1, folds + 1):
             yield (_without(parted.filter(pl.col(part) < fold), part),
@@ -163,7 +164,7 @@ def _by_time(source: Source, name: str, folds: int) -> Iterator[tuple[Any, Any]]
         return
     quoted, by = quote_identifier(part), quote_identifier(name)
     if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:
-        raise DataError(f"time column {name!r} is NULL in {missing:,} rows")
+        raise DataError(f"time column {shown(name)} is NULL in {missing:,} rows")
     rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
     parted_rows = source.relation.project(f"*, {rank_text} AS {quoted}")
     for fold in range(1, folds + 1):
@@ -185,7 +186,7 @@ def _unlike(names: list[str]) -> str:
 
 def _check_count(count: int, name: str) -> None:
     if count < 2:
-        raise DataError(f"column {name!r}, of folds, has {count} distinct value; it must have at least 2")
+        raise DataError(f"column {shown(name)}, of folds, has {count} distinct value; it must have at least 2")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from frameboost.errors import ParameterError
 from frameboost.files import write_text
+from frameboost.messages import shown
 
 __all__ = ["check_dbt_names", "write_dbt"]
 
@@ -31,9 +32,9 @@ def check_dbt_names(*names: str) -> None:
     """Raise `ParameterError` if a name can't be that of a dbt model or macro."""
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ParameterError(f"a dbt model is named with letters, digits and underscores, not {name!r}")
+            raise ParameterError(f"a dbt model is named with letters, digits and underscores, not {shown(name)}")
         if name in _TAKEN:
-            raise ParameterError(f"the name {name!r} means something else in dbt's templates; give another one")
+            raise ParameterError(f"the name {shown(name)} means something else in dbt's templates; give another one")
 
 
 def write_dbt(

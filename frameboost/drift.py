@@ -11,6 +11,7 @@ import polars as pl
 from frameboost.columns import code_expr, not_zero, physical_expr, propose_bins
 from frameboost.compile.drift_sql import MISSING, WatchedBin
 from frameboost.errors import DataError, ParameterError
+from frameboost.messages import shown
 from frameboost.polars_names import column
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
@@ -28,14 +29,14 @@ _SCHEMA: dict[str, Any] = {
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
     """Return a row a bin (see `Model.baseline`)."""
     if not isinstance(n_bins, int) or isinstance(n_bins, bool) or not 2 <= n_bins <= 100:
-        raise ParameterError(f"bins must be an integer from 2 to 100, not {n_bins!r}")
+        raise ParameterError(f"bins must be an integer from 2 to 100, not {shown(n_bins)}")
     source = open_source(data)
     types = find_features(source, features)
     for feature in features:
         if types[feature.name] != feature.type and feature.type.name != "codes":
             raise DataError(
-                f"feature {feature.name!r} has type {source.type_names()[feature.name]}, but {feature.type} in the "
-                "model; give it the same type"
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
+                "the model; give it the same type"
             )
     frame = source.to_frame([feature.name for feature in features]).collect()
     if not frame.height:
@@ -94,7 +95,7 @@ def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[i
     found: dict[int, list[WatchedBin]] = {}
     for name, bin_, lower, upper, category, share in baseline.rows():
         if name not in number:
-            raise ParameterError(f"baseline has feature {name!r}, which is none of the model's")
+            raise ParameterError(f"baseline has feature {shown(name)}, which is none of the model's")
         feature = features[number[name]]
         edges = [_physical(feature, text) for text in (lower, upper, category)]
         found.setdefault(number[name], []).append(WatchedBin(bin_, edges[0], edges[1], edges[2], share))
@@ -107,5 +108,7 @@ def _physical(feature: Feature, text: str | None) -> Physical | None:
     except ValueError:
         value = text
     if text is not None and not feature.type.accepts(value):
-        raise ParameterError(f"baseline has {text!r}, which is no value of feature {feature.name!r}, {feature.type}")
+        raise ParameterError(
+            f"baseline has {shown(text)}, which is no value of feature {shown(feature.name)}, {feature.type}"
+        )
     return value

@@ -15,6 +15,7 @@ from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
 from frameboost.sources import open_source
@@ -73,7 +74,7 @@ def query_for_explanations(
 ) -> str:  # fmt: skip
     """Return a SELECT (see `Model.explain_query`)."""
     if isinstance(keep, str):
-        raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+        raise ParameterError(f"keep must be a list of column names, not the string {shown(keep)}")
     features = [column.feature for column in columns]
     asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
     stages = Stages(dialect, dialect.quote_path(table), keep, [columns[f].name for f in asked], None)
@@ -82,7 +83,9 @@ def query_for_explanations(
         _refuse_twice([*keep, *(feature.name for feature in features), _BIAS])
         return _fitting(contributions_query(stages, _BIAS, base_margin, trees, columns, dialect), trees, dialect)
     if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
-        raise ParameterError(f"top must be an integer from 1 to {len(features)}, the number of features, not {top!r}")
+        raise ParameterError(
+            f"top must be an integer from 1 to {len(features)}, the number of features, not {shown(top)}"
+        )
     _refuse_twice([*keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
     return _fitting(reasons_query(stages, top, base_margin, trees, columns, dialect), trees, dialect)
 
@@ -97,7 +100,7 @@ def _refuse_twice(names: Sequence[str]) -> None:
     lowered = [name.lower() for name in names]
     for name in names:
         if lowered.count(name.lower()) > 1:
-            raise ParameterError(f"the query would have column {name!r} twice; leave it out of keep")
+            raise ParameterError(f"the query would have column {shown(name)} twice; leave it out of keep")
 
 
 def _compiled(
@@ -118,6 +121,6 @@ def _refuse_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> N
         if name != _BIAS and not (ignore_case and name.lower() == _BIAS):
             continue
         raise ParameterError(
-            f"a feature is itself named {name!r}, which is what the column of the mean margin is called; "
+            f"a feature is itself named {shown(name)}, which is what the column of the mean margin is called; "
             "rename the feature"
         )

@@ -13,6 +13,7 @@ from frameboost.errors import ParameterError
 from frameboost.explain import contribution_frame, interaction_frame, query_for_explanations
 from frameboost.expressions import Expression
 from frameboost.loss import Loss
+from frameboost.messages import shown
 from frameboost.outputs import output_of
 from frameboost.partial_dependence import partial_dependence_frame
 from frameboost.schema import Feature
@@ -44,7 +45,9 @@ class ExplainingModel:
         if output is None and n_outputs == 1:
             output = 0
         if not isinstance(output, int) or isinstance(output, bool) or not 0 <= output < n_outputs:
-            raise ParameterError(f"output must be the number of a margin, from 0 to {n_outputs - 1}, not {output!r}")
+            raise ParameterError(
+                f"output must be the number of a margin, from 0 to {n_outputs - 1}, not {shown(output)}"
+            )
         return self._base_margins[output], [tree for tree in self._trees if tree.output == output]
 
     def explain(self, data: Any, *, approx: bool = False, output: int | None = None) -> pl.DataFrame:

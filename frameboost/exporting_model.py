@@ -21,6 +21,7 @@ from frameboost.drift import baseline_frame, read_baseline
 from frameboost.errors import ParameterError
 from frameboost.files import write_text
 from frameboost.interop.xgboost_writer import to_xgboost
+from frameboost.messages import shown
 from frameboost.model_file import ModelParts, dump_model
 from frameboost.sql_header import header
 from frameboost.sql_scorer import Form, SqlOutput, SqlScorer
@@ -97,7 +98,7 @@ class ExportingModel(SqlScorer):
         if statement not in ("query", "view", "table") or (statement == "query") != (target is None):
             raise ParameterError(
                 "statement must be 'query', or 'view' or 'table' with target, the name of what is made, "
-                f"not {statement!r} with {target!r}"
+                f"not {shown(statement)} with {shown(target)}"
             )
         columns = find_columns(self._features, get_dialect(dialect), how.get("columns"))
         if target is None:

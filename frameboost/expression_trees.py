@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.spelling import Speller
 
 __all__ = ["ExpressionTree", "Folder", "case_parts", "split_aggregates"]
@@ -60,14 +61,14 @@ _SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN A
 def _parsed(text: str) -> exp.Expression:
     """Return the syntax tree of one SQL expression (not to be changed), or raise `ParameterError`."""
     if not isinstance(text, str):
-        raise ParameterError(f"a SQL expression must be a string, not {text!r}")
+        raise ParameterError(f"a SQL expression must be a string, not {shown(text)}")
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         reason = str(error).partition("\n")[0]  # what follows is the text with colours for a terminal
-        raise ParameterError(f"{text!r} is not a SQL expression: {reason}") from error
+        raise ParameterError(f"{shown(text)} is not a SQL expression: {reason}") from error
     if len(statements) != 1 or statements[0] is None:
-        raise ParameterError(f"{text!r} is not one SQL expression")
+        raise ParameterError(f"{shown(text)} is not one SQL expression")
     return cast("exp.Expression", statements[0])
 
 
@@ -127,10 +128,10 @@ class ExpressionTree:
     def _unsupported(self, node: exp.Expression) -> ParameterError:
         if isinstance(node, exp.Column):
             return ParameterError(
-                f"the expression {self.text!r} uses {node.sql()!r}; it may use {', '.join(self.columns)}"
+                f"the expression {shown(self.text)} uses {shown(node.sql())}; it may use {', '.join(self.columns)}"
             )
         return ParameterError(
-            f"the expression {self.text!r} uses {node.sql(dialect='duckdb')!r}, which not every engine has; "
+            f"the expression {shown(self.text)} uses {shown(node.sql(dialect='duckdb'))}, which not every engine has; "
             f"it may use {_SUPPORTED}"
         )
 
@@ -284,14 +285,14 @@ def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:
     found: dict[str, tuple[str, str]] = {}
     outermost = [n for n in tree.find_all(*_AGGREGATES) if not n.find_ancestor(*_AGGREGATES)]
     if not outermost:
-        raise ParameterError(f"the metric {text!r} is not an aggregate; write SUM(...), AVG(...), MIN or MAX")
+        raise ParameterError(f"the metric {shown(text)} is not an aggregate; write SUM(...), AVG(...), MIN or MAX")
     for node in outermost:
         name = f"aggregate_{len(found)}"
         if isinstance(node, exp.Count) and not isinstance(node.this, exp.Star):
-            raise ParameterError(f"the metric {text!r} counts values; only COUNT(*) can be used")
+            raise ParameterError(f"the metric {shown(text)} counts values; only COUNT(*) can be used")
         more = [value for key, value in node.args.items() if key not in ("this", "big_int")]
         if any(more) or isinstance(node.this, exp.Distinct):
-            raise ParameterError(f"the metric {text!r} has an aggregate of something else than one expression")
+            raise ParameterError(f"the metric {shown(text)} has an aggregate of something else than one expression")
         found[name] = (_AGGREGATES[type(node)], "1" if isinstance(node, exp.Count) else node.this.sql("duckdb"))
         place = exp.column(name)
         if node is tree:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import polars as pl
 
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.spelling import IN_DUCKDB, Speller, float_literal
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Expression:
         try:
             self.to_sql({name: name for name in self.columns})  # walks, and so checks, every part of it
         except RecursionError:
-            raise ParameterError(f"the expression {self.text[:40]!r}... is nested too deeply") from None
+            raise ParameterError(f"the expression {shown(self.text[:40])}... is nested too deeply") from None
 
     @cached_property
     def _tree(self) -> ExpressionTree:

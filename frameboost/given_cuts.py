@@ -13,6 +13,7 @@ import numpy as np
 
 from frameboost.binning import Bins
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.schema import Feature
 from frameboost.types import FeatureType, Physical
 
@@ -55,13 +56,15 @@ def bins_from_cuts(
     bins = {}
     for name, values in cuts.items():
         if name not in number_of:
-            raise ParameterError(f"cuts names {name!r}, which is not a feature")
+            raise ParameterError(f"cuts names {shown(name)}, which is not a feature")
         number = number_of[name]
         feature = features[number]
         if feature.type.is_categorical:
-            raise ParameterError(f"cuts names {name!r}, which holds categories; only columns with an order have cuts")
+            raise ParameterError(
+                f"cuts names {shown(name)}, which holds categories; only columns with an order have cuts"
+            )
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            raise ParameterError(f"cuts[{name!r}] must be a list of values, not {values!r}")
+            raise ParameterError(f"cuts[{shown(name)}] must be a list of values, not {shown(values)}")
         edges = {edge for value in values if (edge := _physical(name, feature.type, value)) is not None}
         bins[number] = Bins(feature, tuple(sorted(edges)), has_missing=missing[number] > 0)
     return bins
@@ -71,7 +74,7 @@ def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
     """Return, in physical form, the least value of the type that is not below ``value``; None if there is none."""
     number = _worth(kind, value)
     if number is None:
-        raise ParameterError(f"cuts[{name!r}] holds {value!r}, which is not a value of type {kind}")
+        raise ParameterError(f"cuts[{shown(name)}] holds {shown(value)}, which is not a value of type {kind}")
     if isinstance(number, float):
         return number if kind.is_float else None  # no integer is above inf, and none below -inf
     edge = kind.at_least(number)

@@ -9,6 +9,7 @@ import polars as pl
 
 from frameboost.compile.sql import condition_sql
 from frameboost.errors import ParameterError
+from frameboost.messages import listed, shown
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 
@@ -75,7 +76,7 @@ def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]
 def importance_frame(trees: Sequence[Tree], features: Sequence[Feature], kind: str) -> pl.DataFrame:
     """Return a row a feature (see `Model.importance`)."""
     if kind not in _KINDS:
-        raise ParameterError(f"importance must be one of {', '.join(map(repr, _KINDS))}, not {kind!r}")
+        raise ParameterError(f"importance must be one of {listed(_KINDS)}, not {shown(kind)}")
     splits = tree_frame(trees, features).drop_nulls("feature")
     found = splits.group_by("feature").agg(_KINDS[kind].alias("importance"))
     everything = pl.DataFrame({"feature": [f.name for f in features]}, schema={"feature": pl.String})

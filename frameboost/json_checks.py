@@ -9,22 +9,22 @@ from typing import Any, NoReturn
 
 from frameboost.errors import ModelFileError
 
-__all__ = ["check_keys", "fail", "is_finite", "is_integer", "read_list", "shown", "to_text"]
+__all__ = ["check_keys", "fail", "is_finite", "is_integer", "read_list", "shown_json", "to_text"]
 
 
 def check_keys(item: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     """Refuse fields that are not known."""
     for key in item:
         if key not in known:
-            raise ModelFileError(f"{where}: unknown field {shown(key)}")
+            raise ModelFileError(f"{where}: unknown field {shown_json(key)}")
 
 
 def fail(where: str, key: str, wanted: str, found: object) -> NoReturn:
     """Raise `ModelFileError`: the field must be what is wanted."""
-    raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {shown(found)}')
+    raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {shown_json(found)}')
 
 
-def shown(found: object) -> str:
+def shown_json(found: object) -> str:
     """Return what was found, short enough for a sentence."""
     try:
         text = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity

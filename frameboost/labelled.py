@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.errors import DataError, ParameterError
+from frameboost.messages import listed, shown
 from frameboost.polars_names import column
 from frameboost.scorer import Scorer
 from frameboost.sources import FrameSource, Source, open_source
@@ -28,7 +29,7 @@ def read_rows(source: Source, names: list[str]) -> pl.DataFrame:
     """
     missing = [name for name in names if name not in source.names()]
     if missing:
-        raise DataError(f"column {missing[0]!r} is not in the data, which has {', '.join(map(repr, source.names()))}")
+        raise DataError(f"column {shown(missing[0])} is not in the data, which has {listed(source.names())}")
     return source.to_frame(list(dict.fromkeys(names))).collect()
 
 
@@ -42,20 +43,20 @@ def labelled_margins(model: Scorer, data: Any, target: str, weight: str | None) 
     """
     for role, name in (("target", target), ("weight", weight)):
         if name is not None and not isinstance(name, str):
-            raise ParameterError(f"{role} must be a column name, not {name!r}")
+            raise ParameterError(f"{role} must be a column name, not {shown(name)}")
     frame = read_rows(open_source(data), [*model._names, target, *([weight] if weight else [])])
     labels = frame.select(column(target).cast(pl.Float64)).to_series()
     wrong = len(labels) - labels.is_in([0.0, 1.0]).sum()
     if not len(labels) or wrong:
         found = f"other values than 0 and 1 in {wrong:,} of {len(labels):,} rows" if wrong else "no rows"
-        raise DataError(f"target {target!r} holds {found}; the labels to calibrate on are 0 and 1")
+        raise DataError(f"target {shown(target)} holds {found}; the labels to calibrate on are 0 and 1")
     weights = np.ones(len(labels))
     if weight is not None:
         weights = frame.select(column(weight).cast(pl.Float64)).to_series().fill_null(np.nan).to_numpy()
         if not (np.isfinite(weights) & (weights >= 0)).all():
-            raise DataError(f"weight {weight!r} holds values that are not finite numbers of 0 or more")
+            raise DataError(f"weight {shown(weight)} holds values that are not finite numbers of 0 or more")
     margins = model.predict(FrameSource(frame.lazy()).frame, "margin").to_numpy()
     counts = weights > 0
     if not counts.any():
-        raise DataError(f"weight {weight!r} is 0 in every row; some row must count")
+        raise DataError(f"weight {shown(weight)} is 0 in every row; some row must count")
     return margins[counts], labels.to_numpy()[counts], weights[counts]

@@ -10,6 +10,7 @@ import polars as pl
 
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.metrics import AnyMetric
 from frameboost.terms import evaluate
 
@@ -44,7 +45,7 @@ class TrainingLog:
         rounds_before: int = 0,
     ) -> None:
         if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
-            raise ParameterError(f"callbacks must be a list of functions, not {callbacks!r}")
+            raise ParameterError(f"callbacks must be a list of functions, not {shown(callbacks)}")
         self._rows = dict(rows)
         self._metrics = list(metrics)
         self._patience = patience

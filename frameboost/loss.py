@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
+from frameboost.messages import shown
 from frameboost.query_terms import OverQuery, Pairs, Ratio
 
 __all__ = [
@@ -168,7 +169,7 @@ def of_targets(loss: Loss, n: int) -> Loss:
         If it has several outputs already, or needs more of a row than its label.
     """
     if loss.n_outputs > 1 or loss.terms or loss.roles:
-        raise ParameterError(f"objective {loss.name!r} takes one target, not {n}")
+        raise ParameterError(f"objective {shown(loss.name)} takes one target, not {n}")
     names = [{"label": f"label_{k}", "margin": f"margin_{k}"} for k in range(n)]
     return replace(
         loss,

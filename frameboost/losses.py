@@ -11,6 +11,7 @@ from frameboost.aft import aft_loss
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Derivatives, Loss, RunningSum, Start, Term, margin_names, winner
+from frameboost.messages import did_you_mean, listed, shown
 from frameboost.ranking import RANKING_PARAMETERS, ranking_loss
 
 __all__ = ["LOSSES", "LOSS_PARAMETERS", "get_loss"]
@@ -44,8 +45,10 @@ def get_loss(name: str, parameters: Mapping[str, Any]) -> Loss:
     ``parameters`` are training parameters; those named in `LOSS_PARAMETERS` are read.
     """
     if not isinstance(name, str) or name not in LOSSES:
-        listed = ", ".join(map(repr, LOSSES))
-        raise ParameterError(f"objective must be an fb.Objective or one of {listed}, not {name!r}")
+        raise ParameterError(
+            f"objective must be an fb.Objective or one of {listed(LOSSES, None)}, not {shown(name)}"
+            f"{did_you_mean(name, LOSSES)}"
+        )
     used = {parameter: parameters[parameter] for parameter in LOSS_PARAMETERS.get(name, ())}
     return _made(name, tuple(used.items()))
 

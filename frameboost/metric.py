@@ -14,6 +14,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.gradients import Aggregate, exact_sum
 from frameboost.loss import Term
+from frameboost.messages import shown
 
 __all__ = ["CurveMetric", "Metric"]
 
@@ -55,7 +56,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ParameterError(f"a metric's name must be a string, not {self.name!r}")
+            raise ParameterError(f"a metric's name must be a string, not {shown(self.name)}")
         self._split  # noqa: B018  # which checks it
         if self.columns:
             self._parts  # noqa: B018  # which checks the names in it
@@ -74,7 +75,7 @@ class Metric:
             return found, Expression(outer, tuple(found))
         except ParameterError as error:
             raise ParameterError(
-                f"the metric {self.sql!r} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"
+                f"the metric {shown(self.sql)} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"
             ) from error
 
     @cached_property

@@ -11,6 +11,7 @@ from frameboost.aft import aft_terms
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss, RunningSum, prediction_names
+from frameboost.messages import did_you_mean, listed, shown
 from frameboost.metric import CurveMetric, Metric
 from frameboost.ranking_metrics import RANKING_METRICS, ranking_metric
 
@@ -73,7 +74,7 @@ def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[st
 
 def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     if len(loss.labels) > 1:
-        raise ParameterError(f"eval_metric {name!r} is for one target, not for {len(loss.labels)}")
+        raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
     alphas = loss.renewal or (0.5,)
     losses = (
         f"CASE WHEN label >= {p} THEN {alpha!r} * (label - {p}) ELSE {1 - alpha!r} * ({p} - label) END"
@@ -189,7 +190,7 @@ def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1:
-            raise ParameterError(f"eval_metric has {name!r} {names.count(name)} times")
+            raise ParameterError(f"eval_metric has {shown(name)} {names.count(name)} times")
     if not metrics:
         raise ParameterError("eval_metric is an empty list; name at least one metric")
     return metrics
@@ -211,20 +212,27 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)):
         return ranking
     if name not in METRICS:
-        known = ", ".join(map(repr, (*METRICS, *RANKING_METRICS)))
-        raise ParameterError(f"eval_metric must be an fb.Metric or one of {known}, not {item!r}")
+        known = (*METRICS, *RANKING_METRICS)
+        raise ParameterError(
+            f"eval_metric must be an fb.Metric or one of {listed(known, None)}, not {shown(item)}"
+            f"{did_you_mean(item, known)}"
+        )
     at = _at(item, name, at_text)
     if name in _MULTICLASS and not loss.has_margin_of_each_class:
-        raise ParameterError(f"eval_metric {name!r} is for the multi:* objectives, not for {loss.name!r}")
+        raise ParameterError(f"eval_metric {shown(name)} is for the multi:* objectives, not for {shown(loss.name)}")
     if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
-        raise ParameterError(f"eval_metric {name!r} is for objective {_SURVIVAL[name]!r}, not for {loss.name!r}")
+        raise ParameterError(
+            f"eval_metric {shown(name)} is for objective {shown(_SURVIVAL[name])}, not for {shown(loss.name)}"
+        )
     if len(loss.labels) > 1:
         if name not in _OF_ONE_PREDICTION:
-            raise ParameterError(f"eval_metric {name!r} is for one target, not for {len(loss.labels)}")
+            raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
     elif name in _OF_ONE_PREDICTION and n_predictions > 1:
-        raise ParameterError(f"eval_metric {name!r} is for one prediction a row; {loss.name!r} makes {n_predictions}")
+        raise ParameterError(
+            f"eval_metric {shown(name)} is for one prediction a row; {shown(loss.name)} makes {n_predictions}"
+        )
     if name in ("auc", "aucpr") and loss.name not in _BINARY and not loss.has_margin_of_each_class:
-        raise ParameterError(f"eval_metric {name!r} is for classes, not for {loss.name!r}")
+        raise ParameterError(f"eval_metric {shown(name)} is for classes, not for {shown(loss.name)}")
     return METRICS[name](name, at, loss, parameters)
 
 
@@ -238,11 +246,11 @@ def _at(item: str, name: str, text: str) -> float | None:
     except ValueError:
         at = math.nan
     if not math.isfinite(at):
-        raise ParameterError(f"eval_metric {item!r}: after the @ comes a number, not {text!r}")
+        raise ParameterError(f"eval_metric {shown(item)}: after the @ comes a number, not {shown(text)}")
     if name not in _TAKES_AT:
-        raise ParameterError(f"eval_metric {name!r} takes no @, as in {item!r}")
+        raise ParameterError(f"eval_metric {shown(name)} takes no @, as in {shown(item)}")
     if name == "tweedie-nloglik" and not 1 < at < 2:
-        raise ParameterError(f"eval_metric {item!r}: the variance power must be greater than 1 and less than 2")
+        raise ParameterError(f"eval_metric {shown(item)}: the variance power must be greater than 1 and less than 2")
     return at
 
 

@@ -19,6 +19,7 @@ from frameboost.inspect import importance_frame, summary, tree_frame
 from frameboost.labelled import labelled_margins
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss
+from frameboost.messages import shown
 from frameboost.model_file import ModelParts, dump_model
 from frameboost.schema import Feature
 from frameboost.tree import Tree
@@ -198,7 +199,7 @@ class Model(ExportingModel, ExplainingModel):
 
     def __getitem__(self, rounds: slice) -> Model:
         if not isinstance(rounds, slice) or rounds.step not in (None, 1):
-            raise ParameterError(f"a model is sliced by rounds, as model[:50], not by {rounds!r}")
+            raise ParameterError(f"a model is sliced by rounds, as model[:50], not by {shown(rounds)}")
         start, stop, _ = rounds.indices(self.n_rounds)
         if stop <= start:
             raise ParameterError(f"the slice has no rounds; the model has {self.n_rounds}")
@@ -286,7 +287,7 @@ class Model(ExportingModel, ExplainingModel):
         [0.0, 0.0, 1.0, 1.0]
         """
         if self._loss.classes != 2:
-            raise ParameterError(f"calibrate is for models of two classes, not for {self.objective!r}")
+            raise ParameterError(f"calibrate is for models of two classes, not for {shown(self.objective)}")
         margins, labels, weights = labelled_margins(self, data, target, weight)
         link = calibrated(margins, labels, weights, method)
         return Model(
@@ -332,7 +333,7 @@ class Model(ExportingModel, ExplainingModel):
         [1.0, 1.0, 9.0, 9.0]
         """
         if isinstance(decay_rate, bool) or not isinstance(decay_rate, int | float) or not 0 <= decay_rate <= 1:
-            raise ParameterError(f"decay_rate must be a number from 0 to 1, not {decay_rate!r}")
+            raise ParameterError(f"decay_rate must be a number from 0 to 1, not {shown(decay_rate)}")
         why = self._why_not_refit()
         if why is not None:
             raise ParameterError(f"the model {why}, which does not go with refit")

@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions import Expression
 from frameboost.foreign_loss import FOREIGN_FIELDS, read_foreign_loss
-from frameboost.json_checks import check_keys, fail, is_finite, is_integer, read_list, shown, to_text
+from frameboost.json_checks import check_keys, fail, is_finite, is_integer, read_list, shown_json, to_text
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss, of_targets
 from frameboost.losses import get_loss
+from frameboost.messages import reason
 from frameboost.objective import Objective
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
@@ -108,7 +109,7 @@ def read_model(data: bytes) -> ModelParts:
         fail("not a frameboost model", "format", f'"{FORMAT}"', document.get("format"))
     version = document.get("version")
     if not is_integer(version) or version != VERSION:
-        raise ModelFileError(f"the model file has version {shown(version)}; this release reads version {VERSION}")
+        raise ModelFileError(f"the model file has version {shown_json(version)}; this release reads version {VERSION}")
     check_keys(document, _FIELDS, "damaged model")
     parameters = _parameters(document)
     loss = _loss(document, parameters)
@@ -134,7 +135,7 @@ def _parse(data: bytes) -> object:
     except ModelFileError:
         raise
     except (ValueError, RecursionError) as error:  # ValueError also for bad UTF-8 and for numbers of absurd length
-        raise ModelFileError(f"not a frameboost model: the file is not JSON ({error})") from error
+        raise ModelFileError(f"not a frameboost model: the file is not JSON ({reason(error)})") from error
     return document
 
 
@@ -143,7 +144,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(item) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ModelFileError(f"damaged model: an object has {shown(twice)} twice")
+        raise ModelFileError(f"damaged model: an object has {shown_json(twice)} twice")
     return item
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Derivatives, Loss, Start
+from frameboost.messages import reason, shown
 
 __all__ = ["Objective"]
 
@@ -57,7 +58,7 @@ class Objective:
         ):  # fmt: skip
             _check_number(role, Expression(text, columns))
         if not isinstance(self.metric, str):
-            raise ParameterError(f"the metric of an objective must be a name, not {self.metric!r}")
+            raise ParameterError(f"the metric of an objective must be a name, not {shown(self.metric)}")
 
     def loss(self) -> Loss:
         """Return it as the booster knows it."""
@@ -78,6 +79,8 @@ def _check_number(role: str, expression: Expression) -> None:
     try:
         dtype = row.select(expression.to_polars().alias("value")).schema["value"]
     except pl.exceptions.PolarsError as error:
-        raise ParameterError(f"the {role} {expression.text!r} of the objective is no number: {error}") from error
+        raise ParameterError(
+            f"the {role} {shown(expression.text)} of the objective is no number: {reason(error)}"
+        ) from error
     if dtype == pl.Boolean:
-        raise ParameterError(f"the {role} {expression.text!r} of the objective is true or false, not a number")
+        raise ParameterError(f"the {role} {shown(expression.text)} of the objective is true or false, not a number")

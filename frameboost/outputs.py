@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss, margin_names, winner
+from frameboost.messages import listed, shown
 
 __all__ = ["OUTPUTS", "Output", "leaf_output", "output_of"]
 
@@ -61,8 +62,8 @@ def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> O
     if name == "probability" and loss.classes and loss.name != "binary:hinge":
         shares = loss.evaluated or links if calibration is None else links
         return Output(margins, loss.link_terms, shares)
-    named = ", ".join(map(repr, OUTPUTS if loss.classes else OUTPUTS[:2]))
-    raise ParameterError(f"output must be one of {named}, not {name!r}")
+    named = listed(OUTPUTS if loss.classes else OUTPUTS[:2])
+    raise ParameterError(f"output must be one of {named}, not {shown(name)}")
 
 
 def _likely(loss: Loss, probability: Expression) -> str:

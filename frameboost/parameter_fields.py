@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 import typing
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from frameboost.errors import ParameterError
+from frameboost.messages import did_you_mean, listed, shown
 
 __all__ = ["as_number", "checked", "declared", "range_text", "read_quantiles", "values_text"]
 
@@ -61,11 +61,8 @@ def checked(item: Field[Any], hint: Any, value: Any) -> Any:
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         if not isinstance(value, str) or value not in choices:
-            near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
-            listed = ", ".join(map(repr, choices))
             raise ParameterError(
-                f"{item.name} must be one of {listed}, not {shown(value)}"
-                f"{f'; did you mean {near[0]!r}?' if near else ''}"
+                f"{item.name} must be one of {listed(choices, None)}, not {shown(value)}{did_you_mean(value, choices)}"
             )
         return str(value)
     if hint is bool:
@@ -102,11 +99,6 @@ def as_number(value: Any, wanted: type) -> int | float | None:
     except (ValueError, OverflowError):  # NaN and infinities, and integers beyond any float
         return None
     return number if math.isfinite(number) else None
-
-
-def shown(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def range_text(item: Field[Any]) -> str:

@@ -5,7 +5,6 @@ Names, defaults and meanings are XGBoost's, in scikit-learn's spelling.
 
 from __future__ import annotations
 
-import difflib
 import typing
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from frameboost.constraint_values import interaction_sets, monotone_directions
 from frameboost.errors import ParameterError
+from frameboost.messages import did_you_mean, shown
 from frameboost.parameter_fields import checked, declared, read_quantiles, values_text
 
 __all__ = ["Parameters", "markdown_table", "parameter_table"]
@@ -190,8 +190,8 @@ class Parameters:
             self._check_exact()
         if self.proposal != "global" and self.tree_method != "approx":
             raise ParameterError(
-                f"proposal={self.proposal!r} is for tree_method='approx'; tree_method={self.tree_method!r} proposes no "
-                "splits anew"
+                f"proposal={shown(self.proposal)} is for tree_method='approx'; "
+                f"tree_method={shown(self.tree_method)} proposes no splits anew"
             )
         if self.booster != "dart":
             self._check_no_dart()
@@ -216,7 +216,7 @@ class Parameters:
     def _check_no_dart(self) -> None:
         for name in ("rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"):
             if (value := getattr(self, name)) != type(self).__dataclass_fields__[name].default:
-                raise ParameterError(f"{name}={value!r} is for booster='dart', not for {self.booster!r}")
+                raise ParameterError(f"{name}={shown(value)} is for booster='dart', not for {shown(self.booster)}")
 
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Parameters:
@@ -224,7 +224,7 @@ class Parameters:
         known = {item.name for item in fields(cls)}
         for name in keywords:
             if name not in known:
-                raise ParameterError(f"unknown parameter {name!r}{_suggestion(name, known)}")
+                raise ParameterError(f"unknown parameter {shown(name)}{_suggestion(name, known)}")
         return cls(**keywords)
 
     def as_dict(self) -> dict[str, Any]:
@@ -282,11 +282,9 @@ _FIT_ARGUMENTS = (
 
 def _suggestion(name: str, known: set[str]) -> str:
     if name in _OTHER_NAMES:
-        return f"; here it is called {_OTHER_NAMES[name]!r}"
-    near = difflib.get_close_matches(name.lower(), [*known, *_FIT_ARGUMENTS, *_OTHER_NAMES], n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {_OTHER_NAMES.get(near[0], near[0])!r}?"
-    return f"; the parameters are {', '.join(sorted(known))}"
+        return f"; here it is called {shown(_OTHER_NAMES[name])}"
+    near = did_you_mean(name, [*known, *_FIT_ARGUMENTS], _OTHER_NAMES)
+    return near or f"; the parameters are {', '.join(sorted(known))}"
 
 
 def parameter_table(without: Collection[str] = ()) -> str:

@@ -10,6 +10,7 @@ import polars as pl
 
 from frameboost.compile.polars import output_expr
 from frameboost.errors import DataError, ParameterError
+from frameboost.messages import listed, shown
 from frameboost.outputs import Output
 from frameboost.schema import Feature
 from frameboost.scoring import find_features
@@ -39,9 +40,11 @@ def partial_dependence_frame(
     """
     names = [feature.name for feature in features]
     if name not in names:
-        raise ParameterError(f"feature must be one of the model's, {', '.join(map(repr, names))}, not {name!r}")
+        raise ParameterError(f"feature must be one of the model's, {listed(names)}, not {shown(name)}")
     if name == _PREDICTION:
-        raise ParameterError(f"the feature is itself named {_PREDICTION!r}, as the column of the means is; rename it")
+        raise ParameterError(
+            f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
+        )
     source = open_source(data)
     types = find_features(source, features)
     frame = source.to_frame(names).collect()
@@ -77,7 +80,7 @@ def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     if column.dtype.is_float():
         present = present.drop_nans()
     if present.is_empty():
-        raise DataError(f"feature {column.name!r} has no value in any row; give a grid")
+        raise DataError(f"feature {shown(column.name)} has no value in any row; give a grid")
     distinct = present.unique().sort()
     if len(distinct) <= _GRID_SIZE:
         return distinct
@@ -87,7 +90,7 @@ def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
 
 def _given_grid(grid: Iterable[Any], column: pl.Series) -> pl.Series:
     if isinstance(grid, str) or not isinstance(grid, Iterable):
-        raise ParameterError(f"grid must be a list of values, not {grid!r}")
+        raise ParameterError(f"grid must be a list of values, not {shown(grid)}")
     listed = grid.to_list() if isinstance(grid, pl.Series) else list(grid)
     if not listed:
         raise ParameterError("grid is empty; give at least one value")
@@ -95,5 +98,5 @@ def _given_grid(grid: Iterable[Any], column: pl.Series) -> pl.Series:
         return pl.Series(column.name, listed, dtype=column.dtype, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise ParameterError(
-            f"grid must hold values of column {column.name!r}, which has type {column.dtype}, not {listed!r}"
+            f"grid must hold values of column {shown(column.name)}, which has type {column.dtype}, not {shown(listed)}"
         ) from error

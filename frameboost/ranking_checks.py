@@ -9,6 +9,7 @@ from frameboost.engines.contract import Aggregate, Engine, QueryWindow
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss
+from frameboost.messages import shown
 from frameboost.metric import Metric
 from frameboost.metrics import AnyMetric
 from frameboost.ranking import label_check
@@ -36,11 +37,11 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
     find_column(source, group, "feature" if group in source.names() else "group")
     for role, column in roles.items():
         if column == group:
-            raise ParameterError(f"group {group!r} is also the {role_words(role)}")
+            raise ParameterError(f"group {shown(group)} is also the {role_words(role)}")
     if source.types()[group] is None:
         raise DataError(
-            f"group column {group!r} has type {source.type_names()[group]}, which can't tell queries apart; convert it "
-            "to an integer or a string"
+            f"group column {shown(group)} has type {source.type_names()[group]}, which can't tell queries apart; "
+            "convert it to an integer or a string"
         )
     return {**roles, "qid": group}
 
@@ -55,13 +56,13 @@ def check_queries(
     ranking = [metric for metric in metrics if isinstance(metric, Metric) and is_ranking(metric)]
     if "qid" not in roles:
         if "qid" in loss.roles or ranking:
-            needs = f"objective {loss.name!r}" if "qid" in loss.roles else f"eval_metric {ranking[0].name!r}"
+            needs = f"objective {shown(loss.name)}" if "qid" in loss.roles else f"eval_metric {shown(ranking[0].name)}"
             raise ParameterError(f"{needs} needs group, the column that tells which query a row belongs to")
         return
     if "qid" not in loss.roles and not ranking:
         raise ParameterError(
-            f"group is for the rank:* objectives and for the metrics ndcg, map and pre; objective {loss.name!r} has "
-            "no use for it"
+            "group is for the rank:* objectives and for the metrics ndcg, map and pre; objective "
+            f"{shown(loss.name)} has no use for it"
         )
     _check_rows(engine, roles)
     for metric in ranking:
@@ -73,7 +74,7 @@ def check_queries(
 def _check_rows(engine: Engine, roles: Mapping[str, str]) -> None:
     if n_missing := count_violations(engine, Expression("qid IS NOT NULL", ("qid",))):
         raise DataError(
-            f"group {roles['qid']!r} is NULL or NaN in {n_missing:,} of {engine.n_rows:,} rows; give every row "
+            f"group {shown(roles['qid'])} is NULL or NaN in {n_missing:,} of {engine.n_rows:,} rows; give every row "
             "its query"
         )
     if "weight" not in roles:
@@ -82,14 +83,14 @@ def _check_rows(engine: Engine, roles: Mapping[str, str]) -> None:
     spread = Expression("heaviest - lightest", ("heaviest", "lightest"))
     if engine.aggregate({"spread": Aggregate("max", spread)})["spread"]:
         raise DataError(
-            f"weight {roles['weight']!r} differs between rows of one query; in ranking a weight is that of a whole "
-            f"query, so all rows of a value of {roles['qid']!r} must have the same"
+            f"weight {shown(roles['weight'])} differs between rows of one query; in ranking a weight is that of a "
+            f"whole query, so all rows of a value of {shown(roles['qid'])} must have the same"
         )
 
 
 def _check_labels(engine: Engine, metric: Metric, target: str, words: str, condition: Expression) -> None:
     if n_wrong := count_violations(engine, condition):
         raise DataError(
-            f"target {target!r} holds other values than {words} in {n_wrong:,} of {engine.n_rows:,} rows; "
-            f"eval_metric {metric.name!r} needs those"
+            f"target {shown(target)} holds other values than {words} in {n_wrong:,} of {engine.n_rows:,} rows; "
+            f"eval_metric {shown(metric.name)} needs those"
         )

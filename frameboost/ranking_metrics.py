@@ -13,6 +13,7 @@ from typing import Any
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Term
+from frameboost.messages import shown
 from frameboost.metric import Metric
 from frameboost.query_terms import OverQuery
 from frameboost.ranking import DEFAULT_TRUNCATION, discount, gain, ideal_terms
@@ -36,7 +37,7 @@ def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
     match = _NAME.fullmatch(name)
     if match is None:
         raise ParameterError(
-            f"eval_metric {name!r}: after the @ comes a number of rows, 1 or more, and then perhaps a minus"
+            f"eval_metric {shown(name)}: after the @ comes a number of rows, 1 or more, and then perhaps a minus"
         )
     kind, at, minus = match.groups()
     truncation = int(at or DEFAULT_TRUNCATION)

@@ -18,6 +18,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.gain import leaf_weight
 from frameboost.loss import Loss
+from frameboost.messages import shown
 from frameboost.parallel import Workers
 from frameboost.ranking_checks import with_group
 from frameboost.schema import Feature
@@ -38,13 +39,13 @@ def refitted_trees(
     source = open_source(data)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     if "qid" in loss.roles and group is None:
-        raise ParameterError(f"objective {loss.name!r} needs group, the column that tells queries apart")
+        raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
     types = find_features(source, features)
     for feature in features:
         if types[feature.name] != feature.type:
             raise ParameterError(
-                f"feature {feature.name!r} has type {source.type_names()[feature.name]}, but {feature.type} in the "
-                "model; give it the same type"
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
+                "the model; give it the same type"
             )
     names = list(dict.fromkeys([*(f.name for f in features), *roles.values()]))
     with (

@@ -13,6 +13,7 @@ from frameboost.compile.polars import margin_expr, output_expr
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss
+from frameboost.messages import listed, shown
 from frameboost.outputs import OUTPUTS, output_of
 from frameboost.parallel import Workers
 from frameboost.polars_names import column
@@ -113,7 +114,7 @@ class Scorer:
         return self._arrays.margins(self._arrays.codes(frame, types), bases)
 
     def _refuse(self, output: object) -> Any:
-        raise ParameterError(f"output must be one of {', '.join(map(repr, (*OUTPUTS, 'leaf')))}, not {output!r}")
+        raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
 
     @property
     def _names(self) -> list[str]:

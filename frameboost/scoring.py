@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameboost.errors import DataError, ParameterError
+from frameboost.messages import listed, shown
 from frameboost.schema import Feature
 from frameboost.sources import Source
 from frameboost.types import FeatureType
@@ -25,14 +26,14 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
     if missing:
         raise DataError(
             f"the data lacks {len(missing):,} feature{'s' if len(missing) > 1 else ''} of the model: "
-            f"{', '.join(map(repr, missing))}; it has {', '.join(map(repr, given))}"
+            f"{listed(missing)}; it has {listed(given)}"
         )
     types = {}
     for feature in features:
         kind = given[feature.name]
         if kind is None or kind.family != feature.type.family:
             raise DataError(
-                f"feature {feature.name!r} has type {type_names[feature.name]}, but the model was trained on "
+                f"feature {shown(feature.name)} has type {type_names[feature.name]}, but the model was trained on "
                 f"{feature.type}; give it as a {feature.type.family}"
             )
         types[feature.name] = kind
@@ -53,8 +54,8 @@ def find_margins(source: Source | None, base_margin: str | Sequence[str] | None,
         return []
     columns = [base_margin] if isinstance(base_margin, str) else list(base_margin)
     if len(columns) != n_outputs:
-        raise ParameterError(f"base_margin must name a column for each of {n_outputs} margins, not {columns!r}")
+        raise ParameterError(f"base_margin must name a column for each of {n_outputs} margins, not {shown(columns)}")
     for name in columns:
         if source is not None and name not in source.types():
-            raise DataError(f"base_margin column {name!r} is not in the data")
+            raise DataError(f"base_margin column {shown(name)} is not in the data")
     return columns

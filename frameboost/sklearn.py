@@ -25,6 +25,7 @@ except ImportError as error:
 from frameboost.engines.polars import PolarsEngine
 from frameboost.errors import ParameterError
 from frameboost.estimator import Array, Estimator, FloatArray, check_labels, check_numbers, documented, weighted
+from frameboost.messages import shown
 from frameboost.ranking_metrics import ranking_metric
 from frameboost.terms import evaluate
 
@@ -138,14 +139,16 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         n_classes = len(self.classes_)
         if n_classes < 2:
             raise ValueError(
-                f"y has only one class ({self.classes_.tolist()[0]!r}); there must be at least two classes"
+                f"y has only one class ({shown(self.classes_.tolist()[0])}); there must be at least two classes"
             )
         objective = self.objective or ("binary:logistic" if n_classes == 2 else "multi:softprob")
         family = objective.partition(":")[0]
         if family not in ("binary", "multi"):
-            raise ParameterError(f"objective {objective!r} is not one of a classifier, 'binary:...' or 'multi:...'")
+            raise ParameterError(
+                f"objective {shown(objective)} is not one of a classifier, 'binary:...' or 'multi:...'"
+            )
         if family == "binary" and n_classes > 2:
-            raise ParameterError(f"objective {objective!r} is for two classes; y has {n_classes:,} classes")
+            raise ParameterError(f"objective {shown(objective)} is for two classes; y has {n_classes:,} classes")
         held_out = self._held_out(eval_set, self._encoded)
         self._train(frame, objective, roles, held_out, **({"num_class": n_classes} if family == "multi" else {}))
         return self
@@ -156,7 +159,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             raise ValueError(
-                f"eval_set has the label {labels[unknown].tolist()[0]!r}, which is not among the classes of y"
+                f"eval_set has the label {shown(labels[unknown].tolist()[0])}, which is not among the classes of y"
             )
         return np.searchsorted(self.classes_, labels)
 

@@ -10,6 +10,7 @@ import duckdb
 import polars as pl
 
 from frameboost.errors import DataError, ParameterError
+from frameboost.messages import reason, shown
 from frameboost.polars_names import column
 from frameboost.sql_text import quote_identifier
 from frameboost.types import FeatureType
@@ -115,7 +116,7 @@ def split(source: Source, valid: str) -> tuple[Source, Source]:
     types = source.types()
     if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
         raise ParameterError(
-            f"valid column {valid!r} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
+            f"valid column {shown(valid)} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
             "is for validation"
         )
     parts = [source.where(valid, is_column=valid in types, negated=negated) for negated in (True, False)]
@@ -123,9 +124,9 @@ def split(source: Source, valid: str) -> tuple[Source, Source]:
 
 
 def _unusable(predicate: str, error: Exception) -> ParameterError:
-    reason = str(error).strip().partition("\n")[0]
     return ParameterError(
-        f"valid={predicate!r} is neither a column of the data nor a SQL predicate over its columns ({reason})"
+        f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
+        f"({reason(error)})"
     )
 
 
@@ -169,16 +170,15 @@ def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, An
     try:
         return FrameSource(read(data).lazy())
     except _UNREADABLE as error:
-        reason = str(error).strip().partition("\n")[0]
         for name, column_alone in columns:
             try:
                 read(column_alone)
             except _UNREADABLE:
                 raise DataError(
-                    f"column {name!r} can't be read by polars ({reason}); convert it to numbers, dates or strings, "
-                    "or drop it"
+                    f"column {shown(name)} can't be read by polars ({reason(error)}); convert it to numbers, dates or "
+                    "strings, or drop it"
                 ) from error
-        raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason})") from error
+        raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason(error)})") from error
 
 
 def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
@@ -188,10 +188,11 @@ def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> No
         key = name.encode().lower() if ignore_case else name.encode()
         other = first.setdefault(key, name)
         if names.count(name) > 1:
-            raise DataError(f"column {name!r} occurs {names.count(name)} times; column names must be unique")
+            raise DataError(f"column {shown(name)} occurs {names.count(name)} times; column names must be unique")
         if other != name:
             raise DataError(
-                f"columns {other!r} and {name!r} differ only in case, which DuckDB ignores; give one another name"
+                f"columns {shown(other)} and {shown(name)} differ only in case, which DuckDB ignores; give one "
+                "another name"
             )
 
 

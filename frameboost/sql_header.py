@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from frameboost.compile.sql_columns import Column
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 
 __all__ = ["fingerprint", "header"]
 
@@ -44,7 +45,7 @@ def header(
     if trained is not None:
         text = trained.isoformat() if isinstance(trained, dt.date) else trained
         if not isinstance(text, str) or not text.isprintable():
-            raise ParameterError(f"trained must be a date or a line of text, not {trained!r}")
+            raise ParameterError(f"trained must be a date or a line of text, not {shown(trained)}")
         lines.append(f"trained  {text}")
     lines.append("reads    column: type in training, column type here")
     for column in columns:

@@ -17,6 +17,7 @@ from frameboost.compile.stages import Stages
 from frameboost.compile.tree_table import table_frame, table_statements
 from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.outputs import leaf_output, output_of
 from frameboost.scorer import OutputName, Scorer
 from frameboost.scoring import find_margins
@@ -33,13 +34,15 @@ def _check_keep(keep: Sequence[str] | None, predictions: Iterable[str]) -> None:
     if keep is None:
         return
     if isinstance(keep, str):
-        raise ParameterError(f"keep must be a list of column names, not the string {keep!r}")
+        raise ParameterError(f"keep must be a list of column names, not the string {shown(keep)}")
     if not isinstance(keep, Sequence) or not all(isinstance(name, str) for name in keep):
-        raise ParameterError(f"keep must be a list of column names, not {keep!r}")
+        raise ParameterError(f"keep must be a list of column names, not {shown(keep)}")
     found: set[str] = set()
     for name in (*keep, *predictions):
         if name in found:
-            raise ParameterError(f"the query would have column {name!r} twice; leave it out of keep, or change name")
+            raise ParameterError(
+                f"the query would have column {shown(name)} twice; leave it out of keep, or change name"
+            )
         found.add(name)
 
 
@@ -364,7 +367,7 @@ class SqlScorer(Scorer):
         [(0.0,), (0.0,), (8.0,), (8.0,)]
         """
         if form not in ("auto", "macro", "udf"):
-            raise ParameterError(f"form must be one of 'auto', 'macro', 'udf', not {form!r}")
+            raise ParameterError(f"form must be one of 'auto', 'macro', 'udf', not {shown(form)}")
         spoken = get_dialect("duckdb")
         columns = find_columns(self._features, spoken)
         if form == "udf":

@@ -11,6 +11,7 @@ from frameboost.errors import DataError
 from frameboost.expressions import Expression
 from frameboost.gradients import exact_sum, rounded, weighted
 from frameboost.loss import Loss
+from frameboost.messages import shown
 from frameboost.terms import define_terms
 
 __all__ = ["base_margins"]
@@ -82,7 +83,7 @@ def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
         sums = exact_sum(rows, {"G": weighted(derivatives.gradient), "H": weighted(derivatives.hessian)})
         step = -sums["G"] / sums["H"] if sums["H"] > 0 else 0.0
         if not math.isfinite(step):
-            raise DataError(f"the derivatives of {loss.name!r} are not finite at margin 0; give a base_score")
+            raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin 0; give a base_score")
         if loss.definition is not None:  # of a user's own link the inverse is not known, nor needed
             margins.append(step)
             continue

@@ -15,7 +15,8 @@ import polars as pl
 
 from frameboost.errors import DataError, ParameterError
 from frameboost.files import replaced as replaced_file
-from frameboost.sql_text import quote_path
+from frameboost.messages import listed, shown
+from frameboost.sql_text import quote_identifier, quote_path
 
 __all__ = [
     "STDOUT", "check_format", "check_writable", "is_table", "read_table", "replaced", "write_table", "write_text",
@@ -66,13 +67,15 @@ def read_table(
     inside = _IN_DATABASE.fullmatch(path)
     if inside is not None and _kind(path) is None:
         if table is not None:
-            raise ParameterError(f"two tables are named, {inside[2]!r} in {path!r}, and {table!r}")
+            raise ParameterError(f"two tables are named, {shown(inside[2])} in {shown(path)}, and {shown(table)}")
         path, table = inside[1], inside[2]
     kind = _kind(path)
     if kind not in (None, "DuckDB") and table is not None:
-        raise ParameterError(f"{path!r} is a {kind} file, which is one table; {table!r} would be one of a DuckDB file")
+        raise ParameterError(
+            f"{shown(path)} is a {kind} file, which is one table; {shown(table)} would be one of a DuckDB file"
+        )
     if kind is None and table is None:
-        raise ParameterError(f"{path!r} is no table that is known here: it must end in {', '.join(_KINDS)}")
+        raise ParameterError(f"{shown(path)} is no table that is known here: it must end in {', '.join(_KINDS)}")
     try:
         if kind is None or kind == "DuckDB":
             return _relation(path, table)
@@ -112,9 +115,10 @@ def _relation(path: str, table: str | None) -> duckdb.DuckDBPyRelation:
     if table is None:
         names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
         if len(names) != 1:
-            listed = ", ".join(map(repr, names)) or "none"
-            raise ParameterError(f"which table of {path}? Name one, as in '{path}::table'; it has {listed}")
-        table = f'"{names[0]}"'
+            raise ParameterError(
+                f"which table of {path}? Name one, as in '{path}::table'; it has {listed(names) or 'none'}"
+            )
+        return connection.sql(f"SELECT * FROM {quote_identifier(names[0])}")
     return connection.sql(f"SELECT * FROM {quote_path(table)}")
 
 
@@ -199,5 +203,5 @@ def check_format(path: str) -> str:
     kind = "CSV" if path == STDOUT else _kind(path)
     if kind is None or kind == "DuckDB":
         written = ", ".join(ending for ending, its in _KINDS.items() if its != "DuckDB")
-        raise ParameterError(f"{path!r} can't be written as a table: it must end in {written}")
+        raise ParameterError(f"{shown(path)} can't be written as a table: it must end in {written}")
     return kind

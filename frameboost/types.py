@@ -32,6 +32,8 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
+from frameboost.messages import shown
+
 __all__ = ["FeatureType", "Physical"]
 
 Physical = float | int | str
@@ -100,7 +102,7 @@ class FeatureType:
     def __post_init__(self) -> None:
         match = _VALID.fullmatch(self.name)
         if match is None or (match[3] and not (1 <= int(match[3]) <= 38 and int(match[4]) <= int(match[3]))):
-            raise ValueError(f"{self.name!r} is not a feature type")
+            raise ValueError(f"{shown(self.name)} is not a feature type")
 
     @classmethod
     def from_polars(cls, dtype: pl.DataType) -> FeatureType | None:

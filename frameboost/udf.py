@@ -13,6 +13,7 @@ import polars as pl
 from frameboost.compile.polars import output_expr
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.outputs import output_of
 from frameboost.schema import Feature
 from frameboost.scorer import Scorer
@@ -68,7 +69,8 @@ def _refuse_types(features: Sequence[Feature]) -> None:
     for feature in features:
         if feature.type.family == "duration" or feature.type.name == "uint128":
             raise ParameterError(
-                f"feature {feature.name!r} has type {feature.type}, which DuckDB can't hand to a udf; take form='macro'"
+                f"feature {shown(feature.name)} has type {feature.type}, which DuckDB can't hand to a udf; take "
+                "form='macro'"
             )
 
 
@@ -94,5 +96,5 @@ def remove_function(con: duckdb.DuckDBPyConnection, name: str, *, only_udf: bool
         except (duckdb.InvalidInputException, duckdb.CatalogException) as error:  # it is DuckDB's own
             if not only_udf:
                 raise ParameterError(
-                    f"DuckDB has a function {existing!r} of its own; give the model's another name"
+                    f"DuckDB has a function {shown(existing)} of its own; give the model's another name"
                 ) from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameboost.errors import DataError, ParameterError
+from frameboost.messages import shown
 from frameboost.schema import Feature
 from frameboost.sources import Source, open_source, split
 
@@ -32,24 +33,25 @@ class HeldOut:
         types = self.source.types()
         for column in [*(f.name for f in features), *roles.values()]:
             if column not in types:
-                raise DataError(f"column {column!r} is not in {name!r}, the data to validate on")
+                raise DataError(f"column {shown(column)} is not in {shown(name)}, the data to validate on")
         group = roles.get("qid")
         for column in roles.values():
             kind = types[column]
             if column == group and kind is None:
                 raise DataError(
-                    f"group column {group!r} has type {self.source.type_names()[group]} in {name!r}, the data to "
-                    "validate on, which can't tell queries apart; convert it to an integer or a string"
+                    f"group column {shown(group)} has type {self.source.type_names()[group]} in {shown(name)}, the "
+                    "data to validate on, which can't tell queries apart; convert it to an integer or a string"
                 )
             if column != group and (kind is None or kind.family not in ("number", "boolean")):
                 raise DataError(
-                    f"column {column!r} has type {self.source.type_names()[column]} in {name!r}, the data to validate "
-                    "on; it must be numeric or Boolean"
+                    f"column {shown(column)} has type {self.source.type_names()[column]} in {shown(name)}, the data "
+                    "to validate on; it must be numeric or Boolean"
                 )
         for feature in features:
             if types[feature.name] != feature.type:
                 raise DataError(
-                    f"feature {feature.name!r} has type {self.source.type_names()[feature.name]} in {name!r}, the data "
+                    f"feature {shown(feature.name)} has type {self.source.type_names()[feature.name]} in "
+                    f"{shown(name)}, the data "
                     f"to validate on, but {training.type_names()[feature.name]} in training; give it the same type"
                 )
         return self.source
@@ -66,7 +68,7 @@ def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, Held
         return source, {"valid": HeldOut(open_source(valid))}
     for name in valid:
         if not isinstance(name, str) or name == "train":
-            raise ParameterError(f"valid names a set {name!r}; a name must be a string other than 'train'")
+            raise ParameterError(f"valid names a set {shown(name)}; a name must be a string other than 'train'")
     if not valid:
         raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
     return source, {name: HeldOut(open_source(data)) for name, data in valid.items()}

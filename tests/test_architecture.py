@@ -82,6 +82,7 @@ LAYERS = [
     ["dbt"],
     ["draws", "errors", "files", "grid", "interrupts", "parallel", "polars_names", "progress", "spelling", "sql_files",
      "types"],
+    ["messages"],
     ["compile.batch_kernels"],
     ["binning_kernels", "compile.byte_kernels", "compile.predict_kernels", "compile.shap_kernels",
      "engines.exact_kernels", "engines.gradient_kernels", "engines.histogram_kernels", "engines.partition_kernels",

@@ -34,7 +34,7 @@ def is_one_sentence(message: str) -> bool:
          "feature column 'departure ' is not in the data; did you mean 'Departure'?"),
         (pl.DataFrame({f"c{i}": [i] for i in range(12)}), {"target": "yield"},
          "target column 'yield' is not in the data, which has 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8', "
-         "'c9', ..."),
+         "'c9' and 2 more"),
         (good().with_columns(w=pl.Series([1.0, math.nan, math.nan, 1.0])), {"weight": "w"},
          "weight 'w' is NULL or NaN in 2 of 4 rows; give every row a weight"),
         (good().with_columns(w=pl.Series([1.0, -math.inf, 1.0, 1.0])), {"weight": "w"},

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
 from frameboost.errors import ParameterError
+from frameboost.messages import listed, shown
 
 __all__ = ["Commands", "Parser", "UsageError", "add_command", "check_keep", "names", "pairs", "setting", "value"]
 
@@ -54,7 +55,7 @@ def pairs(text: str) -> dict[str, str]:
     for item in names(text):
         name, equals, other = item.partition("=")
         if not equals or not name or not other:
-            raise argparse.ArgumentTypeError(f"must be like x=X,y=Y, not {text!r}")
+            raise argparse.ArgumentTypeError(f"must be like x=X,y=Y, not {shown(text)}")
         found[name] = other
     return found
 
@@ -63,7 +64,7 @@ def setting(text: str) -> tuple[str, Any]:
     """Return a parameter's name and value, as in ``max_depth=3``."""
     name, equals, given = text.partition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"must be like max_depth=3, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be like max_depth=3, not {shown(text)}")
     return name.strip().replace("-", "_"), value(given.strip())
 
 
@@ -93,4 +94,4 @@ def check_keep(keep: list[str], known: list[str]) -> None:
     """Raise `ParameterError` if a column to keep is not there."""
     for name in keep:
         if name not in known:
-            raise ParameterError(f"column {name!r} is not in the data, which has {', '.join(map(repr, known))}")
+            raise ParameterError(f"column {shown(name)} is not in the data, which has {listed(known)}")

@@ -11,6 +11,7 @@ from polars.io.plugins import register_io_source
 from frameboost.cli.arguments import Commands, add_command, check_keep, names
 from frameboost.errors import ParameterError
 from frameboost.interop.open_model import open_model
+from frameboost.messages import shown
 from frameboost.model import Model
 from frameboost.polars_names import column
 from frameboost.sources import FrameSource, open_source
@@ -117,8 +118,8 @@ class Scored:
         for new in columns:
             if new.name in kept.columns:
                 raise ParameterError(
-                    f"the data has a column {new.name!r} already; give the predictions another --name, or leave that "
-                    "column out of --keep"
+                    f"the data has a column {shown(new.name)} already; give the predictions another --name, or "
+                    "leave that column out of --keep"
                 )
         return kept.with_columns(columns) if kept.columns else pl.DataFrame(columns)
 

@@ -11,6 +11,7 @@ from frameboost.compile.stages import Stages
 from frameboost.compile.tree_table import query_over_table
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
+from frameboost.messages import listed, shown
 from frameboost.tree import Tree
 
 __all__ = ["FORMS", "check_size", "excess", "scoring_query"]
@@ -31,7 +32,7 @@ def scoring_query(
         If there is no such form, the model can't have it, or none fits: then with the numbers.
     """
     if form not in FORMS:
-        raise ParameterError(f"form must be one of {', '.join(map(repr, FORMS))}, not {form!r}")
+        raise ParameterError(f"form must be one of {listed(FORMS)}, not {shown(form)}")
     if form == "table" and trees_table is None:
         raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
     reasons = []
@@ -65,7 +66,7 @@ def scoring_query(
         if form == "auto"
         else "leave form at 'auto', or take form='table'"
     )
-    raise ParameterError(f"the model does not fit into one query of form {form!r}: {reasons[-1]}; {advice}")
+    raise ParameterError(f"the model does not fit into one query of form {shown(form)}: {reasons[-1]}; {advice}")
 
 
 def _as_case(scored: Scored, stages: Stages, name: str, into: str) -> tuple[str | None, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect, Outside
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.schema import ZERO, Feature
 from frameboost.tree import Tree
 from frameboost.types import Physical
@@ -123,23 +124,24 @@ def find_columns(
     """
     names = {} if names is None else names
     if not isinstance(names, Mapping):
-        raise ParameterError(f"columns must be a dict of the columns' names by feature, not {names!r}")
+        raise ParameterError(f"columns must be a dict of the columns' names by feature, not {shown(names)}")
     known = [feature.name for feature in features]
     for name, other in names.items():
         if name not in known:
-            raise ParameterError(f"columns names {name!r}, which is no feature of the model")
+            raise ParameterError(f"columns names {shown(name)}, which is no feature of the model")
         if not isinstance(other, str):
-            raise ParameterError(f"columns must give feature {name!r} the name of a column, not {other!r}")
+            raise ParameterError(f"columns must give feature {shown(name)} the name of a column, not {shown(other)}")
     folded: dict[str, str] = {}
     for feature in features:
         column = names.get(feature.name, feature.name)
         other = folded.setdefault(column.lower() if dialect.any_case else column, column)
         if other != column:
             raise ParameterError(
-                f"features {other!r} and {column!r} differ only in case, which {dialect.name} can't tell apart"
+                f"features {shown(other)} and {shown(column)} differ only in case, which {dialect.name} can't tell "
+                "apart"
             )
         if dialect.type_of(feature.type) is None:
             raise ParameterError(
-                f"feature {feature.name!r} has type {feature.type}, which no column has in {dialect.name}"
+                f"feature {shown(feature.name)} has type {feature.type}, which no column has in {dialect.name}"
             )
     return tuple(Column(f, dialect, dialect.quote(names.get(f.name, f.name))) for f in features)

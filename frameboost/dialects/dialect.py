@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from frameboost.errors import ParameterError
+from frameboost.messages import shown
 from frameboost.sql_text import path_parts
 from frameboost.types import FeatureType, Physical
 
@@ -234,19 +235,19 @@ class Dialect:
             If the database can't have such a name.
         """
         if not isinstance(name, str):
-            raise ParameterError(f"a name must be a string, not {name!r}")
+            raise ParameterError(f"a name must be a string, not {shown(name)}")
         wrong = next((character for character in name if character in self.unnameable), None)
-        what = f"holds {wrong!r}" if wrong is not None else ""
+        what = f"holds {shown(wrong)}" if wrong is not None else ""
         if not self.ends_in_blank and name.endswith(" "):
             what = "ends in a blank"
         if not name and not self.may_be_empty:
             what = "is empty"
         if what:
-            raise ParameterError(f"the name {name!r} {what}, which no name in {self.name} can; rename it there")
+            raise ParameterError(f"the name {shown(name)} {what}, which no name in {self.name} can; rename it there")
         size, unit = (len(name.encode()), "bytes") if self.name_in_bytes else (len(name), "characters")
         if self.longest_name is not None and size > self.longest_name:
             raise ParameterError(
-                f"the name {name!r} has {size} {unit}, and names in {self.name} have at most {self.longest_name}; "
+                f"the name {shown(name)} has {size} {unit}, and names in {self.name} have at most {self.longest_name}; "
                 "rename it there"
             )
         opening, closing = self.quotes
@@ -261,7 +262,7 @@ class Dialect:
     def parts_of(name: str) -> list[str]:
         """Return the parts of a table name that may be qualified by dots."""
         if not isinstance(name, str):
-            raise ParameterError(f"the name of a table must be a string, not {name!r}")
+            raise ParameterError(f"the name of a table must be a string, not {shown(name)}")
         return path_parts(name)
 
     def string(self, value: str) -> str:

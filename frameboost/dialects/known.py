@@ -12,6 +12,7 @@ from frameboost.dialects.dialect import Dialect, Limits
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.sqlite import SQLITE
 from frameboost.errors import ParameterError
+from frameboost.messages import did_you_mean, listed, shown
 
 __all__ = ["DIALECTS", "get_dialect"]
 
@@ -333,5 +334,7 @@ DIALECTS: dict[str, Dialect] = {
 def get_dialect(name: str) -> Dialect:
     """Return the dialect of that name, or raise `ParameterError` that lists them."""
     if not isinstance(name, str) or name not in DIALECTS:
-        raise ParameterError(f"dialect must be one of {', '.join(map(repr, DIALECTS))}, not {name!r}")
+        raise ParameterError(
+            f"dialect must be one of {listed(DIALECTS, None)}, not {shown(name)}{did_you_mean(name, DIALECTS)}"
+        )
     return DIALECTS[name]

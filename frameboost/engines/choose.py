@@ -15,6 +15,7 @@ from frameboost.engines.sql import SqlEngine
 from frameboost.engines.sql_approx import SqlApproxEngine
 from frameboost.engines.sql_binning import SqlColumn
 from frameboost.errors import ParameterError
+from frameboost.messages import listed, shown
 from frameboost.parallel import Workers
 from frameboost.parameters import Parameters
 from frameboost.polars_names import column
@@ -40,11 +41,11 @@ def check_engine(name: str, source: Source, parameters: Parameters) -> str:
         If there is no such engine, or it does not honour one of the parameters.
     """
     if name not in ENGINES:
-        raise ParameterError(f"engine must be one of {', '.join(map(repr, ENGINES))}, not {name!r}")
+        raise ParameterError(f"engine must be one of {listed(ENGINES)}, not {shown(name)}")
     if name == "auto":
         name = "duckdb" if isinstance(source, RelationSource) and parameters.tree_method != "exact" else "numba"
     if parameters.tree_method == "exact" and name != "numba":
-        raise ParameterError(f"tree_method='exact' needs engine='numba', not {name!r}")
+        raise ParameterError(f"tree_method='exact' needs engine='numba', not {shown(name)}")
     if parameters.n_jobs is not None and name != "numba":
         own = "SET threads" if name == "duckdb" else "the environment variable POLARS_MAX_THREADS"
         raise ParameterError(f"n_jobs is for engine='numba'; {name} takes its number of threads from {own}")

@@ -24,7 +24,8 @@ from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost_columns import DAMAGED, Columns, read_columns, read_list, read_numbers, read_whole
 from frameboost.interop.catboost_loss import catboost_loss
 from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, comes_from, finished
-from frameboost.json_checks import fail, is_finite, shown
+from frameboost.json_checks import fail, is_finite, shown_json
+from frameboost.messages import reason
 from frameboost.model import Model
 from frameboost.tree import Tree
 
@@ -117,7 +118,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     try:
         document = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"not a CatBoost model saved as JSON ({error})") from error
+        raise ModelFileError(f"not a CatBoost model saved as JSON ({reason(error)})") from error
     if not isinstance(document, dict) or not {"trees", "oblivious_trees"} & set(document):
         raise ModelFileError("not a CatBoost model saved as JSON: it has no trees")
     return document
@@ -171,7 +172,7 @@ def _question(split: Any, columns: Columns, where: str) -> dict[str, Any]:
             "the CatBoost model has splits on statistics of categories (CTRs), which are not supported; train it with "
             "one_hot_max_size not less than the number of categories"
         )
-    raise ParameterError(f"the CatBoost model has splits of the kind {shown(kind)}, which are not supported")
+    raise ParameterError(f"the CatBoost model has splits of the kind {shown_json(kind)}, which are not supported")
 
 
 def _symmetric(tree: Any, columns: Columns, where: str) -> list[_Node]:

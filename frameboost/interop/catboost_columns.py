@@ -11,7 +11,8 @@ import numpy as np
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost_hash import category_hash
 from frameboost.interop.parts import category_codes, checked_names
-from frameboost.json_checks import fail, is_finite, is_integer, shown
+from frameboost.json_checks import fail, is_finite, is_integer, shown_json
+from frameboost.messages import shown
 from frameboost.schema import Feature
 from frameboost.types import FeatureType
 
@@ -74,7 +75,9 @@ def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: 
     categorical = [name for name, (_, kind, _) in zip(names, found, strict=True) if kind == "cat"]
     for name in categories:
         if name not in categorical:
-            raise ParameterError(f"categories are given for {name!r}, which the model has not as a categorical column")
+            raise ParameterError(
+                f"categories are given for {shown(name)}, which the model has not as a categorical column"
+            )
     asked = _asked_categories(trees)
     columns: dict[tuple[str, int], Column] = {}
     for name, (_, kind, item) in zip(names, found, strict=True):
@@ -84,7 +87,12 @@ def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: 
         if kind == "float":
             treatment = item.get("nan_value_treatment", "AsIs")
             if not isinstance(treatment, str) or treatment not in _NAN_GOES_RIGHT:
-                fail(f"{DAMAGED}, feature {shown(name)}", "nan_value_treatment", "AsIs, AsFalse or AsTrue", treatment)
+                fail(
+                    f"{DAMAGED}, feature {shown_json(name)}",
+                    "nan_value_treatment",
+                    "AsIs, AsFalse or AsTrue",
+                    treatment,
+                )
             feature = Feature(name, FeatureType("float64"))
             columns[key_of_column] = Column(feature, len(columns), _NAN_GOES_RIGHT[treatment])
         elif name in categories or item["feature_index"] in asked:
@@ -101,7 +109,7 @@ def _described(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str, An
     for kind, key in (("float", "float_features"), ("cat", "categorical_features")):
         for item in read_list(info, key, DAMAGED) if isinstance(info, dict) and key in info else []:
             if not isinstance(item, dict):
-                raise ModelFileError(f"{DAMAGED}: a feature must be an object, not {shown(item)}")
+                raise ModelFileError(f"{DAMAGED}: a feature must be an object, not {shown_json(item)}")
             places = [read_whole(item, number, DAMAGED) for number in ("flat_feature_index", "feature_index")]
             found.append((places[0], kind, item))
     return sorted(found, key=lambda entry: entry[:2])
@@ -128,18 +136,18 @@ def _asked_categories(trees: Sequence[Any]) -> dict[int, set[int]]:
 def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place: int) -> Column:
     if given is None:
         raise ParameterError(
-            f"the CatBoost model knows the categories of column {name!r} only by their hashes; give them as "
-            f"categories={{{name!r}: [...]}}"
+            f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as "
+            f"categories={{{shown(name)}: [...]}}"
         )
     plain = [value.item() if isinstance(value, np.generic) else value for value in given]
-    found, _ = category_codes(list(dict.fromkeys(v for v in plain if v is not None)), f"column {name!r}")
+    found, _ = category_codes(list(dict.fromkeys(v for v in plain if v is not None)), f"column {shown(name)}")
     codes: dict[int, tuple[int, ...]] = {}
     for code, category in enumerate(found):
         number = category_hash(category)
         codes[number] = (*codes.get(number, ()), code)
     if unknown := hashes - set(codes):
         raise ParameterError(
-            f"the CatBoost model asks column {name!r} for {len(unknown)} categories that are not among the "
+            f"the CatBoost model asks column {shown(name)} for {len(unknown)} categories that are not among the "
             f"{len(found)} given"
         )
     kind = "codes" if found and isinstance(found[0], int) else "string"

@@ -9,8 +9,9 @@ from typing import Any
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.foreign_loss import foreign_loss
 from frameboost.interop.parts import own_loss
-from frameboost.json_checks import shown
+from frameboost.json_checks import shown_json
 from frameboost.loss import Loss, margin_names
+from frameboost.messages import reason, shown
 
 __all__ = ["catboost_loss"]
 
@@ -52,13 +53,13 @@ def catboost_loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, di
         return foreign_loss("catboost:Focal", sigmoids, classes=2), {}
     if name in (*_COUNTERPARTS, "MultiClass", "MultiClassOneVsAll", "RMSEWithUncertainty", "Focal"):
         if n_outputs > 1 or name not in _COUNTERPARTS:
-            raise ModelFileError(f"damaged CatBoost model: the loss {name!r} does not go with {n_outputs} outputs")
+            raise ModelFileError(f"damaged CatBoost model: the loss {shown(name)} does not go with {n_outputs} outputs")
         counterpart, taken = _COUNTERPARTS[name]
         try:
             return own_loss(counterpart, {ours: float(options.get(*theirs)) for ours, theirs in taken.items()})
         except (FrameboostError, TypeError, ValueError) as error:
             raise ModelFileError(
-                f"damaged CatBoost model: the loss {name!r} has parameters {shown(options)}"
+                f"damaged CatBoost model: the loss {shown(name)} has parameters {shown_json(options)}"
             ) from error
     return foreign_loss(f"catboost:{name}", margins), {}
 
@@ -71,11 +72,11 @@ def _described(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         try:
             parameters = json.loads(parameters)
         except (ValueError, RecursionError) as error:
-            raise ModelFileError(f"damaged CatBoost model: its params are not JSON ({error})") from error
+            raise ModelFileError(f"damaged CatBoost model: its params are not JSON ({reason(error)})") from error
     loss = parameters.get("loss_function") if isinstance(parameters, dict) else None
     if loss is None:
         return "unknown", {}
     name, options = (loss.get("type"), loss.get("params", {})) if isinstance(loss, dict) else (None, None)
     if not isinstance(name, str) or not name.isidentifier() or not isinstance(options, dict):
-        raise ModelFileError(f"damaged CatBoost model: its loss_function is {shown(loss)}")
+        raise ModelFileError(f"damaged CatBoost model: its loss_function is {shown_json(loss)}")
     return name, options

@@ -24,6 +24,7 @@ from frameboost.foreign_loss import foreign_loss
 from frameboost.interop.lightgbm_file import LightGBMFile, LightGBMTree, read_lightgbm
 from frameboost.interop.parts import Leaf, Split, at_most, build_tree, category_codes, comes_from, finished, own_loss
 from frameboost.loss import Loss, margin_names
+from frameboost.messages import shown
 from frameboost.model import Model
 from frameboost.schema import ZERO, Feature
 from frameboost.tree import Tree
@@ -158,7 +159,7 @@ def _columns(file: LightGBMFile) -> list[_Column]:
     columns = []
     for f, name in enumerate(file.names):
         if -1 in asked[f] and len(asked[f]) > 1:
-            raise ModelFileError(f"damaged LightGBM model: feature {name!r} is split by order and by category")
+            raise ModelFileError(f"damaged LightGBM model: feature {shown(name)} is split by order and by category")
         if f in lists:
             columns.append(_pandas_column(name, lists[f], named[f]))
         elif -1 in asked[f] or (f in declared and not asked[f]):
@@ -193,8 +194,8 @@ def _lists(file: LightGBMFile, declared: Sequence[int]) -> dict[int, list[Any]]:
 
 def _pandas_column(name: str, values: list[Any], named: set[int]) -> _Column:
     if any(code >= len(values) for code in named):
-        raise ModelFileError(f"damaged LightGBM model: a split names a category that {name!r} does not have")
-    categories, places = category_codes(values, f"feature {name!r}")
+        raise ModelFileError(f"damaged LightGBM model: a split names a category that {shown(name)} does not have")
+    categories, places = category_codes(values, f"feature {shown(name)}")
     kind = FeatureType("codes" if categories and isinstance(categories[0], int) else "string")
     return _Column(Feature(name, kind, categories), dict(enumerate(places)))
 
@@ -234,7 +235,7 @@ def _question(tree: LightGBMTree, number: int, column: _Column, where: str) -> d
     # Where another split of the feature takes zeros for missing, they have to go where NaN goes here too.
     if column.feature.zero_is_missing and missing != _ZERO and (threshold >= 0.0) != missing_left:
         raise ParameterError(
-            f"feature {column.feature.name!r} of the LightGBM model has zeros that are missing in some splits only"
+            f"feature {shown(column.feature.name)} of the LightGBM model has zeros that are missing in some splits only"
         )
     # Its rows come to a split with numbers within 1e-35 of 0 made 0.
     bound = threshold if abs(threshold) > ZERO else ZERO if threshold >= 0.0 else math.nextafter(-ZERO, -math.inf)
@@ -254,13 +255,13 @@ def _loss(file: LightGBMFile) -> tuple[Loss, dict[str, Any]]:
         return foreign_loss("lightgbm:custom", margins), {}
     if name in ("multiclass", "multiclassova"):
         if given.get("num_class") != str(n) or n < 2:
-            raise ModelFileError(f"damaged LightGBM model: {file.objective!r} does not go with {n} trees a round")
+            raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not go with {n} trees a round")
         if name == "multiclass":
             return own_loss("multi:softprob", {"num_class": n})
         links = [_sigmoid(_number(given, "sigmoid", 1.0), margin) for margin in margins]
         return foreign_loss("lightgbm:multiclassova", links, classes=n), {}
     if n > 1:
-        raise ModelFileError(f"damaged LightGBM model: {file.objective!r} does not go with {n} trees a round")
+        raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not go with {n} trees a round")
     if name == "binary":
         steepness = _number(given, "sigmoid", 1.0)
         if steepness == 1.0:
@@ -273,7 +274,7 @@ def _loss(file: LightGBMFile) -> tuple[Loss, dict[str, Any]]:
     if name in _IDENTITIES:
         return foreign_loss(f"lightgbm:{name}", margins), {}
     if name not in _COUNTERPARTS:
-        raise ParameterError(f"the LightGBM model has the objective {name!r}, which is not known here")
+        raise ParameterError(f"the LightGBM model has the objective {shown(name)}, which is not known here")
     counterpart, taken = _COUNTERPARTS[name]
     return own_loss(counterpart, {ours: _number(file.parameters, theirs, _DEFAULTS[theirs])
                               for ours, theirs in taken.items()})  # fmt: skip
@@ -289,5 +290,7 @@ def _number(given: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise ModelFileError(f"damaged LightGBM model: {name} must be a number greater than 0, not {given[name]!r}")
+        raise ModelFileError(
+            f"damaged LightGBM model: {name} must be a number greater than 0, not {shown(given[name])}"
+        )
     return value

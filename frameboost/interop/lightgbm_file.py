@@ -11,7 +11,8 @@ from typing import Any
 
 from frameboost.errors import ModelFileError
 from frameboost.interop.parts import checked_names
-from frameboost.json_checks import shown
+from frameboost.json_checks import shown_json
+from frameboost.messages import reason
 
 __all__ = ["LightGBMFile", "LightGBMTree", "read_lightgbm"]
 
@@ -71,7 +72,7 @@ def read_lightgbm(data: bytes) -> LightGBMFile:
     try:
         lines = [line.rstrip("\r") for line in data.decode("utf-8").split("\n")]
     except UnicodeDecodeError as error:
-        raise ModelFileError(f"not a LightGBM model: the file is not text ({error})") from error
+        raise ModelFileError(f"not a LightGBM model: the file is not text ({reason(error)})") from error
     if lines[0].strip() != "tree":
         raise ModelFileError("not a LightGBM model: its text does not start with the line 'tree'")
     if "end of trees" not in lines:
@@ -81,7 +82,7 @@ def read_lightgbm(data: bytes) -> LightGBMFile:
     head = _Fields(lines[1 : starts[0] if starts else end], "damaged LightGBM model")
     if head.text("version") not in _VERSIONS:
         raise ModelFileError(
-            f"the LightGBM model has version {shown(head.text('version'))}, not one of {', '.join(_VERSIONS)}"
+            f"the LightGBM model has version {shown_json(head.text('version'))}, not one of {', '.join(_VERSIONS)}"
         )
     names = checked_names(head.text("feature_names").split(" ") if head.text("feature_names") else [])
     infos = tuple(head.text("feature_infos").split(" ")) if "feature_infos" in head else ("none",) * len(names)
@@ -110,7 +111,7 @@ class _Fields:
         for line in lines:
             key, _, value = line.partition("=")
             if key in self._values:
-                raise ModelFileError(f"{where}: {shown(key)} comes twice")
+                raise ModelFileError(f"{where}: {shown_json(key)} comes twice")
             if line.strip():
                 self._values[key] = value
 
@@ -152,7 +153,7 @@ class _Fields:
 def _tree(lines: list[str], number: int, n_features: int) -> LightGBMTree:
     fields = _Fields(lines, f"damaged LightGBM model, tree {number}")
     if fields.text("Tree") != str(number):
-        raise ModelFileError(f"damaged LightGBM model: tree {number} calls itself {shown(fields.text('Tree'))}")
+        raise ModelFileError(f"damaged LightGBM model: tree {number} calls itself {shown_json(fields.text('Tree'))}")
     n_leaves = fields.whole("num_leaves")
     if n_leaves < 1:
         raise ModelFileError(f"{fields.where}: it has no leaves")
@@ -224,7 +225,7 @@ def _pandas_categories(lines: list[str]) -> tuple[list[Any], ...]:
     try:
         lists = json.loads(texts[0]) if texts else None
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"damaged LightGBM model: pandas_categorical is not JSON ({error})") from error
+        raise ModelFileError(f"damaged LightGBM model: pandas_categorical is not JSON ({reason(error)})") from error
     if lists is None:
         return ()
     if not isinstance(lists, list) or not all(isinstance(item, list) for item in lists):

@@ -16,6 +16,7 @@ from frameboost.json_checks import is_finite
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss
 from frameboost.losses import get_loss
+from frameboost.messages import shown
 from frameboost.parameters import Parameters
 from frameboost.tree import LEAF, Tree
 from frameboost.types import Physical
@@ -160,7 +161,7 @@ def checked_names(names: Sequence[Any]) -> tuple[str, ...]:
         raise ModelFileError("the model has no features")
     for name in names:
         if not isinstance(name, str) or not _is_text(name):
-            raise ModelFileError(f"damaged model: a feature's name must be text, not {name!r}")
+            raise ModelFileError(f"damaged model: a feature's name must be text, not {shown(name)}")
     if len(set(names)) < len(names):
         raise ModelFileError("damaged model: two features have the same name")
     return tuple(names)

@@ -33,6 +33,7 @@ from frameboost.interop.parts import (
     own_loss,
 )
 from frameboost.loss import Loss, margin_names
+from frameboost.messages import shown
 from frameboost.model import Model
 from frameboost.schema import Feature
 from frameboost.tree import Tree
@@ -123,7 +124,7 @@ def _loss(estimator: Any, n_outputs: int) -> tuple[Loss, dict[str, Any]]:
         return own_loss(_COUNTERPARTS[name], {})
     if name in ("huber", "quantile"):
         return foreign_loss(f"sklearn:{name}", ["margin"]), {}
-    raise ParameterError(f"the {type(estimator).__name__} has the loss {name!r}, which is not known here")
+    raise ParameterError(f"the {type(estimator).__name__} has the loss {shown(name)}, which is not known here")
 
 
 # --- trees that compare float32 ---------------------------------------------------------------------------------------
@@ -235,7 +236,7 @@ def _read_histogram_boosting(estimator: Any) -> Model:
         encoder = estimator._preprocessor.named_transformers_["encoder"]
         for number, categories in zip(order, encoder.categories_, strict=False):
             present = [_plain(value) for value in categories if value is not None and value == value]
-            found, codes[number] = category_codes(present, f"feature {names[number]!r}")
+            found, codes[number] = category_codes(present, f"feature {shown(names[number])}")
             kind = FeatureType("codes" if found and isinstance(found[0], int) else "string")
             features[number] = Feature(names[number], kind, found)
     n_outputs = estimator.n_trees_per_iteration_

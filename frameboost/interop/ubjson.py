@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from frameboost.errors import ModelFileError
+from frameboost.messages import shown
 
 __all__ = ["read_ubjson"]
 
@@ -112,7 +113,7 @@ class _Reader:
 
     def number(self, marker: str) -> int | float:
         if marker not in _STRUCTS:
-            self.fail(f"an unknown marker {marker!r}")
+            self.fail(f"an unknown marker {shown(marker)}")
         value: int | float = struct.unpack(_STRUCTS[marker], self.take(_SIZES[marker]))[0]
         return value
 

@@ -13,6 +13,7 @@ from frameboost.interop.xgboost_features import count_features, read_features
 from frameboost.interop.xgboost_objectives import read_objective
 from frameboost.interop.xgboost_trees import XGBoostTree, read_xgboost_tree, translated
 from frameboost.json_checks import read_list
+from frameboost.messages import reason, shown
 from frameboost.model import Model
 from frameboost.tree import Tree
 
@@ -100,7 +101,7 @@ def _saved(booster: Any) -> bytes:
     try:
         return bytes(booster.save_raw(raw_format="ubj"))
     except ValueError as error:  # XGBoostError is one
-        raise ParameterError(f"XGBoost can't save the model, which may not be trained yet: {error}") from error
+        raise ParameterError(f"XGBoost can't save the model, which may not be trained yet: {reason(error)}") from error
 
 
 def _model(
@@ -112,7 +113,7 @@ def _model(
     if name == "gblinear":
         raise ParameterError("a model of gblinear has no trees")
     if name not in ("gbtree", "dart"):
-        raise ParameterError(f"XGBoost's booster {name!r} is not known here")
+        raise ParameterError(f"XGBoost's booster {shown(name)} is not known here")
     held = read_object(read_object(booster, "gbtree") if "gbtree" in booster else booster, "model")
     loss, parameters, base_margins = read_objective(learner, is_custom)
     items = read_list(held, "trees", "damaged XGBoost model")

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from frameboost.errors import ModelFileError
 from frameboost.interop.float32 import as_float32
 from frameboost.interop.ubjson import read_ubjson
-from frameboost.json_checks import fail, is_integer, read_list, shown
+from frameboost.json_checks import fail, is_integer, read_list, shown_json
+from frameboost.messages import reason
 
 __all__ = ["floats", "integers", "read_count", "read_learner", "read_numbers", "read_object", "wrong"]
 
@@ -49,14 +50,14 @@ def _parse(data: bytes) -> Any:
     except ModelFileError:
         raise
     except (ValueError, RecursionError) as error:  # ValueError also for bad UTF-8 and for numbers of absurd length
-        raise ModelFileError(f"not an XGBoost model: the file is neither JSON nor UBJSON ({error})") from error
+        raise ModelFileError(f"not an XGBoost model: the file is neither JSON nor UBJSON ({reason(error)})") from error
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     item = dict(pairs)
     if len(item) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ModelFileError(f"{_WHERE}: an object has {shown(next(k for k in keys if keys.count(k) > 1))} twice")
+        raise ModelFileError(f"{_WHERE}: an object has {shown_json(next(k for k in keys if keys.count(k) > 1))} twice")
     return item
 
 

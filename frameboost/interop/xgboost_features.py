@@ -13,6 +13,7 @@ from frameboost.interop.parts import category_codes, checked_names
 from frameboost.interop.xgboost_document import integers, read_count, read_object, wrong
 from frameboost.interop.xgboost_trees import XGBoostTree
 from frameboost.json_checks import read_list
+from frameboost.messages import shown
 from frameboost.schema import Feature
 from frameboost.types import FeatureType
 
@@ -59,7 +60,7 @@ def read_features(
     for i, (name, kind) in enumerate(zip(names, types, strict=True)):
         if i in codes:
             if i in compared:
-                raise ParameterError(f"feature {name!r} is compared with numbers and with categories")
+                raise ParameterError(f"feature {shown(name)} is compared with numbers and with categories")
             feature, places[i] = _categorical(name, sorted(codes[i]), names_of_categories.get(i))
             features.append(feature)
         else:
@@ -88,8 +89,8 @@ def _categorical(name: str, codes: list[int], category_names: list[Any] | None) 
     if category_names is None:
         return Feature(name, FeatureType("codes"), tuple(codes)), {code: place for place, code in enumerate(codes)}
     if codes and codes[-1] >= len(category_names):
-        wrong(f"feature {name!r} has {len(category_names)} categories, and a split by number {codes[-1]}")
-    categories, places = category_codes(category_names, f"feature {name!r}")
+        wrong(f"feature {shown(name)} has {len(category_names)} categories, and a split by number {codes[-1]}")
+    categories, places = category_codes(category_names, f"feature {shown(name)}")
     kind = FeatureType("codes" if isinstance(categories[0], int) else "string")
     return Feature(name, kind, categories), dict(enumerate(places))
 
@@ -103,7 +104,7 @@ def _category_names(model: Mapping[str, Any], names: Sequence[str]) -> dict[int,
         wrong(f'"enc" must have an entry for each of {len(names)} features', "cats")
     found = {}
     for i, item in enumerate(encodings):
-        where = f"categories of feature {names[i]!r}"
+        where = f"categories of feature {shown(names[i])}"
         if not isinstance(item, dict):
             wrong("they must be an object", where)
         values = integers(item, "values", None, where)

@@ -14,6 +14,7 @@ from frameboost.interop.xgboost_document import read_count, read_numbers, read_o
 from frameboost.json_checks import fail
 from frameboost.loss import Loss, of_targets
 from frameboost.losses import LOSSES, get_loss
+from frameboost.messages import shown
 from frameboost.parameters import Parameters
 
 __all__ = ["LOGARITHMIC", "LOGISTIC", "OBJECTIVE_PARAMETERS", "read_objective"]
@@ -78,7 +79,7 @@ def read_objective(
     if name == "reg:expectileerror" and n_outputs == 1:  # several are no plain sums of trees
         return foreign_loss("xgboost:reg:expectileerror", ["margin"]), {}, _base_margins(of_model, name, 1)
     if name not in LOSSES:
-        raise ParameterError(f"XGBoost's objective {name!r} is not known here")
+        raise ParameterError(f"XGBoost's objective {shown(name)} is not known here")
     parameters, same_training = _read_parameters(given, name)
     if name.startswith("multi:"):
         parameters["num_class"] = n_classes
@@ -98,7 +99,7 @@ def _loss(name: str, parameters: Mapping[str, Any], same_training: bool, n_outpu
     if loss.n_outputs == 1 < n_outputs:
         loss = of_targets(loss, n_outputs)
     if loss.n_outputs != n_outputs:
-        wrong(f"objective {name!r} has {loss.n_outputs} outputs, the model {n_outputs}")
+        wrong(f"objective {shown(name)} has {loss.n_outputs} outputs, the model {n_outputs}")
     return loss if same_training else _known_by_link(f"xgboost:{name}", loss)
 
 
@@ -115,10 +116,10 @@ def _base_margins(of_model: Mapping[str, Any], name: str, n_outputs: int) -> tup
     if len(scores) not in (1, n_outputs):
         wrong(f'"base_score" has {len(scores)} numbers, for {n_outputs} outputs')
     if name in LOGISTIC and not ((scores >= 0) & (scores <= 1)).all():
-        wrong(f'"base_score" must be from 0 to 1 for {name!r}')
+        wrong(f'"base_score" must be from 0 to 1 for {shown(name)}')
     margins = logit32(scores) if name in LOGISTIC else log32(scores) if name in LOGARITHMIC else scores
     if not np.isfinite(margins).all():
-        wrong(f'"base_score" leads to no finite margin for {name!r}')
+        wrong(f'"base_score" leads to no finite margin for {shown(name)}')
     return tuple(map(float, margins)) * (n_outputs // len(scores))
 
 

@@ -14,6 +14,7 @@ from frameboost.errors import ParameterError
 from frameboost.interop.float32 import as_float32, log32, logit32, nearest_float32, shortest
 from frameboost.interop.xgboost_objectives import LOGARITHMIC, LOGISTIC, OBJECTIVE_PARAMETERS
 from frameboost.interop.xgboost_trees import MOST_CATEGORIES
+from frameboost.messages import shown
 from frameboost.model_file import ModelParts
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
@@ -105,17 +106,21 @@ def to_xgboost(parts: ModelParts) -> str:
 
 def _check(parts: ModelParts) -> None:
     if parts.loss.definition is not None:
-        raise ParameterError(f"XGBoost has no objective {parts.loss.name!r}")
+        raise ParameterError(f"XGBoost has no objective {shown(parts.loss.name)}")
     if parts.calibration is not None:
         raise ParameterError("the model is calibrated, which XGBoost has no place for")
     for feature in parts.features:
         if feature.zero_is_missing:
-            raise ParameterError(f"zeros of feature {feature.name!r} are missing, which XGBoost has no place for")
+            raise ParameterError(f"zeros of feature {shown(feature.name)} are missing, which XGBoost has no place for")
         if any(sign in feature.name for sign in "[]<"):
-            raise ParameterError(f"XGBoost takes no feature whose name has [, ] or < in it, such as {feature.name!r}")
+            raise ParameterError(
+                f"XGBoost takes no feature whose name has [, ] or < in it, such as {shown(feature.name)}"
+            )
         codes = feature.categories if feature.type.name == "codes" else ()
         if any(not 0 <= int(code) < MOST_CATEGORIES for code in codes):
-            raise ParameterError(f"feature {feature.name!r} has codes that XGBoost can't have: it takes 0 to 16777215")
+            raise ParameterError(
+                f"feature {shown(feature.name)} has codes that XGBoost can't have: it takes 0 to 16777215"
+            )
 
 
 # --- the head ---------------------------------------------------------------------------------------------------------
@@ -187,8 +192,8 @@ def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Ph
         value = _condition(feature, threshold)
         if value in taken:
             raise ParameterError(
-                f"feature {feature.name!r} has thresholds {taken[value]!r} and {threshold!r}, which are the same in "
-                "XGBoost, whose numbers are float32"
+                f"feature {shown(feature.name)} has thresholds {shown(taken[value])} and {shown(threshold)}, which "
+                "are the same in XGBoost, whose numbers are float32"
             )
         found[threshold], taken[value] = value, threshold
     return found

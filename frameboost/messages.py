@@ -1,0 +1,76 @@
+"""How values and names are written in messages: short, on one line, whatever the user has given."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+__all__ = ["cut", "did_you_mean", "listed", "reason", "shown"]
+
+_LONGEST = 80
+_MOST_NAMES = 10
+
+_repr = reprlib.Repr()
+_repr.maxlist = _repr.maxtuple = _repr.maxset = _repr.maxfrozenset = _repr.maxdict = _repr.maxdeque = 20
+_repr.maxarray = 20
+_repr.maxlong = _repr.maxother = 4 * _LONGEST
+_repr.maxstring = 4 * _LONGEST
+
+
+def cut(text: str, longest: int = _LONGEST) -> str:
+    """Return the text on one line, of at most so many characters.
+
+    >>> cut("to be, or not to be", longest=12)
+    'to be, or...'
+    """
+    line = " ".join(text[: 4 * longest].split()) if len(text) > longest or not text.isprintable() else text
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def shown(value: object) -> str:
+    """Return a value as Python writes it, of at most 80 characters; work and memory do not grow with the value.
+
+    >>> shown("delay"), shown([1, 2])
+    ("'delay'", '[1, 2]')
+    >>> shown("x" * 10**6)[-5:], len(shown([0.5] * 10**6))
+    ('xx...', 80)
+    """
+    try:
+        if isinstance(value, str):
+            return cut(repr(value[:_LONGEST]) if len(value) <= _LONGEST else repr(value[:_LONGEST])[:-1] + "...")
+        return cut(_repr.repr(value))
+    except Exception:  # of a __repr__ that is not ours; the message is about something else
+        return f"a {cut(type(value).__name__)}"
+
+
+def listed(names: Iterable[object], most: int | None = _MOST_NAMES) -> str:
+    """Return values with commas between them, and how many more there are than ``most`` (None for all).
+
+    >>> listed("abc"), listed(range(12)), listed([])
+    ("'a', 'b', 'c'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more', '')
+    """
+    found = list(names)
+    text = ", ".join(map(shown, islice(found, most)))
+    return text if most is None or len(found) <= most else f"{text} and {len(found) - most:,} more"
+
+
+def reason(error: BaseException) -> str:
+    """Return what another library says of an error, its first line and no more of it than a sentence holds."""
+    return cut(str(error).strip().partition("\n")[0], 2 * _LONGEST)
+
+
+def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str] | None = None) -> str:
+    """Return the question whether another name is meant, in whatever case, or nothing.
+
+    ``meanings`` are other names, and what they are called here.
+
+    >>> did_you_mean("delya", ["delay", "day"]), did_you_mean("x", ["delay"])
+    ("; did you mean 'delay'?", '')
+    """
+    if not isinstance(name, str) or len(name) > 4 * _LONGEST:
+        return ""
+    by_lower = {other.lower(): meant for other, meant in ({n: n for n in names} | dict(meanings or {})).items()}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"; did you mean {shown(by_lower[near[0]])}?" if near else ""

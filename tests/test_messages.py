@@ -1,0 +1,72 @@
+"""Messages are short whatever the user has given: every value in them goes through `frameboost.messages`."""
+
+import ast
+
+import numpy as np
+import polars as pl
+import pytest
+
+from frameboost.messages import cut, did_you_mean, listed, reason, shown
+from tests.test_architecture import MODULES
+
+
+class Hostile:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+LARGE = [
+    "x" * 10**7, "\x00" * 10**6, b"x" * 10**6, list(range(10**6)), {"x" * 10**6: ["y" * 10**6] * 1000}, 10**100_000,
+    np.zeros((1000, 1000)), pl.DataFrame({"x" * 1000: range(1000)}), [[[[["deep" * 100] * 100] * 100] * 100] * 100],
+    Hostile(), object(), type, lambda: None, "\ud800" * 200, {1, 2, 3}, float("nan"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", LARGE, ids=lambda value: type(value).__name__)
+def test_a_value_is_shown_on_one_line_of_80_characters(value):
+    assert 0 < len(shown(value)) <= 80
+    assert "\n" not in shown(value)
+    shown(value).encode()  # a lone surrogate is escaped
+
+
+@pytest.mark.parametrize("value", ["delay", "it's", 'a "name"', "", 5, -0.5, None, True, ["a", 1], ("a",), {"a": [1]}])
+def test_a_short_value_is_shown_as_python_writes_it(value):
+    assert shown(value) == repr(value)
+
+
+def test_a_value_is_cut_after_77_characters():
+    assert shown("x" * 78) == "'" + "x" * 78 + "'"
+    assert shown("x" * 79) == "'" + "x" * 76 + "..."
+    assert shown("x" * 500) == "'" + "x" * 76 + "..."
+    assert cut("x" * 80) == "x" * 80
+    assert cut("x" * 81) == "x" * 77 + "..."
+    assert cut("two\n  lines") == "two lines"
+
+
+def test_names_are_listed_up_to_ten():
+    assert listed(["b", "a"]) == "'b', 'a'"
+    assert listed(map(str, range(1_011))).endswith("'9' and 1,001 more")
+    assert listed(range(11), None) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10"
+
+
+def test_the_nearest_name_is_asked_for_in_its_own_case():
+    assert did_you_mean("DELYA", ["Delay", "day"]) == "; did you mean 'Delay'?"
+    assert did_you_mean("eta", [], {"eta": "learning_rate"}) == "; did you mean 'learning_rate'?"
+    assert [did_you_mean(name, ["a"]) for name in ("zzz", 5, None, "a" * 10**6)] == [""] * 4
+
+
+def test_a_reason_is_the_first_line():
+    assert reason(ValueError("one\ntwo")) == "one"
+    assert len(reason(ValueError("x" * 10**6))) == 160
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_error_repeats_a_value_as_it_stands(name):
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Raise):
+            for part in ast.walk(node):
+                if isinstance(part, ast.FormattedValue):
+                    assert part.conversion != ord("r"), f"{name}:{node.lineno}: write {{shown(...)}}, not {{...!r}}"
+                if isinstance(part, ast.Call):
+                    called = [part.func, *part.args]
+                    assert not any(isinstance(f, ast.Name) and f.id == "repr" for f in called), f"{name}:{node.lineno}"
