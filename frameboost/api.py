@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from frameboost.arguments import checked
 from frameboost.checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.constraints import Constraints
 from frameboost.continuing import check_continues, joined, with_margins
@@ -38,6 +39,7 @@ from frameboost.validation import HeldOut, held_out_sources
 __all__ = ["fit", "load"]
 
 
+@checked()
 def fit(
     data: Any,
     target: str | Sequence[str],
@@ -69,7 +71,8 @@ def fit(
     name = check_engine(engine, source, settings)
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
-    Constraints.of(settings, chosen)  # which raises before any work starts
+    Constraints.of(settings, chosen)  # which raises before any work starts, as the next line does
+    bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
     with as_keyboard_interrupt(), ExitStack() as open_engines, telling_of_compiling(verbose):
         workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
 
@@ -110,6 +113,7 @@ def fit(
     )  # fmt: skip
 
 
+@checked()
 def load(path: str | Path) -> Model:
     """Read a model from a file that `Model.save` has written. Nothing in the file is run, and all of it is checked.
 
@@ -246,7 +250,9 @@ group : str, optional
     are then those of whole queries.
 valid : str, data, or dict of name to data, optional
     Rows to validate on: a Boolean column of the data or a SQL predicate over its columns, true for those rows, which
-    are then not trained on; or other data. Given several, early stopping watches the last.
+    are then not trained on; or other data. Given several, early stopping watches the last. A predicate is put into
+    the queries as it stands, so it must not come from somebody who may not query the data; functions that say
+    something else each time, such as ``random()``, are refused.
 eval_metric : str, Metric or list of them, optional
     What `Model.history` holds of each round, on the training rows and those to validate on; by default the
     objective's own, and only if there are rows to validate on. Early stopping watches the last.

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.errors import DataError, ParameterError
+from frameboost.errors import DataError
 from frameboost.expressions import Expression
-from frameboost.messages import listed, shown
 
 __all__ = ["METHODS", "calibrated"]
 
@@ -32,13 +31,9 @@ def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str) ->
 
     Raises
     ------
-    ParameterError
-        If there is no such method.
     DataError
         If the labels are all the same.
     """
-    if method not in METHODS:
-        raise ParameterError(f"method must be one of {listed(METHODS)}, not {shown(method)}")
     if labels.min() == labels.max():
         raise DataError(f"every label to calibrate on is {labels[0]:g}; both 0 and 1 must occur")
     return METHODS[method](margins, labels, weights)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
 from frameboost.api import fit
+from frameboost.arguments import checked
 from frameboost.draws import draw_expr, draw_sql, key_of
 from frameboost.errors import DataError, ParameterError
 from frameboost.messages import shown
@@ -21,9 +22,10 @@ __all__ = ["cv"]
 _FOLD = 20  # which draw a key is for; `frameboost.sampling` has others
 
 
+@checked()
 def cv(
     data: Any,
-    target: str,
+    target: str | Sequence[str],
     *,
     folds: int | str = 5,
     time: str | None = None,
@@ -74,7 +76,7 @@ def cv(
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
     source = open_source(data)
-    options = {"features": _features(source, target, folds, time, options), "seed": seed, "verbose": False} | options
+    options = {"features": _features(source, target, folds, options), "seed": seed, "verbose": False} | options
     histories = []
     for training, held_out in _parts(source, folds, time, seed):
         histories.append(fit(training, target, valid=held_out, **options).history)
@@ -84,14 +86,14 @@ def cv(
     return _stopped(table, early_stopping_rounds, options.get("eval_metric"))
 
 
-def _features(source: Source, target: str, folds: int | str, time: str | None, options: dict[str, Any]) -> Any:
+def _features(source: Source, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> Any:
     """Return the features: by default all columns without a role, the column of folds being none of them."""
     if options.get("features") is not None:
         return options["features"]
-    roles = {target, folds if isinstance(folds, str) else None}
-    for role in ("weight", "group", "label_upper_bound", "base_margin"):
-        given = options.get(role)
-        roles |= set(given) if isinstance(given, list | tuple) else {given}
+    roles: set[str] = set()
+    for given in (folds, target, *map(options.get, ("weight", "group", "label_upper_bound", "base_margin"))):
+        several = given if isinstance(given, list | tuple) else [given]
+        roles |= {name for name in several if isinstance(name, str)}
     return [name for name in source.names() if name not in roles]
 
 

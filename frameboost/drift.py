@@ -28,8 +28,6 @@ _SCHEMA: dict[str, Any] = {
 
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
     """Return a row a bin (see `Model.baseline`)."""
-    if not isinstance(n_bins, int) or isinstance(n_bins, bool) or not 2 <= n_bins <= 100:
-        raise ParameterError(f"bins must be an integer from 2 to 100, not {shown(n_bins)}")
     source = open_source(data)
     types = find_features(source, features)
     for feature in features:

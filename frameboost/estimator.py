@@ -215,7 +215,8 @@ class Estimator(BaseEstimator):
         """Return the frames and targets of ``eval_set``, a list of (X, y); ``encode`` checks a target."""
         if eval_set is None:
             return []
-        if not isinstance(eval_set, list | tuple) or not all(isinstance(pair, list | tuple) for pair in eval_set):
+        pairs = isinstance(eval_set, list | tuple) and [isinstance(p, list | tuple) and len(p) == 2 for p in eval_set]
+        if pairs is False or not all(pairs):
             raise ParameterError("eval_set must be a list of pairs (X, y)")
         found = []
         for X, y in eval_set:

@@ -38,11 +38,10 @@ def contribution_frame(
     found = contributions.steps(codes) if approx else contributions.shap(codes)
     place = {feature.name: i for i, feature in enumerate(contributions.arrays.features)}
     nothing = np.zeros(len(codes))
-    columns = [
-        pl.Series(feature.name, found[:, place[feature.name]] if feature.name in place else nothing)
-        for feature in features
-    ]
-    return pl.DataFrame([*columns, pl.Series(_BIAS, np.full(len(codes), contributions.bias))])
+    columns = {
+        feature.name: found[:, place[feature.name]] if feature.name in place else nothing for feature in features
+    }
+    return pl.DataFrame({**columns, _BIAS: np.full(len(codes), contributions.bias)})
 
 
 def interaction_frame(
@@ -73,8 +72,6 @@ def query_for_explanations(
     trees: Sequence[Tree],
 ) -> str:  # fmt: skip
     """Return a SELECT (see `Model.explain_query`)."""
-    if isinstance(keep, str):
-        raise ParameterError(f"keep must be a list of column names, not the string {shown(keep)}")
     features = [column.feature for column in columns]
     asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
     stages = Stages(dialect, dialect.quote_path(table), keep, [columns[f].name for f in asked], None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from frameboost.arguments import anything, checked
 from frameboost.compile.sql_columns import find_columns
 from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
@@ -50,6 +51,7 @@ class ExplainingModel:
             )
         return self._base_margins[output], [tree for tree in self._trees if tree.output == output]
 
+    @checked(output=anything)
     def explain(self, data: Any, *, approx: bool = False, output: int | None = None) -> pl.DataFrame:
         """Return how much each feature adds to the margin of each row.
 
@@ -93,6 +95,7 @@ class ExplainingModel:
         base, trees = self._margin(output)
         return contribution_frame(data, self._features, base, trees, approx=approx)
 
+    @checked(output=anything)
     def explain_interactions(self, data: Any, *, output: int | None = None) -> pl.DataFrame:
         """Return how much each pair of features adds to the margin of each row.
 
@@ -132,6 +135,7 @@ class ExplainingModel:
         base, trees = self._margin(output)
         return interaction_frame(data, self._features, base, trees)
 
+    @checked(top=anything, output=anything)
     def explain_query(
         self,
         table: str,
@@ -185,6 +189,7 @@ class ExplainingModel:
         found = find_columns(self._features, spoken, columns)
         return query_for_explanations(table, spoken, keep, top, found, base, trees)
 
+    @checked()
     def partial_dependence(
         self,
         data: Any,

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import polars as pl
 
+from frameboost.arguments import anything, checked, name_of, table, whole, word
 from frameboost.compile.drift_sql import drift_query
-from frameboost.compile.forms import excess
+from frameboost.compile.forms import FORMS, excess
 from frameboost.compile.scoring_sql import named
 from frameboost.compile.sql_columns import Column, find_columns
 from frameboost.compile.stages import Stages
@@ -43,6 +44,7 @@ class ExportingModel(SqlScorer):
         text = dump_model(self._parts())
         return header(text, self._loss.name, len(self._trees), columns, names or {}, dialect, trained)
 
+    @checked(trained=anything, statement=word("query", "view", "table"), target=table)
     def to_sql(
         self,
         path: str | Path,
@@ -100,14 +102,21 @@ class ExportingModel(SqlScorer):
                 "statement must be 'query', or 'view' or 'table' with target, the name of what is made, "
                 f"not {shown(statement)} with {shown(target)}"
             )
-        columns = find_columns(self._features, get_dialect(dialect), how.get("columns"))
         if target is None:
             text = self.query(table, dialect, **how)
         else:
             make = self.create_view_sql if statement == "view" else self.create_table_sql
             text = make(target, table, dialect, **how)
+        columns = find_columns(self._features, get_dialect(dialect), how.get("columns"))
         write_text(path, f"{self._header(columns, how.get('columns'), dialect, trained)}{text};\n")
 
+    @checked(
+        name=anything,
+        source=anything,
+        form=word(*FORMS),
+        trained=anything,
+        materialized=name_of("a way to make it"),
+    )
     def to_dbt(
         self,
         folder: str | Path,
@@ -174,6 +183,7 @@ class ExportingModel(SqlScorer):
         head = self._header(scored.columns, columns, dialect, trained)
         return write_dbt(folder, name, source, head, query, spoken.quote(stand_in), expression, described, materialized)
 
+    @checked()
     def to_xgboost(self, path: str | Path) -> None:
         """Write the model as XGBoost's JSON, which XGBoost 3 loads and predicts alike.
 
@@ -199,6 +209,7 @@ class ExportingModel(SqlScorer):
 
     # --- drift --------------------------------------------------------------------------------------------------------
 
+    @checked(bins=whole(2, 100))
     def baseline(self, data: Any, bins: int = 10) -> pl.DataFrame:
         """Return how rows, those of training, fall into bins of each feature: what `drift_query` compares with.
 
@@ -230,6 +241,7 @@ class ExportingModel(SqlScorer):
         """
         return baseline_frame(data, self._features, bins)
 
+    @checked()
     def drift_query(
         self,
         table: str,

@@ -75,7 +75,7 @@ def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]
 
 def importance_frame(trees: Sequence[Tree], features: Sequence[Feature], kind: str) -> pl.DataFrame:
     """Return a row a feature (see `Model.importance`)."""
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ParameterError(f"importance must be one of {listed(_KINDS)}, not {shown(kind)}")
     splits = tree_frame(trees, features).drop_nulls("feature")
     found = splits.group_by("feature").agg(_KINDS[kind].alias("importance"))

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.errors import DataError, ParameterError
+from frameboost.checks import find_column
+from frameboost.errors import DataError
 from frameboost.messages import listed, shown
 from frameboost.polars_names import column
 from frameboost.scorer import Scorer
@@ -41,10 +42,11 @@ def labelled_margins(model: Scorer, data: Any, target: str, weight: str | None) 
     DataError
         If a column is not there, a label is not 0 or 1, or a weight is not a number of 0 or more.
     """
-    for role, name in (("target", target), ("weight", weight)):
-        if name is not None and not isinstance(name, str):
-            raise ParameterError(f"{role} must be a column name, not {shown(name)}")
-    frame = read_rows(open_source(data), [*model._names, target, *([weight] if weight else [])])
+    source = open_source(data)
+    roles = {"target": target} | ({} if weight is None else {"weight": weight})
+    for role, name in roles.items():
+        find_column(source, name, role)
+    frame = read_rows(source, [*model._names, *roles.values()])
     labels = frame.select(column(target).cast(pl.Float64)).to_series()
     wrong = len(labels) - labels.is_in([0.0, 1.0]).sum()
     if not len(labels) or wrong:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -44,8 +44,7 @@ class TrainingLog:
         callbacks: Sequence[Callback] = (),
         rounds_before: int = 0,
     ) -> None:
-        if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
-            raise ParameterError(f"callbacks must be a list of functions, not {shown(callbacks)}")
+        _refuse_same_columns(rows, metrics)
         self._rows = dict(rows)
         self._metrics = list(metrics)
         self._patience = patience
@@ -85,3 +84,17 @@ class TrainingLog:
             return rounds
         schema = dict.fromkeys(self._history[0], pl.Float64)
         return pl.concat([rounds, pl.DataFrame(self._history, schema=schema)], how="horizontal")
+
+
+def _refuse_same_columns(rows: Iterable[str], metrics: Sequence[AnyMetric]) -> None:
+    """Raise `ParameterError` if two columns of the history would have one name."""
+    found: dict[str, tuple[str, str]] = {}
+    for set_name in rows:
+        for metric in metrics:
+            column = f"{set_name}_{metric.name}"
+            if column in found:
+                raise ParameterError(
+                    f"the history would have two columns {shown(column)}: metric {shown(metric.name)} of "
+                    f"{shown(set_name)} and metric {shown(found[column][1])} of {shown(found[column][0])}; rename one"
+                )
+            found[column] = (set_name, metric.name)

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import polars as pl
 
-from frameboost.calibration import calibrated
+from frameboost.arguments import anything, checked, column, slice_of_rounds, word
+from frameboost.calibration import METHODS, calibrated
 from frameboost.errors import ParameterError
 from frameboost.explaining_model import ExplainingModel
 from frameboost.exporting_model import ExportingModel
@@ -197,9 +198,8 @@ class Model(ExportingModel, ExplainingModel):
         """
         return self._best_score
 
+    @checked(rounds=slice_of_rounds)
     def __getitem__(self, rounds: slice) -> Model:
-        if not isinstance(rounds, slice) or rounds.step not in (None, 1):
-            raise ParameterError(f"a model is sliced by rounds, as model[:50], not by {shown(rounds)}")
         start, stop, _ = rounds.indices(self.n_rounds)
         if stop <= start:
             raise ParameterError(f"the slice has no rounds; the model has {self.n_rounds}")
@@ -228,6 +228,7 @@ class Model(ExportingModel, ExplainingModel):
         """
         return tree_frame(self._trees, self._features, several=self._loss.n_outputs > 1)
 
+    @checked(kind=anything)
     def importance(
         self, kind: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain"
     ) -> pl.DataFrame:
@@ -253,6 +254,7 @@ class Model(ExportingModel, ExplainingModel):
         """
         return importance_frame(self._trees, self._features, kind)
 
+    @checked(target=column, method=word(*METHODS))
     def calibrate(
         self, data: Any, target: str, *, method: Literal["platt", "isotonic"] = "platt", weight: str | None = None
     ) -> Model:
@@ -295,6 +297,7 @@ class Model(ExportingModel, ExplainingModel):
             history=self._history, best_round=self._best_round, best_score=self._best_score,
         )  # fmt: skip
 
+    @checked()
     def refit(
         self,
         data: Any,
@@ -332,8 +335,6 @@ class Model(ExportingModel, ExplainingModel):
         >>> model.refit(df.with_columns(y=pl.col("y") + 1), "y").predict(df).to_list()
         [1.0, 1.0, 9.0, 9.0]
         """
-        if isinstance(decay_rate, bool) or not isinstance(decay_rate, int | float) or not 0 <= decay_rate <= 1:
-            raise ParameterError(f"decay_rate must be a number from 0 to 1, not {shown(decay_rate)}")
         why = self._why_not_refit()
         if why is not None:
             raise ParameterError(f"the model {why}, which does not go with refit")
@@ -382,6 +383,7 @@ class Model(ExportingModel, ExplainingModel):
         """
         return dump_model(self._parts())
 
+    @checked()
     def save(self, path: str | Path) -> None:
         """Write the model to a JSON file; a file of that name is replaced once all is written.
 

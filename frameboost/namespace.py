@@ -7,6 +7,7 @@ from typing import Any, Literal
 import polars as pl
 
 from frameboost.api import fit
+from frameboost.arguments import checked, instance_of
 from frameboost.model import Model
 
 __all__ = ["FrameNamespace", "LazyFrameNamespace"]
@@ -28,6 +29,7 @@ class FrameNamespace:
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
 
+    @checked()
     def fit(self, target: str, **keywords: Any) -> Model:
         """Train a model on the frame; the keywords are those of `frameboost.fit`.
 
@@ -40,6 +42,7 @@ class FrameNamespace:
         """
         return fit(self._frame, target, **keywords)
 
+    @checked(model=instance_of(Model, "a Model"))
     def predict(
         self, model: Model, output: Literal["mean", "margin", "leaf"] = "mean", *, name: str = "prediction"
     ) -> pl.DataFrame:
@@ -81,6 +84,7 @@ class LazyFrameNamespace:
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
 
+    @checked()
     def fit(self, target: str, **keywords: Any) -> Model:
         """Train a model on what the query gives; the keywords are those of `frameboost.fit`.
 
@@ -94,6 +98,7 @@ class LazyFrameNamespace:
         """
         return fit(self._frame, target, **keywords)
 
+    @checked(model=instance_of(Model, "a Model"))
     def predict(
         self, model: Model, output: Literal["mean", "margin"] = "mean", *, name: str = "prediction"
     ) -> pl.LazyFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,8 @@ __all__ = ["partial_dependence_frame"]
 
 _GRID_SIZE = 20
 _PREDICTION = "prediction"
+# Of a series with a name such as ^a.*$ polars' methods look for columns of that pattern.
+_VALUES = "values"
 
 
 def partial_dependence_frame(
@@ -50,10 +52,13 @@ def partial_dependence_frame(
     frame = source.to_frame(names).collect()
     if frame.is_empty():
         raise DataError("the data has no rows to take the mean over")
-    column = frame[name]
-    values = _default_grid(column, features[names.index(name)]) if grid is None else _given_grid(grid, column)
+    column = frame[name].alias(_VALUES)
+    values = _default_grid(column, features[names.index(name)]) if grid is None else _given_grid(grid, column, name)
+    if values.is_empty():
+        raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
     codes = arrays.codes(frame.lazy(), types).copy()
-    grid_codes = arrays.codes(frame.clear(len(values)).with_columns(values).lazy(), types)
+    nothing = {other: pl.Series([None] * len(values), dtype=dtype) for other, dtype in frame.schema.items()}
+    grid_codes = arrays.codes(pl.LazyFrame(nothing).with_columns(values.alias(name)), types)
     asked = [feature.name for feature in arrays.features]
     place = asked.index(name) if name in asked else None
     means: list[Any] = []
@@ -67,7 +72,7 @@ def partial_dependence_frame(
         predictions = margins.select(output_expr(output, [pl.col(margin) for margin in output.margins])).to_series()
         means.append(np.mean(predictions.to_numpy(), axis=0).tolist())
     dtype = pl.Float64() if len(output.values) == 1 else pl.Array(pl.Float64, len(output.values))
-    return pl.DataFrame([values, pl.Series(_PREDICTION, means, dtype=dtype)])
+    return pl.DataFrame({name: values, _PREDICTION: pl.Series(means, dtype=dtype)})
 
 
 def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
@@ -79,8 +84,6 @@ def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     present = column.drop_nulls()
     if column.dtype.is_float():
         present = present.drop_nans()
-    if present.is_empty():
-        raise DataError(f"feature {shown(column.name)} has no value in any row; give a grid")
     distinct = present.unique().sort()
     if len(distinct) <= _GRID_SIZE:
         return distinct
@@ -88,8 +91,8 @@ def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     return present.sort().gather(ranks).unique(maintain_order=True)
 
 
-def _given_grid(grid: Iterable[Any], column: pl.Series) -> pl.Series:
-    if isinstance(grid, str) or not isinstance(grid, Iterable):
+def _given_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
+    if isinstance(grid, str | bytes | Set | Mapping) or not isinstance(grid, Iterable):
         raise ParameterError(f"grid must be a list of values, not {shown(grid)}")
     listed = grid.to_list() if isinstance(grid, pl.Series) else list(grid)
     if not listed:
@@ -98,5 +101,5 @@ def _given_grid(grid: Iterable[Any], column: pl.Series) -> pl.Series:
         return pl.Series(column.name, listed, dtype=column.dtype, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise ParameterError(
-            f"grid must hold values of column {shown(column.name)}, which has type {column.dtype}, not {shown(listed)}"
+            f"grid must hold values of column {shown(name)}, which has type {column.dtype}, not {shown(listed)}"
         ) from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from frameboost.arguments import checked
 from frameboost.compile.polars import margin_expr, output_expr
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
@@ -43,6 +44,7 @@ class Scorer:
 
     # --- in Python ----------------------------------------------------------------------------------------------------
 
+    @checked()
     def predict(
         self,
         data: Any,
@@ -62,7 +64,8 @@ class Scorer:
             of the trees; ``"class"``: the number of the likeliest class; ``"probability"``: of class 1, or of each of
             more than two classes; ``"leaf"``: for each row the node number of its leaf in each tree.
         base_margin
-            Columns of margins to start from, one for each output, instead of the model's own.
+            Columns of margins to start from, one for each output, instead of the model's own; where one is NULL, so is
+            the margin.
 
         Returns
         -------
@@ -104,8 +107,8 @@ class Scorer:
             return self._sums(frame, types, self._base_margins)
         in_order = frame.collect()  # so that codes and columns meet in one order
         sums = self._sums(in_order.lazy(), types, (0.0,) * self._loss.n_outputs)
-        given = (in_order[name].cast(pl.Float64).to_numpy() for name in started)
-        return [sum_ + start for sum_, start in zip(sums, given, strict=True)]
+        # Added up by polars, where the sum with NULL is NULL, as it is in SQL.
+        return [in_order[name].cast(pl.Float64) + pl.Series(sum_) for name, sum_ in zip(started, sums, strict=True)]
 
     def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float]) -> list[Any]:
         if self._byte_trees is not None:
@@ -135,6 +138,7 @@ class Scorer:
     def _of_output(self, output: int) -> list[Tree]:
         return [tree for tree in self._trees if tree.output == output]
 
+    @checked()
     def expr(self, output: OutputName = "mean", *, base_margin: str | Sequence[str] | None = None) -> pl.Expr:
         """Return the model as a polars expression over the feature columns, named ``"prediction"``.
 

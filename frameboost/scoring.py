@@ -48,14 +48,22 @@ def find_margins(source: Source | None, base_margin: str | Sequence[str] | None,
     ParameterError
         If there are more or fewer than outputs.
     DataError
-        If a column is not in the source, if one is given.
+        If a column is not in the source, or not numeric, if a source is given.
     """
     if base_margin is None:
         return []
     columns = [base_margin] if isinstance(base_margin, str) else list(base_margin)
     if len(columns) != n_outputs:
         raise ParameterError(f"base_margin must name a column for each of {n_outputs} margins, not {shown(columns)}")
+    if source is None:
+        return columns
+    types = source.types()
     for name in columns:
-        if source is not None and name not in source.types():
+        if name not in types:
             raise DataError(f"base_margin column {shown(name)} is not in the data")
+        kind = types[name]
+        if kind is None or kind.family not in ("number", "boolean"):
+            raise DataError(
+                f"base_margin column {shown(name)} has type {source.type_names()[name]}; it must be numeric or Boolean"
+            )
     return columns

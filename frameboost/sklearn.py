@@ -142,7 +142,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
                 f"y has only one class ({shown(self.classes_.tolist()[0])}); there must be at least two classes"
             )
         objective = self.objective or ("binary:logistic" if n_classes == 2 else "multi:softprob")
-        family = objective.partition(":")[0]
+        family = str(objective).partition(":")[0]
         if family not in ("binary", "multi"):
             raise ParameterError(
                 f"objective {shown(objective)} is not one of a classifier, 'binary:...' or 'multi:...'"

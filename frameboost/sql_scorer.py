@@ -9,7 +9,8 @@ from typing import Any, Literal
 import duckdb
 import polars as pl
 
-from frameboost.compile.forms import check_size, excess, scoring_query
+from frameboost.arguments import checked, column, name_of, table, word
+from frameboost.compile.forms import FORMS, check_size, excess, scoring_query
 from frameboost.compile.scoring_sql import Scored, named
 from frameboost.compile.sql import output_sql
 from frameboost.compile.sql_columns import find_columns
@@ -33,10 +34,6 @@ def _check_keep(keep: Sequence[str] | None, predictions: Iterable[str]) -> None:
     """Make sure that all columns of a query have names, each another."""
     if keep is None:
         return
-    if isinstance(keep, str):
-        raise ParameterError(f"keep must be a list of column names, not the string {shown(keep)}")
-    if not isinstance(keep, Sequence) or not all(isinstance(name, str) for name in keep):
-        raise ParameterError(f"keep must be a list of column names, not {shown(keep)}")
     found: set[str] = set()
     for name in (*keep, *predictions):
         if name in found:
@@ -54,6 +51,7 @@ class SqlScorer(Scorer):
     ``docs/dialects.md`` says what columns they are to have and what was tried where.
     """
 
+    @checked()
     def sql(
         self,
         output: OutputName = "mean",
@@ -104,6 +102,7 @@ class SqlScorer(Scorer):
         check_size(text, scored.trees, scored.dialect)
         return text
 
+    @checked(form=word(*FORMS))
     def query(
         self,
         table: str,
@@ -196,6 +195,7 @@ class SqlScorer(Scorer):
 
     # --- as a view, a table, a column ---------------------------------------------------------------------------------
 
+    @checked(view=name_of("the name of a view"))
     def create_view_sql(self, view: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
         """Return a statement that makes a view of a table with its predictions; ``how`` is as in `query`.
 
@@ -214,6 +214,7 @@ class SqlScorer(Scorer):
         query = self.query(table, dialect, **how)
         return self._whole(spoken.create_view.format(name=spoken.quote_path(view), query=query), dialect)
 
+    @checked(target=table)
     def create_table_sql(self, target: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
         """Return a statement that makes a table of a table's rows with predictions; ``how`` is as in `query`.
 
@@ -239,6 +240,7 @@ class SqlScorer(Scorer):
         )
         return self._query(scored, table, into=f"INTO {made}\n", **rest)
 
+    @checked(column=column)
     def update_sql(
         self,
         table: str,
@@ -280,6 +282,7 @@ class SqlScorer(Scorer):
             raise ParameterError(f"the model does not fit into the statement: {reason}")
         return statement
 
+    @checked(name=table)
     def table_statements(
         self, name: str, dialect: str = "duckdb", *, columns: Mapping[str, str] | None = None
     ) -> list[str]:

@@ -80,6 +80,7 @@ LAYERS = [
     ["expression_trees"],
     ["compile", "dialects", "engines", "interop"],
     ["dbt"],
+    ["arguments"],
     ["draws", "errors", "files", "grid", "interrupts", "parallel", "polars_names", "progress", "spelling", "sql_files",
      "types"],
     ["messages"],

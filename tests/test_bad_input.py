@@ -45,7 +45,7 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
         (good().rename({"y": "arr_delay"}), {"target": "ar_delay"},
          "target column 'ar_delay' is not in the data; did you mean 'arr_delay'?"),
         (good(), {"weight": "weights"}, "weight column 'weights' is not in the data, which has 'x', 's', 'y', 'w'"),
-        (good(), {"target": 3}, "target must be a column name, not 3"),
+        (good(), {"target": 3}, "target must be a column name or a list of them, not 3"),
         (good().with_columns(y=pl.Series([0.0, None, 1.0, 1.0])), {},
          "target 'y' is NULL or NaN in 1 of 4 rows; drop those rows first"),
         (good().with_columns(y=pl.Series([0.0, math.nan, math.nan, 1.0])), {},

@@ -103,3 +103,12 @@ def test_bad_folds_are_refused(frame):
         "column 'who', of folds, has 1 distinct value; it must have at least 2"
     )
     assert message(valid="late") == "cv takes no valid; it trains and validates on parts of the data"
+
+
+def test_several_targets_are_validated_together(frame):
+    frame = frame.with_columns(twice=2 * pl.col("y"))
+    table = fb.cv(frame, ["y", "twice"], folds=3, n_estimators=4, features=["x"])
+    alone = fb.cv(frame, "y", folds=3, n_estimators=4, features=["x"])
+    # Of the one target's errors, and errors twice as large: the root of the mean of e² and 4 e².
+    assert table["valid_rmse_mean"].to_list() == pytest.approx((alone["valid_rmse_mean"] * 2.5**0.5).to_list())
+    assert fb.cv(frame.select("x", "y", "twice"), ["y", "twice"], folds=2, n_estimators=1).height == 1

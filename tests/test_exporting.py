@@ -168,7 +168,7 @@ def test_views_and_tables(tmp_path, database, statement):
     opened.run(f"DROP {statement} {opened.dialect.quote(target)}")
 
 
-@pytest.mark.parametrize(("statement", "target"), [("query", "v"), ("view", None), ("table", None), ("insert", "v")])
+@pytest.mark.parametrize(("statement", "target"), [("query", "v"), ("view", None), ("table", None)])
 def test_a_statement_that_there_is_not(tmp_path, statement, target):
     model, _ = small()
     with pytest.raises(fb.ParameterError) as error:
@@ -189,7 +189,7 @@ def test_a_file_is_replaced_or_as_it_was(tmp_path, monkeypatch):
         model.to_sql(path, "third", "klingon")
     with pytest.raises(fb.ParameterError):
         model.to_sql(path, "third", output="odds")
-    with pytest.raises(UnicodeEncodeError):
+    with pytest.raises(fb.ParameterError, match="surrogate"):
         model.to_sql(path, "third", where="'\udc00' = ''")
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", lambda self, other: (_ for _ in ()).throw(OSError("full")))

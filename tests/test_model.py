@@ -160,3 +160,26 @@ def test_probabilities_and_margins():
     assert mean.to_list() == (1 / (1 + (-margin).exp())).to_list()
     assert mean.is_between(0, 1).all()
     assert model.objective == "binary:logistic"
+
+
+def test_a_margin_to_start_from_that_is_null_is_null_in_every_form():
+    frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0, 1, 2, 0], "start": [0.5, None, -1.0, None]})
+    con = duckdb.connect()
+    con.register("t", frame)
+    for target, objective, outputs in (
+        (pl.col("y") > 0, "binary:logistic", ("mean", "margin", "class", "probability")),
+        (pl.col("y"), "reg:squarederror", ("mean", "margin")),
+    ):
+        model = fb.fit(frame.with_columns(y=target), "y", features=["x"], objective=objective, n_estimators=2)
+        for output in outputs:
+            found = model.predict(frame, output, base_margin="start")
+            is_class = output == "class"  # of a margin that is not greater than 0, be it NULL, it is 0
+            assert found.is_null().to_list() == [False, not is_class, False, not is_class]
+            query = model.query("t", keep=["x"], output=output, base_margin="start")
+            assert [row[1] for row in sorted(con.sql(query).fetchall())] == found.to_list()
+            assert frame.select(model.expr(output, base_margin="start")).to_series().to_list() == found.to_list()
+    for wrong in (pl.lit("a"), pl.lit(0).cast(pl.Date)):
+        with pytest.raises(
+            fb.DataError, match=r"^base_margin column 'start' has type .*; it must be numeric or Boolean$"
+        ):
+            model.predict(frame.with_columns(start=wrong), base_margin="start")

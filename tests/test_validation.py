@@ -361,3 +361,13 @@ def test_held_out_labels_must_be_the_objectives():
     with pytest.raises(fb.DataError, match="holds other values than 0 and 1"):
         fb.fit(TRAIN, "late", features=FEATURES, objective="binary:logistic",
                valid=ODD.with_columns(late=pl.lit(3)))  # fmt: skip
+
+
+def test_two_columns_of_a_history_never_have_one_name():
+    valid = {"a": ODD, "a_b": ODD}
+    metrics = [fb.Metric("b_c", "AVG(label)"), fb.Metric("c", "AVG(label)")]
+    with pytest.raises(
+        fb.ParameterError, match=r"^the history would have two columns 'a_b_c': metric 'c' of 'a_b' and"
+    ):
+        fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics, **SHAPE)
+    assert fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics[0], **SHAPE).history.width == 4

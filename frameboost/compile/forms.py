@@ -11,7 +11,7 @@ from frameboost.compile.stages import Stages
 from frameboost.compile.tree_table import query_over_table
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
-from frameboost.messages import listed, shown
+from frameboost.messages import shown
 from frameboost.tree import Tree
 
 __all__ = ["FORMS", "check_size", "excess", "scoring_query"]
@@ -29,10 +29,8 @@ def scoring_query(
     Raises
     ------
     ParameterError
-        If there is no such form, the model can't have it, or none fits: then with the numbers.
+        If the model can't have that form, or none fits: then with the numbers.
     """
-    if form not in FORMS:
-        raise ParameterError(f"form must be one of {listed(FORMS)}, not {shown(form)}")
     if form == "table" and trees_table is None:
         raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
     reasons = []

@@ -123,8 +123,6 @@ def find_columns(
         no feature's.
     """
     names = {} if names is None else names
-    if not isinstance(names, Mapping):
-        raise ParameterError(f"columns must be a dict of the columns' names by feature, not {shown(names)}")
     known = [feature.name for feature in features]
     for name, other in names.items():
         if name not in known:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from frameboost.arguments import is_text
 from frameboost.errors import ParameterError
 from frameboost.messages import shown
 from frameboost.sql_text import path_parts
@@ -77,8 +78,8 @@ class Dialect:
         The same for quoted names, besides the closing quote.
     unnameable, longest_name, name_in_bytes
         Characters that no name can hold, and how many characters, or bytes, a name has at most.
-    ends_in_blank, may_be_empty
-        Whether a name may end in a blank, and whether it may be nothing at all.
+    ends_in_blank
+        Whether a name may end in a blank.
     double
         A finite float64, of ``{v}``, the shortest text with a point or an exponent, or ``{e}``, one with an exponent.
     extreme
@@ -173,7 +174,6 @@ class Dialect:
     longest_name: int | None = None
     name_in_bytes: bool = False
     ends_in_blank: bool = True
-    may_be_empty: bool = False
     double: str = "{v}"
     extreme: str | None = None
     infinity: tuple[str, str] | None = None
@@ -240,8 +240,10 @@ class Dialect:
         what = f"holds {shown(wrong)}" if wrong is not None else ""
         if not self.ends_in_blank and name.endswith(" "):
             what = "ends in a blank"
-        if not name and not self.may_be_empty:
+        if not name:
             what = "is empty"
+        if not is_text(name):
+            what = "holds half of a character, a surrogate"
         if what:
             raise ParameterError(f"the name {shown(name)} {what}, which no name in {self.name} can; rename it there")
         size, unit = (len(name.encode()), "bytes") if self.name_in_bytes else (len(name), "characters")

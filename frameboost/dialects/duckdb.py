@@ -31,7 +31,6 @@ DUCKDB = _DuckDB(
     name="duckdb",
     parser="duckdb",
     unnameable="",
-    may_be_empty=True,
     infinity=("CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"),
     is_number="NOT isnan({x})",
     types={

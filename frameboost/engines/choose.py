@@ -40,7 +40,7 @@ def check_engine(name: str, source: Source, parameters: Parameters) -> str:
     ParameterError
         If there is no such engine, or it does not honour one of the parameters.
     """
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise ParameterError(f"engine must be one of {listed(ENGINES)}, not {shown(name)}")
     if name == "auto":
         name = "duckdb" if isinstance(source, RelationSource) and parameters.tree_method != "exact" else "numba"

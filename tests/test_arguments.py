@@ -1,0 +1,190 @@
+"""Every public function checks its arguments: a value of a wrong kind is one sentence, whichever argument it is."""
+
+import inspect
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.arguments import BY_NAME, checked, whole
+from frameboost.namespace import FrameNamespace, LazyFrameNamespace
+
+DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "y": [0.0, 1.0, 1.0, 0.0] * 5, "w": [1.0] * 20})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fb.fit(DATA, "y", features=["x", "s"], n_estimators=2, objective="binary:logistic")
+
+
+# Values that no argument takes, and that crash what is not ready for them.
+HOSTILE = {
+    "array": np.array(["a", "b"]), "object": object(), "set": {1, 2}, "bytes": b"\xff", "class": pl.DataFrame,
+    "surrogate": "\ud800", "nested": [[[]]], "complex": 1j, "huge": "x" * 10**6,
+}  # fmt: skip
+# What a call needs besides the argument in question.
+GIVEN = {
+    "data": DATA, "target": "y", "table": "t", "view": "v", "column": "c", "name": "n", "path": None, "folder": None,
+    "source": "t", "feature": "x", "method": "platt",
+}  # fmt: skip
+# Arguments of which some hostile value is a good one: a million letters name a column or are the comment of a file.
+TAKES = {
+    ("huge", "table"), ("huge", "view"), ("huge", "column"), ("huge", "name"), ("huge", "trees"), ("huge", "where"),
+    ("huge", "target"), ("huge", "trained"), ("huge", "materialized"), ("huge", "source"), ("huge", "base_margin"),
+}  # fmt: skip
+
+METHODS = [
+    name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction)
+    if not name.startswith("_") and name not in ("to_json", "register", "table_frame")
+]  # fmt: skip
+
+
+def arguments_of(function):
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.name != "self" and p.kind is not p.VAR_KEYWORD]
+
+
+CALLS = [
+    *(("fit", name) for name in arguments_of(fb.fit)),
+    *(("cv", name) for name in arguments_of(fb.cv)),
+    *((method, name) for method in METHODS for name in arguments_of(getattr(fb.Model, method))),
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize(("function", "argument"), CALLS)
+def test_a_value_of_a_wrong_kind_is_one_sentence(model, function, argument, value, tmp_path):
+    called = getattr(fb, function) if function in ("fit", "cv") else getattr(model, function)
+    needed = [p.name for p in inspect.signature(called).parameters.values() if p.default is p.empty]
+    given = {name: GIVEN[name] for name in needed if name in GIVEN}
+    given |= {name: tmp_path / "made" for name in ("path", "folder") if name in needed}
+    if "baseline" in needed:
+        given["baseline"] = model.baseline(DATA)
+    if function == "fit":
+        given |= {"n_estimators": 1, "features": ["x"]}
+    given[argument] = HOSTILE[value]
+    if (value, argument) in TAKES and function not in ("fit", "cv", "predict", "refit", "calibrate"):
+        pytest.skip("a million letters are a name")
+    with pytest.raises(fb.FrameboostError) as error:
+        called(**given)
+    message = str(error.value)
+    assert 10 < len(message) < 1000
+    assert "\n" not in message
+    assert argument.rstrip("s") in message or argument in ("source", "kind")
+
+
+def test_every_public_function_checks_its_arguments():
+    public = [fb.fit, fb.cv, fb.load, *(getattr(fb.Model, name) for name in METHODS if name != "table_frame")]
+    public += [getattr(space, name) for space in (FrameNamespace, LazyFrameNamespace) for name in ("fit", "predict")]
+    assert [f.__qualname__ for f in public if not hasattr(f, "__wrapped__")] == []
+
+
+def test_an_argument_without_a_check_is_an_error_at_once():
+    assert "invented" not in BY_NAME
+    with pytest.raises(KeyError, match="invented"):
+
+        @checked()
+        def function(invented):
+            """Do nothing."""
+
+
+def test_a_check_sees_arguments_by_place_and_by_name():
+    @checked(a=whole(1), b=whole(1, 9))
+    def function(a, *, b=5, weight=None):
+        return a, b, weight
+
+    assert function(1, b=2, weight=None) == (1, 2, None)
+    assert function(np.int64(3)) == (3, 5, None)
+    for args, options, message in (
+        ((0,), {}, "a must be an integer of at least 1, not 0"),
+        ((True,), {}, "a must be an integer of at least 1, not True"),
+        ((1,), {"b": 10}, "b must be an integer from 1 to 9, not 10"),
+        ((1,), {"b": None}, "b must be an integer from 1 to 9, not None"),
+        ((1,), {"weight": 5}, "weight must be a column name, not 5"),
+    ):
+        with pytest.raises(fb.ParameterError) as error:
+            function(*args, **options)
+        assert str(error.value) == message
+    with pytest.raises(TypeError):
+        function()
+    with pytest.raises(TypeError):
+        function(1, c=2)
+
+
+REFUSED = [
+    (lambda m: fb.fit(DATA, []), "target is an empty list; name at least one column"),
+    (lambda m: m.refit(DATA, []), "target is an empty list; name at least one column"),
+    (lambda m: fb.fit(DATA, "y", base_margin=[]), "base_margin is an empty list; name at least one column"),
+    (lambda m: fb.fit(DATA, "y", base_margin=5), "base_margin must be a column name or a list of them, not 5"),
+    (lambda m: fb.fit(DATA, "y", base_margin=[1]), "base_margin must be a column name, not 1"),
+    (lambda m: fb.fit(DATA, "y", cuts=5), "cuts must be a dict of column name to a list of values, not 5"),
+    (lambda m: fb.fit(DATA, "y", verbose="x"), "verbose must be True or False, not 'x'"),
+    (lambda m: fb.fit(DATA, "y", callbacks=[5]), "callbacks must be a list of functions, not [5]"),
+    (lambda m: fb.cv(DATA, "y", seed=None), "seed must be an integer from 0 to 9223372036854775807, not None"),
+    (lambda m: fb.cv(DATA, "y", early_stopping_rounds=0),
+     "early_stopping_rounds must be an integer of at least 1, not 0"),
+    (lambda m: fb.cv(DATA, "y", folds=np.array([2, 3])),
+     "folds must be an integer of at least 2 or a column name, not array([2, 3])"),
+    (lambda m: fb.cv(["a", "b"], "y"), "data is a list; it must be"),
+    (lambda m: DATA.boost.predict(None), "model must be a Model, not None"),
+    (lambda m: DATA.lazy().boost.predict(5), "model must be a Model, not 5"),
+    (lambda m: m.importance([]), "importance must be one of"),
+    (lambda m: m.calibrate(DATA, "y", method=[]), "method must be one of 'platt', 'isotonic', not []"),
+    (lambda m: m.calibrate(DATA, "y", weight=""), "weight column '' is not in the data"),
+    (lambda m: m.calibrate(DATA, "s"), "target column 's' has type String; it must be numeric or Boolean"),
+    (lambda m: fb.Objective([]), "a SQL expression must be a string, not []"),
+    (lambda m: fb.Objective("margin", metric=[]), "metric must be the name of a metric, not []"),
+    (lambda m: fb.Metric("m", 5), "a metric's sql must be a string, not 5"),
+    (lambda m: fb.Metric("m", "SUM(label)", maximize=1), "maximize must be True or False, not 1"),
+    (lambda m: m.query("t", name=[]), "name must be a column name, not []"),
+    (lambda m: m.explain_query("t", keep=None), "keep must be a list of column names, not None"),
+    (lambda m: m.sql(dialect="snowflak"), "did you mean 'snowflake'?"),
+    (lambda m: m.query("t", form="cas"), "did you mean 'case'?"),
+    (lambda m: m["a":"b"], "a model is sliced by rounds, as model[:50], not by slice('a', 'b', None)"),
+    (lambda m: m.sql(columns={"x": "\ud800"}), "the name '\\ud800' holds half of a character, a surrogate"),
+    (lambda m: fb.fit(DATA, "\ud800"), "target holds half of a character, a surrogate: '\\ud800'"),
+    (lambda m: fb.FrameBoostClassifier(objective=5).fit([[1], [2]], [1, 2]), "objective 5 is not one of a classifier"),
+    (lambda m: fb.FrameBoostRegressor().fit([[1], [2]], [1, 2], eval_set=[(1,)]),
+     "eval_set must be a list of pairs (X, y)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_was_an_internal_exception_is_a_sentence(model, call, message):
+    with pytest.raises(fb.FrameboostError) as error:
+        call(model)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("where", ["", "  \n", 0, False, [], 5, b"x > 1"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, where: m.update_sql("t", "c", where=where),
+        lambda m, where: m.query("t", where=where),
+        lambda m, where: m.create_view_sql("v", "t", where=where),
+        lambda m, where: m.create_table_sql("v", "t", where=where),
+        lambda m, where: m.create_table_sql("v", "t", "tsql", where=where),
+        lambda m, where: m.drift_query("t", m.baseline(DATA), where=where),
+    ],
+)
+def test_a_condition_that_is_none_never_means_all_rows(model, call, where):
+    with pytest.raises(fb.ParameterError, match=r"^where must be a condition as SQL, or None for all rows, not"):
+        call(model, where)
+
+
+def test_relations_that_can_not_be_read_any_more_are_refused():
+    con = duckdb.connect()
+    con.execute("CREATE TABLE gone AS SELECT 1 AS x, 2 AS y")
+    table, query = con.table("gone"), con.sql("SELECT * FROM gone")
+    con.execute("DROP TABLE gone")
+    for relation in (table, query):
+        with pytest.raises(fb.DataError, match=r"^the relation can't be read: Catalog Error: Table with name gone"):
+            fb.fit(relation, "y")
+    con.execute("CREATE TABLE closed AS SELECT 1 AS x, 2 AS y")
+    relation = con.table("closed")
+    con.close()
+    with pytest.raises(fb.DataError, match=r"^the relation can't be read: Connection Error: Connection has already"):
+        fb.fit(relation, "y")
