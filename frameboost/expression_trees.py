@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Protocol, TypeVar, cast
 
@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from frameboost.errors import ParameterError
-from frameboost.messages import shown
+from frameboost.messages import cut, shown
 from frameboost.spelling import Speller
 
 __all__ = ["ExpressionTree", "Folder", "case_parts", "split_aggregates"]
@@ -47,6 +47,7 @@ _BINARY: dict[type[exp.Expression], str] = {
     exp.Pow: "POWER",
 }
 _OPERATORS = set(_BINARY.values()) - {"POWER"}
+_COMPARISONS = {"<", "<=", ">", ">=", "=", "<>"}
 _AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -60,8 +61,6 @@ _SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN A
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> exp.Expression:
     """Return the syntax tree of one SQL expression (not to be changed), or raise `ParameterError`."""
-    if not isinstance(text, str):
-        raise ParameterError(f"a SQL expression must be a string, not {shown(text)}")
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
@@ -121,6 +120,10 @@ class ExpressionTree:
 
         return self._root.copy().transform(rename).sql(dialect="duckdb")
 
+    def is_condition(self) -> bool:
+        """Whether it is true or false, and no number; raise `ParameterError` where one stands in the other's place."""
+        return self.fold(_IsCondition(self.text))
+
     def uses(self, name: str) -> int:
         """Return how often the expression names that column."""
         return sum(node.name.lower() == name for node in self._root.find_all(exp.Column))
@@ -144,7 +147,12 @@ class ExpressionTree:
     def _number(self, node: exp.Literal) -> float:
         if node.is_string:
             raise self._unsupported(node)
-        return float(node.this)
+        value = float(node.this)
+        if not math.isfinite(value):
+            raise ParameterError(
+                f"the expression {shown(self.text)} has the number {cut(node.this)}, which is beyond any float64"
+            )
+        return value
 
     def _fold(self, node: exp.Expression, folder: Folder[T]) -> T:
         def walk(child: exp.Expression) -> T:
@@ -165,6 +173,10 @@ class ExpressionTree:
                 return folder.apply("CASE", *map(walk, parts if default is None else [*parts, default]))
             case exp.Greatest() | exp.Least():
                 return folder.apply(type(node).__name__.upper(), *map(walk, (node.this, *node.expressions)))
+        # Such as the digits of FLOOR(label, 1).
+        more = [value for key, value in node.args.items() if key not in ("this", "expression")]
+        if any(isinstance(value, exp.Expression) for value in more):
+            raise self._unsupported(node)
         if type(node) in _UNARY:
             return folder.apply(_UNARY[type(node)], walk(node.this))
         if type(node) in _BINARY:
@@ -200,6 +212,43 @@ class _InSql:
         if function in _OPERATORS:
             return f"({arguments[0]} {function} {arguments[1]})"
         return self._speller.call(function, arguments)
+
+
+class _IsCondition:
+    """Finds out whether an expression is a condition, as databases differ in what a condition is worth as a number."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def column(self, name: str) -> bool:
+        return False
+
+    def number(self, value: float) -> bool:
+        return False
+
+    def apply(self, function: str, *arguments: bool) -> bool:
+        match function:
+            case "CASE":
+                branches, default = case_parts(arguments)
+                values = [value for _, value in branches] + ([] if default is None else [default])
+                self._require(True, (condition for condition, _ in branches), "WHEN")
+                self._require(values[0], values, "THEN and ELSE" if values[0] else "CASE")
+                return values[0]
+            case "IS NULL":
+                return True
+            case "NOT" | "AND" | "OR":
+                self._require(True, arguments, function)
+                return True
+        self._require(False, arguments, function)
+        return function in _COMPARISONS
+
+    def _require(self, wanted: bool, found: Iterable[bool], function: str) -> None:
+        if any(is_condition is not wanted for is_condition in found):
+            takes, has = ("a condition", "a number") if wanted else ("a number", "a condition")
+            raise ParameterError(
+                f"the expression {shown(self._text)} has {has} in {function}, which takes {takes}; write "
+                + ("a comparison" if wanted else "CASE WHEN ... THEN 1 ELSE 0 END")
+            )
 
 
 class _InPolars:

@@ -55,10 +55,13 @@ class Expression:
     columns: tuple[str, ...] = ("label", "margin", "weight")
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ParameterError(f"a SQL expression must be a string, not {shown(self.text)}")
         if self.text in self.columns or self.text in ("0", "1"):  # as of many constants, which is no work for a parser
             return
         try:
             self.to_sql({name: name for name in self.columns})  # walks, and so checks, every part of it
+            self.is_condition  # noqa: B018  # which checks what is a number and what is none
         except RecursionError:
             raise ParameterError(f"the expression {shown(self.text[:40])}... is nested too deeply") from None
 
@@ -85,6 +88,17 @@ class Expression:
         if all(names.get(name, name) == name for name in self.columns):
             return self
         return Expression(self._tree.renamed(names), tuple(names.get(name, name) for name in self.columns))
+
+    @cached_property
+    def is_condition(self) -> bool:
+        """Whether it is true or false, and no number."""
+        return self._tree.is_condition()
+
+    def required_number(self, what: str) -> Expression:
+        """Return the expression, or raise `ParameterError` if it is a condition; ``what`` says whose number it is."""
+        if self.is_condition:
+            raise ParameterError(f"{what} {shown(self.text)} is true or false, not a number")
+        return self
 
     def uses(self, name: str) -> int:
         """Return how often the expression names that column."""

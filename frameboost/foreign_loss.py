@@ -36,8 +36,9 @@ def foreign_loss(name: str, links: Sequence[str], classes: int = 0) -> Loss:
     if classes not in ((0, 2) if len(links) == 1 else (0, len(links))) or not links:
         raise ParameterError(f"an objective of {len(links)} links can't have {classes} classes")
     names = margin_names(len(links))
+    expressions = tuple(Expression(link, names).required_number("the link") for link in links)
     return Loss(
-        name, (_NOTHING,) * len(links), tuple(Expression(link, names) for link in links), "rmse", classes=classes,
+        name, (_NOTHING,) * len(links), expressions, "rmse", classes=classes,
         definition={"name": name, "links": list(links), "classes": classes}, is_trainable=False,
     )  # fmt: skip
 

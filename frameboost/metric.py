@@ -9,6 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
+from frameboost.arguments import flag
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
@@ -57,6 +58,9 @@ class Metric:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ParameterError(f"a metric's name must be a string, not {shown(self.name)}")
+        flag("maximize", self.maximize)
+        if not isinstance(self.sql, str):
+            raise ParameterError(f"a metric's sql must be a string, not {shown(self.sql)}")
         self._split  # noqa: B018  # which checks it
         if self.columns:
             self._parts  # noqa: B018  # which checks the names in it
@@ -72,17 +76,24 @@ class Metric:
 
         found, outer = split_aggregates(self.sql)
         try:
-            return found, Expression(outer, tuple(found))
+            whole = Expression(outer, tuple(found))
         except ParameterError as error:
             raise ParameterError(
                 f"the metric {shown(self.sql)} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"
             ) from error
+        if whole.is_condition:
+            raise ParameterError(f"metric {shown(self.name)}, {shown(self.sql)}, is true or false, not a number")
+        return found, whole
 
     @cached_property
     def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
         """The same with the arguments as expressions, an average being two sums."""
         aggregates, outer = self._split
-        found = {name: (function, Expression(text, self.columns)) for name, (function, text) in aggregates.items()}
+        inside = f"in metric {shown(self.name)}, what is aggregated,"
+        found = {
+            name: (function, Expression(text, self.columns).required_number(inside))
+            for name, (function, text) in aggregates.items()
+        }
         for name, (function, text) in aggregates.items():
             if function == "avg":  # of the values that there are, as in SQL
                 present = Expression(f"CASE WHEN ({text}) IS NULL THEN 0 ELSE 1 END", self.columns)
@@ -101,7 +112,8 @@ class Metric:
                 values[name] = float(rows.n_rows)
             elif function == "avg":
                 values[name] = values[name] / values[f"{name}_count"] if values[f"{name}_count"] else math.nan
-        return float(pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item())
+        found = pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item()
+        return math.nan if found is None else float(found)  # as of a CASE without ELSE
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
     if not isinstance(text, str) or loss.n_outputs > 1:
         fail("damaged model", "calibration", "a SQL expression, of a model with one output", text)
     try:
-        return Expression(text, ("margin",))
+        return Expression(text, ("margin",)).required_number("the link")
     except FrameboostError as error:
         raise ModelFileError(f"damaged model, calibration: {error}") from error
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import polars as pl
-
-from frameboost.errors import ParameterError
+from frameboost.arguments import name_of
 from frameboost.expressions import Expression
 from frameboost.loss import Derivatives, Loss, Start
-from frameboost.messages import reason, shown
 
 __all__ = ["Objective"]
 
@@ -56,9 +53,8 @@ class Objective:
         for role, text, columns in (
             ("gradient", self.gradient, _ROW), ("hessian", self.hessian, _ROW), ("link", self.link, ("margin",))
         ):  # fmt: skip
-            _check_number(role, Expression(text, columns))
-        if not isinstance(self.metric, str):
-            raise ParameterError(f"the metric of an objective must be a name, not {shown(self.metric)}")
+            Expression(text, columns).required_number(f"the {role} of the objective,")
+        name_of("the name of a metric")("metric", self.metric)
 
     def loss(self) -> Loss:
         """Return it as the booster knows it."""
@@ -72,15 +68,3 @@ class Objective:
     def from_definition(cls, definition: Mapping[str, str]) -> Objective:
         """Return the objective that a model file describes."""
         return cls(**definition)
-
-
-def _check_number(role: str, expression: Expression) -> None:
-    row = pl.DataFrame({name: [0.5] for name in expression.columns})
-    try:
-        dtype = row.select(expression.to_polars().alias("value")).schema["value"]
-    except pl.exceptions.PolarsError as error:
-        raise ParameterError(
-            f"the {role} {shown(expression.text)} of the objective is no number: {reason(error)}"
-        ) from error
-    if dtype == pl.Boolean:
-        raise ParameterError(f"the {role} {shown(expression.text)} of the objective is true or false, not a number")

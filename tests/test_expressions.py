@@ -138,3 +138,40 @@ def test_polars_divides_by_constants(number):
         np.testing.assert_array_equal(found.to_series().to_numpy(), values / number)
     missing = pl.DataFrame({"margin": [None, 1.0]}).select(Expression("margin / 3", ("margin",)).to_polars())
     assert missing.to_series().to_list() == [None, 1 / 3]
+
+
+CONDITIONS = {
+    "label > 0": True, "NOT label = 1": True, "label > 0 AND margin < 1 OR weight = 1": True, "label IS NULL": True,
+    "CASE WHEN label > 0 THEN margin > 1 ELSE margin < 1 END": True, "(label) <> 1": True,
+    "label": False, "1": False, "CASE WHEN label > 0 THEN 1 END": False, "-EXP(margin)": False,
+    "GREATEST(label, 0) + CASE WHEN label IS NULL THEN 0 ELSE label END": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_a_condition_is_told_from_a_number(text):
+    expression = Expression(text)
+    assert expression.is_condition == CONDITIONS[text]
+    with duckdb.connect() as con:
+        kind = con.sql(f"SELECT typeof({text}) FROM (SELECT 1e0 AS label, 2e0 AS margin, 3e0 AS weight)").fetchall()
+    assert (kind == [("BOOLEAN",)]) == CONDITIONS[text]  # as a database has it
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("(label > 0) + 1", "has a condition in +, which takes a number"),
+    ("-(label > 0)", "has a condition in NEG, which takes a number"),
+    ("ABS(label > 0)", "has a condition in ABS, which takes a number"),
+    ("(label > 0) = (margin > 0)", "has a condition in =, which takes a number"),
+    ("label AND margin > 0", "has a number in AND, which takes a condition"),
+    ("NOT label", "has a number in NOT, which takes a condition"),
+    ("CASE WHEN label THEN 1 ELSE 0 END", "has a number in WHEN, which takes a condition"),
+    ("CASE WHEN label > 0 THEN 1 ELSE label > 0 END", "has a condition in CASE, which takes a number"),
+    ("1e400", "has the number 1e400, which is beyond any float64"),
+    ("label + 1" + "0" * 400, "beyond any float64"),
+    ("FLOOR(label, 1)", "which not every engine has"),
+    ("FLOOR(label TO DAY)", "which not every engine has"),
+])  # fmt: skip
+def test_what_databases_read_in_different_ways_is_refused(text, message):
+    with pytest.raises(fb.ParameterError) as error:
+        Expression(text)
+    assert message in str(error.value)

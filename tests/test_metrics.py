@@ -192,7 +192,7 @@ def test_own_metrics_and_xgboosts_go_together():
     ("MEDIAN(label)", "is not an aggregate"),
     ("SUM(label", "is not a SQL expression"),
     ("", "is not "),
-    (3, "a SQL expression must be a string, not 3"),
+    (3, "a metric's sql must be a string, not 3"),
     ("COUNT(label)", "counts values; only COUNT(*) can be used"),
     ("COUNT(DISTINCT label)", "counts values; only COUNT(*) can be used"),
     ("MIN(label, 2)", "has an aggregate of something else than one expression"),
@@ -261,3 +261,15 @@ def test_metrics_of_a_relation_are_the_frames():
     ours = [fb.fit(data, "late", **options).history.to_numpy() for data in (rows, con.sql("SELECT * FROM frame"))]
     np.testing.assert_allclose(ours[0], ours[1], rtol=1e-12)
     assert xgboost.__version__.startswith("3.2"), "the twin of these tests"
+
+
+def test_a_metric_that_yields_no_number_is_refused_or_not_a_number():
+    frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 1.0, 0.0, 1.0]})
+    with pytest.raises(fb.ParameterError, match=r"what is aggregated, 'label > 0' is true or false, not a number$"):
+        fb.fit(frame, "y", eval_metric=fb.Metric("m", "SUM(label > 0)"), n_estimators=1)
+    with pytest.raises(fb.ParameterError, match=r"^metric 'm', 'SUM\(label\) > 0', is true or false, not a number$"):
+        fb.Metric("m", "SUM(label) > 0")
+    never = fb.Metric("m", "CASE WHEN SUM(label) > 100 THEN 1 END")
+    for engine in ("numba", "polars", "duckdb"):
+        history = fb.fit(frame, "y", eval_metric=never, n_estimators=1, engine=engine).history
+        assert math.isnan(history["train_m"].item())
