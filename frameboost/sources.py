@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,16 +10,25 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from frameboost.arguments import is_text
 from frameboost.errors import DataError, ParameterError
 from frameboost.messages import reason, shown
 from frameboost.polars_names import column
+from frameboost.predicates import as_polars, check_repeatable
 from frameboost.sql_text import quote_identifier
 from frameboost.types import FeatureType
 
 __all__ = ["FrameSource", "RelationSource", "Source", "open_source", "split"]
 
 # What polars, and pyarrow below it, raise of a column that polars has no type for; a panic is not even an Exception.
-_UNREADABLE = (ValueError, TypeError, NotImplementedError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    NotImplementedError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
 
 
 @dataclass(frozen=True)
@@ -42,12 +52,19 @@ class FrameSource:
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
         """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
         try:
-            holds = (column(predicate) if is_column else pl.sql_expr(predicate)).fill_null(False)
-            frame = self.frame.filter(~holds if negated else holds)
+            schema = self.frame.collect_schema()
+            condition, constants = (column(predicate), {}) if is_column else as_polars(predicate, schema)
+            holds = condition.fill_null(False)
+            frame = self.frame.with_columns(**constants).filter(~holds if negated else holds).drop(list(constants))
             frame.collect_schema()
         except pl.exceptions.PolarsError as error:
             raise _unusable(predicate, error) from error
         return FrameSource(frame)
+
+    def check_repeatable(self, predicate: str | None) -> None:
+        """Raise `ParameterError` if a predicate may say something else of a row when it is read again."""
+        if predicate is not None:
+            check_repeatable(predicate, f"valid={shown(predicate)}")
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Return the columns as a lazy frame."""
@@ -78,9 +95,23 @@ class RelationSource:
         """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
         holds = f"COALESCE(({quote_identifier(predicate) if is_column else predicate}), FALSE)"
         try:
+            self.relation.limit(1).filter(holds).aggregate(
+                "COUNT(*)"
+            ).fetchall()  # as a text that is no date is found out by a row only
             return RelationSource(self.relation.filter(f"NOT {holds}" if negated else holds))
         except duckdb.Error as error:
             raise _unusable(predicate, error) from error
+
+    def check_repeatable(self, predicate: str | None) -> None:
+        """Raise `ParameterError` if a predicate, or the relation, may say something else of a row when read again."""
+
+        def run(query: str) -> Sequence[Sequence[Any]]:
+            found = self.relation.query(f"frameboost_{secrets.token_hex(6)}", query)
+            return found.fetchall() if found is not None else []
+
+        if predicate is not None:
+            check_repeatable(predicate, f"valid={shown(predicate)}", run)
+        check_repeatable(self.relation.sql_query(), "the data's query", run)
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Read the columns into memory; types that polars lacks become those with the same physical values."""
@@ -111,14 +142,17 @@ def split(source: Source, valid: str) -> tuple[Source, Source]:
     Raises
     ------
     ParameterError
-        If it is neither.
+        If it is neither, or may part the rows in another way each time that they are read.
     """
+    if not is_text(valid):
+        raise ParameterError(f"valid holds half of a character, a surrogate: {shown(valid)}")
     types = source.types()
     if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
         raise ParameterError(
             f"valid column {shown(valid)} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
             "is for validation"
         )
+    source.check_repeatable(None if valid in types else valid)
     parts = [source.where(valid, is_column=valid in types, negated=negated) for negated in (True, False)]
     return parts[0], parts[1]
 
@@ -130,8 +164,8 @@ def _unusable(predicate: str, error: Exception) -> ParameterError:
     )
 
 
-def open_source(data: Any) -> Source:
-    """Return the user's data as a source.
+def open_source(data: Any, argument: str = "data") -> Source:
+    """Return the user's data, given as that argument, as a source.
 
     Raises
     ------
@@ -143,8 +177,21 @@ def open_source(data: Any) -> Source:
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
     if isinstance(data, duckdb.DuckDBPyRelation):
-        _refuse_duplicates(data.columns, ignore_case=True)
+        try:
+            data.limit(0)  # which binds it, as a table of it may have been dropped and its connection closed
+            names = data.columns
+        except duckdb.Error as error:
+            raise DataError(f"the relation can't be read: {reason(error)}; make it anew") from error
+        for name in names:
+            if "\0" in name:
+                raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")
+        _refuse_duplicates(names, ignore_case=True)
         return RelationSource(data)
+    if type(data).__module__.startswith("pyspark."):
+        raise DataError(
+            f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "
+            "fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...)"
+        )
     # Python looks special methods up on the type; a class, or a polars Series, is not a table itself.
     if _is_pandas(data):
         _refuse_duplicates([str(name) for name in data.columns])
@@ -152,9 +199,9 @@ def open_source(data: Any) -> Source:
     if hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series):
         names = getattr(data, "column_names", [])
         _refuse_duplicates(names)
-        return _read(pl.DataFrame, data, ((name, data.select([name])) for name in names))
+        return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
     raise DataError(
-        f"data is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
+        f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
         "(such as con.table('flights')), a pandas DataFrame, or a table that speaks the Arrow PyCapsule interface"
     )
 
@@ -179,6 +226,18 @@ def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, An
                     "strings, or drop it"
                 ) from error
         raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason(error)})") from error
+
+
+def _with_valid_text(source: FrameSource) -> FrameSource:
+    """Return the source, or say which column's text is no UTF-8: polars takes it unseen, and crashes later."""
+    frame = source.frame.collect()
+    for name in frame.columns:
+        if frame[name].dtype == pl.String:
+            try:
+                frame[name].cast(pl.Binary).cast(pl.String)
+            except pl.exceptions.PolarsError as error:
+                raise DataError(f"column {shown(name)} holds text that is not UTF-8; decode it first") from error
+    return source
 
 
 def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:

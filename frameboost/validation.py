@@ -65,10 +65,10 @@ def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, Held
         training, part = split(source, valid)
         return training, {"valid": HeldOut(part)}
     if not isinstance(valid, Mapping):
-        return source, {"valid": HeldOut(open_source(valid))}
+        return source, {"valid": HeldOut(open_source(valid, "valid"))}
     for name in valid:
         if not isinstance(name, str) or name == "train":
             raise ParameterError(f"valid names a set {shown(name)}; a name must be a string other than 'train'")
     if not valid:
         raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
-    return source, {name: HeldOut(open_source(data)) for name, data in valid.items()}
+    return source, {name: HeldOut(open_source(data, f"valid[{shown(name)}]")) for name, data in valid.items()}

@@ -55,6 +55,7 @@ LAYERS = [
     ["ranking_metrics"],
     ["metric"],
     ["sources", "tables"],
+    ["predicates"],
     ["engines.contract"],
     ["engines.node_bins", "gradients"],
     ["compile.contributions", "compile.explain_sql", "compile.forms", "sql_header"],

@@ -314,3 +314,47 @@ def test_an_arrow_stream_with_a_name_twice_is_refused():
     table = pa.table([pa.array(LABELS), pa.array(LABELS)], names=["y", "y"])
     with pytest.raises(fb.DataError, match=r"^the Capsule can't .* \(column with name 'y' has more than one occurr"):
         fb.fit(Capsule(table), "y")
+
+
+def test_arrow_text_that_is_no_utf8_is_refused():
+    offsets, letters = np.array([0, 1, 2], dtype=np.int32), b"\xff\xfe"
+    text = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+    with pytest.raises(fb.DataError, match=r"^column 'x' holds text that is not UTF-8; decode it first$"):
+        fb.fit(pa.table({"x": text, "y": [0, 1]}), "y")
+
+
+def test_integers_of_pandas_beyond_all_types_are_refused():
+    with pytest.raises(fb.DataError, match=r"^column 'x' can't be read by polars \(.*\); convert it to numbers"):
+        fb.fit(pd.DataFrame({"x": [10**30, 1], "y": [0, 1]}), "y")
+
+
+def test_a_frame_of_spark_is_sent_elsewhere():
+    DataFrame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})
+    with pytest.raises(
+        fb.DataError, match=r"^data is a PySpark DataFrame, whose rows are in a cluster; give df\.toArrow"
+    ):
+        fb.fit(DataFrame(), "y")
+
+
+AWKWARD = [("^a.*$", "*"), ("*", "^.*$"), ("", "a.b"), ("true", "NULL"), ("x'\"y", "v_1"), ("values", "stage_1")]
+
+
+@pytest.mark.parametrize("names", AWKWARD)
+def test_a_name_is_a_name_and_no_pattern(names):
+    plain = pl.DataFrame({"a": [1, 2, 3, 4] * 10, "b": ["p", "q"] * 20, "y": [0.0, 1.0, 1.0, 0.0] * 10})
+    frame = plain.rename(dict(zip("ab", names, strict=True)))
+    model, expected = (fb.fit(f, "y", n_estimators=2, max_depth=2) for f in (frame, plain))
+    assert model.predict(frame).to_list() == expected.predict(plain).to_list()
+    assert frame.select(model.expr()).to_series().to_list() == expected.predict(plain).to_list()
+    for name, other in zip(names, "ab", strict=True):
+        found, wanted = model.partial_dependence(frame, name), expected.partial_dependence(plain, other)
+        assert found.columns == [name, "prediction"]
+        assert found.rows() == wanted.rows()
+        assert model.partial_dependence(frame, name, grid=frame[name].head(1)).height == 1
+    assert model.explain(frame).columns == [*names, "bias"]
+    assert model.explain(frame).rows() == expected.explain(plain).rows()
+    assert sorted(model.importance()["feature"]) == sorted(names)
+    assert model.baseline(frame).drop("feature").rows() == expected.baseline(plain).drop("feature").rows()
+    assert (
+        fb.cv(frame, "y", folds=names[0], n_estimators=1).rows() == fb.cv(plain, "y", folds="a", n_estimators=1).rows()
+    )
