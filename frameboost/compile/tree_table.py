@@ -26,6 +26,8 @@ from frameboost.types import FeatureType, Physical
 __all__ = ["query_over_table", "table_frame", "table_statements"]
 
 _ROWS_A_STATEMENT = 500
+# Aliases: a database of such a name would be hidden by them where a view has it before the tables' names (ClickHouse).
+_ROW, _NODE, _NAMED = "row_of_data", "node_of_tree", "named_by_node"
 _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
 
 
@@ -183,10 +185,10 @@ def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str
     row, node, *sums = stages.reserve(2 + len(scored.bases))
     stages.number_rows(row)
     for level in range(max(1, *(max(tree.depths()) for tree in trees))):
-        came_from = stages.source(f"{scored.dialect.alias}d")
-        carried = [f"d.{column} AS {column}" for column in [row, *stages.reads]]
+        came_from = stages.source(f"{scored.dialect.alias}{_ROW}")
+        carried = [f"{_ROW}.{column} AS {column}" for column in [row, *stages.reads]]
         stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
-    came_from = stages.source(f"{scored.dialect.alias}d")
+    came_from = stages.source(f"{scored.dialect.alias}{_ROW}")
     kept = list(dict.fromkeys([*stages.keep, *(name for _, name in scored.base_columns)]))
     stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
     margins = {
@@ -197,30 +199,30 @@ def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str
 
 
 class _Walk:
-    """Rows ``d`` on their way through the nodes ``n`` of a table."""
+    """Rows on their way through the nodes of a table."""
 
     def __init__(self, scored: Scored, trees: Sequence[Tree], table: str) -> None:
         self._dialect, self._table = scored.dialect, table
         asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-        self._asked = {f: replace(scored.columns[f], name=f"d.{scored.columns[f].name}") for f in asked}
+        self._asked = {f: replace(scored.columns[f], name=f"{_ROW}.{scored.columns[f].name}") for f in asked}
         self._n_outputs, self._is_of_leaves = len(scored.bases), scored.is_of_leaves
 
     def _of(self, alias: str, column: str) -> str:
         return f"{alias}.{self._dialect.quote(column)}"
 
     def _join_nodes(self, node: str) -> str:
-        return f"JOIN {self._table} {self._dialect.alias}n ON {self._of('n', 'id')} = d.{node}"
+        return f"JOIN {self._table} {self._dialect.alias}{_NODE} ON {self._of(_NODE, 'id')} = {_ROW}.{node}"
 
     def step(self, came_from: str, carried: Sequence[str], node: str, *, is_first: bool) -> str:
         """Return the query that takes each row to its next node, from the root if it is the first."""
         nexts = " ".join(f"WHEN {f} THEN {self._next(column)}" for f, column in self._asked.items())
-        here = self._of("n", "id")
-        going = f"CASE {self._of('n', 'feature')} {nexts} ELSE {here} END" if nexts else here
+        here = self._of(_NODE, "id")
+        going = f"CASE {self._of(_NODE, 'feature')} {nexts} ELSE {here} END" if nexts else here
         joins = [self._join_nodes(node)]
         if is_first:
-            joins = [f"CROSS JOIN {self._table} {self._dialect.alias}n"]
+            joins = [f"CROSS JOIN {self._table} {self._dialect.alias}{_NODE}"]
         steps = [f"SELECT {', '.join([*carried, f'{going} AS {node}'])}", came_from, *joins, *self._join_members()]
-        return "\n".join([*steps, *([f"WHERE {self._of('n', 'node')} = 0"] if is_first else [])])
+        return "\n".join([*steps, *([f"WHERE {self._of(_NODE, 'node')} = 0"] if is_first else [])])
 
     def _join_members(self) -> list[str]:
         """Join the row of the category that the node names, if it names the row's."""
@@ -230,8 +232,8 @@ class _Walk:
         n = self._of
         values = " ".join(f"WHEN {f} THEN {self._category(column)}" for f, column in named.items())
         return [
-            f"LEFT JOIN {self._table} {self._dialect.alias}m ON {n('m', 'named_by')} = {n('n', 'id')} "
-            f"AND {self._dialect.text.format(x=n('m', 'category'))} = CASE {n('n', 'feature')} {values} END"
+            f"LEFT JOIN {self._table} {self._dialect.alias}{_NAMED} ON {n(_NAMED, 'named_by')} = {n(_NODE, 'id')} "
+            f"AND {self._dialect.text.format(x=n(_NAMED, 'category'))} = CASE {n(_NODE, 'feature')} {values} END"
         ]
 
     def _category(self, column: Column) -> str:
@@ -244,30 +246,30 @@ class _Walk:
     def _next(self, column: Column) -> str:
         """Return the node that a row goes to from a node that asks about this column."""
         kind, dialect = column.feature.type, self._dialect
-        missing, left, right = (self._of("n", side) for side in ("missing", "left", "right"))
+        missing, left, right = (self._of(_NODE, side) for side in ("missing", "left", "right"))
         if kind.is_categorical:
-            is_member = f"{self._of('m', 'named_by')} IS NOT NULL"
+            is_member = f"{self._of(_NAMED, 'named_by')} IS NOT NULL"
             return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_member} THEN {left} ELSE {right} END"
         if kind.family == "boolean":
             is_true = dialect.is_true.format(x=column.name)
             return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_true} THEN {right} ELSE {left} END"
-        above = f"{column.value} >= {self._of('n', _threshold_name(kind.widened))}"
+        above = f"{column.value} >= {self._of(_NODE, _threshold_name(kind.widened))}"
         return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
 
     def sums(self, came_from: str, keep: Sequence[str], row: str, node: str, names: Sequence[str]) -> str:
         """Return the query that adds up the values of the leaves, for each output."""
         added = []
         for k, name in enumerate(names):
-            value, of = self._of("n", "value"), self._of("n", "output")
+            value, of = self._of(_NODE, "value"), self._of(_NODE, "output")
             nothing = self._dialect.number(0.0)
             if self._is_of_leaves:
-                value, of, nothing = self._of("n", "node"), self._of("n", "tree"), "0"
+                value, of, nothing = self._of(_NODE, "node"), self._of(_NODE, "tree"), "0"
             if self._n_outputs > 1:
                 value = f"CASE WHEN {of} = {k} THEN {value} ELSE {nothing} END"
             added.append(f"SUM({value}) AS {name}")
-        kept = [f"d.{column}" for column in keep]
-        named = [f"d.{column} AS {column}" for column in keep]
+        kept = [f"{_ROW}.{column}" for column in keep]
+        named = [f"{_ROW}.{column} AS {column}" for column in keep]
         return (
             f"SELECT {', '.join([*named, *added])}\n{came_from}\n{self._join_nodes(node)}\n"
-            f"GROUP BY {', '.join([f'd.{row}', *kept])}"
+            f"GROUP BY {', '.join([f'{_ROW}.{row}', *kept])}"
         )
