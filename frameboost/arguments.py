@@ -226,6 +226,7 @@ BY_NAME: Mapping[str, Check] = {
     "output": name_of("one of 'mean', 'margin', 'class', 'probability', 'leaf'"),  # not all of which every model has
     "dialect": anything,  # whose sentence, in `get_dialect`, lists them
     "columns": names_by_feature,
+    "limits": anything,  # whose sentence, in `dialects.limits`, lists them
     "table": table,
     "keep": names,
     "where": condition,

@@ -145,6 +145,7 @@ class ExplainingModel:
         top: int | None = None,
         output: int | None = None,
         columns: Mapping[str, str] | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> str:
         """Return a SELECT that explains a table's rows inside the database.
 
@@ -154,7 +155,7 @@ class ExplainingModel:
         ----------
         table
             The table's name, which may be qualified (``"sales.orders"``).
-        dialect, columns
+        dialect, columns, limits
             As in `sql`.
         keep
             Columns to return besides.
@@ -184,7 +185,7 @@ class ExplainingModel:
         >>> con.sql(model.explain_query("orders", keep=["id"], top=1)).fetchall()
         [(7, 'x', -6.0), (8, 'x', 3.0), (9, 'x', 3.0)]
         """
-        spoken = get_dialect(dialect)
+        spoken = get_dialect(dialect, limits)
         base, trees = self._margin(output)
         found = find_columns(self._features, spoken, columns)
         return query_for_explanations(table, spoken, keep, top, found, base, trees)

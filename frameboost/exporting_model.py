@@ -129,7 +129,8 @@ class ExportingModel(SqlScorer):
         form: Form = "auto",
         columns: Mapping[str, str] | None = None,
         trained: dt.date | str | None = None,
-        materialized: str = "view",
+        materialized: str | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> list[Path]:
         """Write the model into a dbt project.
 
@@ -143,12 +144,13 @@ class ExportingModel(SqlScorer):
             The project's folder.
         name, source
             The names of the new dbt model and of the one that is scored: letters, digits and underscores.
-        dialect, keep, output, form, columns
+        dialect, keep, output, form, columns, limits
             As in `query`.
         trained
             As in `to_sql`.
         materialized
-            How dbt makes it: ``"view"``, ``"table"``, ``"ephemeral"``, ...
+            How dbt makes it: ``"view"``, ``"table"``, ``"ephemeral"``, ... By default a view, or a table where the
+            query is more than the database takes for a view.
 
         Returns
         -------
@@ -158,7 +160,7 @@ class ExportingModel(SqlScorer):
         Raises
         ------
         ParameterError
-            As `query`; if a name is none that dbt takes.
+            As `query`; if a name is none that dbt takes; if a view is asked for and the query is larger than one.
 
         Examples
         --------
@@ -169,19 +171,23 @@ class ExportingModel(SqlScorer):
         >>> [f"{path.parent.name}/{path.name}" for path in paths]
         ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
         """
-        check_dbt_names(name, source, materialized)
-        spoken = get_dialect(dialect)
-        scored = self._scored(output, dialect, columns, None)
+        check_dbt_names(name, source, *([] if materialized is None else [materialized]))
+        scored = self._scored(output, dialect, columns, None, limits)
+        spoken = scored.dialect
         stand_in = secrets.token_hex(16)  # for the relation, whose name dbt puts in
         query = self._query(scored, stand_in, keep, None, "prediction", form, None)
         try:
-            expression = None if output == "leaf" else self.sql(output, dialect, columns=columns)
+            expression = None if output == "leaf" else self.sql(output, dialect, columns=columns, limits=limits)
         except ParameterError:  # several values, or larger than an expression may be: the query does it
             expression = None
         values = named([output] * len(scored.output.values), "prediction")
         described = {column: f"{what} of the model" for column, what in values.items()}
         head = self._header(scored.columns, columns, dialect, trained)
-        return write_dbt(folder, name, source, head, query, spoken.quote(stand_in), expression, described, materialized)
+        too_much = excess(head + query, [], spoken, in_one=False, of_view=True)
+        if materialized == "view" and too_much:
+            raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
+        kind = materialized or ("table" if too_much else "view")
+        return write_dbt(folder, name, source, head, query, spoken.quote(stand_in), expression, described, kind)
 
     @checked()
     def to_xgboost(self, path: str | Path) -> None:
@@ -250,6 +256,7 @@ class ExportingModel(SqlScorer):
         *,
         where: str | None = None,
         columns: Mapping[str, str] | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> str:
         """Return a SELECT that says how far a table's rows have come from those of training, feature by feature.
 
@@ -259,7 +266,7 @@ class ExportingModel(SqlScorer):
 
         Parameters
         ----------
-        table, dialect, where, columns
+        table, dialect, where, columns, limits
             As in `query`.
         baseline
             What `baseline` returned, or the rows of some of its features.
@@ -286,7 +293,7 @@ class ExportingModel(SqlScorer):
         │ x       │     1 │ from 3  │            0.5 │   0.75 │  0.275 │
         └─────────┴───────┴─────────┴────────────────┴────────┴────────┘
         """
-        spoken = get_dialect(dialect)
+        spoken = get_dialect(dialect, limits)
         found = find_columns(self._features, spoken, columns)
         bins = read_baseline(baseline, self._features)
         stages = Stages(spoken, spoken.quote_path(table), [], [found[f].name for f in bins], where)

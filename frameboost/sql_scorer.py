@@ -9,8 +9,8 @@ from typing import Any, Literal
 import duckdb
 import polars as pl
 
-from frameboost.arguments import checked, column, name_of, table, word
-from frameboost.compile.forms import FORMS, check_size, excess, scoring_query
+from frameboost.arguments import anything, checked, column, name_of, table, word
+from frameboost.compile.forms import FORMS, Made, check_size, excess, scoring_query
 from frameboost.compile.scoring_sql import Scored, named
 from frameboost.compile.sql import output_sql
 from frameboost.compile.sql_columns import find_columns
@@ -28,6 +28,7 @@ __all__ = ["SqlScorer"]
 
 SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
 Form = Literal["auto", "case", "bitvector", "staged", "table"]
+_QUERY = Made()
 
 
 def _check_keep(keep: Sequence[str] | None, predictions: Iterable[str]) -> None:
@@ -59,6 +60,7 @@ class SqlScorer(Scorer):
         *,
         columns: Mapping[str, str] | None = None,
         base_margin: str | Sequence[str] | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> str:
         """Return the model as one scalar SQL expression over the feature columns.
 
@@ -76,6 +78,11 @@ class SqlScorer(Scorer):
             The names of columns that are called otherwise than in training, by feature.
         base_margin
             As in `predict`.
+        limits
+            Numbers in place of those that the dialect is known by, such as ``{"text": 2_000_000}`` where an
+            administrator has raised them; None stands for no limit. They are ``text`` and ``view`` (bytes of a query,
+            and of a statement that makes a view), ``depth``, ``case_depth``, ``columns``, ``elements`` and ``terms``,
+            as in the table of ``docs/dialects.md``.
 
         Raises
         ------
@@ -96,7 +103,7 @@ class SqlScorer(Scorer):
         (4.0::float8
          + CASE WHEN "X" < 3 THEN -4.0::float8 ELSE 4.0::float8 END)
         """
-        scored = self._scored(output, dialect, columns, base_margin)
+        scored = self._scored(output, dialect, columns, base_margin, limits)
         margins = [scored.margin(k) for k in range(len(scored.bases))]
         text = output_sql(scored.output, margins, scored.dialect)
         check_size(text, scored.trees, scored.dialect)
@@ -116,6 +123,7 @@ class SqlScorer(Scorer):
         trees: str | None = None,
         columns: Mapping[str, str] | None = None,
         base_margin: str | Sequence[str] | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> str:
         """Return a SELECT that scores a table.
 
@@ -123,7 +131,7 @@ class SqlScorer(Scorer):
         ----------
         table
             The table's name, which may be qualified (``"sales.orders"``).
-        dialect, columns, base_margin
+        dialect, columns, base_margin, limits
             As in `sql`.
         keep
             Columns to return besides the prediction; by default all.
@@ -158,12 +166,13 @@ class SqlScorer(Scorer):
         >>> con.sql(model.query("orders", keep=["id"], where="id > 7")).fetchall()
         [(8, 8.0)]
         """
-        scored = self._scored(output, dialect, columns, base_margin)
+        scored = self._scored(output, dialect, columns, base_margin, limits)
         return self._query(scored, table, keep, where, name, form, trees)
 
+    @checked(scored=anything, form=word(*FORMS), made=anything)
     def _query(
-        self, scored: Scored, table: str, keep: Sequence[str] | None, where: str | None, name: str, form: str,
-        trees: str | None, into: str = "",
+        self, scored: Scored, table: str, keep: Sequence[str] | None = None, where: str | None = None,
+        name: str = "prediction", form: str = "auto", trees: str | None = None, *, made: Made = _QUERY,
     ) -> str:  # fmt: skip
         _check_keep(keep, named([""] * len(scored.output.values), name))
         read = [*scored.used(), *(base[1] for base in scored.base_columns)]
@@ -172,12 +181,13 @@ class SqlScorer(Scorer):
         def stages() -> Stages:
             return Stages(scored.dialect, source, keep, read, where)
 
-        return scoring_query(scored, stages, form, trees, name, into)
+        return scoring_query(scored, stages, form, trees, name, made)
 
     def _scored(
-        self, output: str, dialect: str, columns: Mapping[str, str] | None, base_margin: str | Sequence[str] | None
-    ) -> Scored:
-        spoken = get_dialect(dialect)
+        self, output: str, dialect: str, columns: Mapping[str, str] | None = None,
+        base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
+    ) -> Scored:  # fmt: skip
+        spoken = get_dialect(dialect, limits)
         found = find_columns(self._features, spoken, columns)
         if output == "leaf":
             numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))))] for tree in self._trees]
@@ -199,6 +209,13 @@ class SqlScorer(Scorer):
     def create_view_sql(self, view: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
         """Return a statement that makes a view of a table with its predictions; ``how`` is as in `query`.
 
+        Some databases take less text for a view than for a query (``docs/dialects.md``).
+
+        Raises
+        ------
+        ParameterError
+            As `query`; if no form of the query fits into a view: then with the numbers.
+
         Examples
         --------
         >>> import polars as pl, frameboost as fb
@@ -210,9 +227,7 @@ class SqlScorer(Scorer):
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "prediction"
         FROM "orders"
         """
-        spoken = get_dialect(dialect)
-        query = self.query(table, dialect, **how)
-        return self._whole(spoken.create_view.format(name=spoken.quote_path(view), query=query), dialect)
+        return self._made(Made("view", get_dialect(dialect).quote_path(view)), table, dialect, **how)
 
     @checked(target=table)
     def create_table_sql(self, target: str, table: str, dialect: str = "duckdb", **how: Any) -> str:
@@ -229,16 +244,14 @@ class SqlScorer(Scorer):
         INTO [scored]
         FROM [orders]
         """
-        spoken = get_dialect(dialect)
-        made = spoken.quote_path(target)
-        if not spoken.selects_into:
-            text = spoken.create_table.format(name=made, query=self.query(table, dialect, **how))
-            return self._whole(text, dialect)
-        rest = {"keep": None, "where": None, "name": "prediction", "form": "auto", "trees": None} | how
-        scored = self._scored(
-            rest.pop("output", "mean"), dialect, rest.pop("columns", None), rest.pop("base_margin", None)
-        )
-        return self._query(scored, table, into=f"INTO {made}\n", **rest)
+        return self._made(Made("table", get_dialect(dialect).quote_path(target)), table, dialect, **how)
+
+    @checked(made=anything)
+    def _made(
+        self, made: Made, table: str, dialect: str, *, output: str = "mean", columns: Mapping[str, str] | None = None,
+        base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None, **how: Any,
+    ) -> str:  # fmt: skip
+        return self._query(self._scored(output, dialect, columns, base_margin, limits), table, made=made, **how)
 
     @checked(column=column)
     def update_sql(
@@ -250,6 +263,7 @@ class SqlScorer(Scorer):
         where: str | None = None,
         output: OutputName = "mean",
         columns: Mapping[str, str] | None = None,
+        limits: Mapping[str, int | None] | None = None,
     ) -> str:
         """Return a statement that writes predictions into a column of the table; the arguments are as in `query`.
 
@@ -269,18 +283,16 @@ class SqlScorer(Scorer):
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END)
         WHERE score IS NULL
         """
-        spoken = get_dialect(dialect)
+        spoken = get_dialect(dialect, limits)
         condition = where if where is not None or not spoken.update_needs_where else "1 = 1"
         text = spoken.update.format(
             name=spoken.quote_path(table), column=spoken.quote(column),
-            value=self.sql(output, dialect, columns=columns), where=f"\nWHERE {condition}" if condition else "",
+            value=self.sql(output, dialect, columns=columns, limits=limits),
+            where=f"\nWHERE {condition}" if condition else "",
         )  # fmt: skip
-        return self._whole(text, dialect)
-
-    def _whole(self, statement: str, dialect: str) -> str:
-        if reason := excess(statement, [], get_dialect(dialect), in_one=False):
+        if reason := excess(text, [], spoken, in_one=False):
             raise ParameterError(f"the model does not fit into the statement: {reason}")
-        return statement
+        return text
 
     @checked(name=table)
     def table_statements(

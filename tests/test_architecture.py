@@ -70,6 +70,7 @@ LAYERS = [
     ["dialects.known"],
     ["dialects.duckdb", "dialects.sqlite"],
     ["dialects.dialect"],
+    ["dialects.limits"],
     ["sql_text"],
     ["interop.catboost_columns", "interop.catboost_loss", "interop.lightgbm_file"],
     ["interop.parts"],

@@ -219,9 +219,23 @@ def test_statements_alone(here, capsys):
     assert text == "".join(f"{statement.rstrip(';')};\n" for statement in statements)
 
 
+def test_limits_are_given_one_by_one(here, capsys):
+    line = "sql delay.json --dialect snowflake --table t --keep id"
+    size = len(sql(capsys, f"{line} --view v")) - len(";\n")
+    assert sql(capsys, f"{line} --view v --limit view={size} --limit text=none").startswith("CREATE VIEW")
+    said = f"it has {size:,} bytes, and a view in snowflake at most {size - 1:,}; make a table of it"
+    assert said in refused(capsys, f"{line} --view v --limit view={size - 1}")
+    assert "a query in snowflake at most 99;" in refused(capsys, f"{line} --limit text=99")
+    assert "a query in duckdb at most 99" in refused(capsys, "sql delay.json --table t --update u --limit text=99")
+    assert "a query in duckdb at most 99" in refused(capsys, "sql delay.json --limit text=99")
+    staged = sql(capsys, f"{line} --limit case-depth=2")
+    assert staged == fb.load("delay.json").query("t", "snowflake", keep=["id"], limits={"case_depth": 2}) + "\n"
+    assert staged.startswith("WITH")
+
+
 @pytest.mark.parametrize("options", ["--keep id", "--form table", "--trees t", "--view v", "--where x", "--statements",
                                      "--table t --view v --create-table w", "--table t --update u --keep id",
-                                     "--column-map x", "--out"])  # fmt: skip
+                                     "--column-map x", "--limit 5", "--limit", "--out"])  # fmt: skip
 def test_sql_options_that_do_not_go_together(here, capsys, options):
     refused(capsys, f"sql delay.json {options}", 2)
 
@@ -480,6 +494,8 @@ def test_what_training_refuses(here, capsys, line, says):
     ("sql delay.json --dialect snowflak", "dialect must be one of 'duckdb'"),
     ("sql delay.json --output class", "output must be one of 'mean', 'margin'"),
     ("sql delay.json --table t --form tabel", "form must be one of"),
+    ("sql delay.json --limit txt=5", "limits names 'txt', which is no limit; did you mean 'text'?"),
+    ("sql delay.json --limit text=1e6", "must give 'text' a positive integer, or None for no limit, not 1000000.0"),
     ("sql delay.json -o no/such.sql", "no/such.sql: can't be written: No such file or directory"),
     ("sql delay.json -o .", ".: can't be written: Is a directory"),
     ("score delay.json flights.csv -o no/such.csv", "no/such.csv: can't be written"),
@@ -606,7 +622,7 @@ def test_the_commands_of_the_documentation_run(tmp_path, monkeypatch):
     xgboost.train({}, xgboost.DMatrix(x, label=y), 2).save_model(tmp_path / "booster.ubj")
     monkeypatch.chdir(tmp_path)
     lines = "".join(BLOCKS).replace("\\\n", "").splitlines()
-    assert len(lines) == 14
+    assert len(lines) == 15
     for line in lines:
         program, *words = shlex.split(line)
         assert program == "frameboost"

@@ -60,11 +60,11 @@ def pairs(text: str) -> dict[str, str]:
     return found
 
 
-def setting(text: str) -> tuple[str, Any]:
-    """Return a parameter's name and value, as in ``max_depth=3``."""
+def setting(text: str, example: str = "max_depth=3") -> tuple[str, Any]:
+    """Return a name and a value, as in ``max_depth=3``."""
     name, equals, given = text.partition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"must be like max_depth=3, not {shown(text)}")
+        raise argparse.ArgumentTypeError(f"must be like {example}, not {shown(text)}")
     return name.strip().replace("-", "_"), value(given.strip())
 
 

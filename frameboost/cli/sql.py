@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
-from frameboost.cli.arguments import Commands, UsageError, add_command, names, pairs
+from frameboost.cli.arguments import Commands, UsageError, add_command, names, pairs, setting
 from frameboost.interop.open_model import open_model
 from frameboost.model import Model
 from frameboost.tables import STDOUT, check_writable, write_text
@@ -28,6 +29,9 @@ def add_sql(commands: Commands) -> None:
         help="what to predict; default mean, on the scale of the target")  # fmt: skip
     add("--column-map", type=pairs, metavar="FEATURE=COLUMN,...", help="columns called otherwise than in training")
     add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--limit", type=partial(setting, example="text=2000000"), action="append", metavar="NAME=NUMBER",
+        help="a number in place of the dialect's (docs/dialects.md), such as text=2000000, or none for no limit; may "
+        "be repeated")  # fmt: skip
     _add_query(parser.add_argument_group("a query over a table"))
 
 
@@ -82,6 +86,7 @@ def _sql(given: argparse.Namespace) -> None:
 def _text(model: Model, given: argparse.Namespace) -> tuple[str, bool]:
     """Return the expression, the query or the statement, and whether it is a statement."""
     shared: dict[str, Any] = {"output": given.output, "columns": given.column_map}
+    shared |= {"limits": None if given.limit is None else dict(given.limit)}
     if given.table is None:
         return ("", True) if given.statements else (
             model.sql(dialect=given.dialect, base_margin=given.base_margin, **shared), False

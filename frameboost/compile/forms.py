@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from frameboost.compile.bit_vectors import in_bit_vectors
 from frameboost.compile.scoring_sql import Scored, as_expressions, expression_depth, in_stages
@@ -14,65 +16,102 @@ from frameboost.errors import ParameterError
 from frameboost.messages import shown
 from frameboost.tree import Tree
 
-__all__ = ["FORMS", "check_size", "excess", "scoring_query"]
+__all__ = ["FORMS", "Made", "check_size", "excess", "scoring_query"]
 
 FORMS = ("auto", "case", "bitvector", "staged", "table")
 # Levels of a parser's tree that a level of ours may be, and what is around it.
 _LEVELS, _AROUND = 2, 20
 
 
+@dataclass(frozen=True)
+class Made:
+    """What becomes of a scoring query: a view or a table of that name, quoted; by default it stays a query."""
+
+    what: Literal["query", "view", "table"] = "query"
+    name: str = ""
+
+    def into(self, dialect: Dialect) -> str:
+        """Return the clause before FROM that makes a table of the query, where that is how it is done."""
+        return f"INTO {self.name}\n" if self.what == "table" and dialect.selects_into else ""
+
+    def statement(self, query: str, dialect: Dialect) -> str:
+        """Return the whole statement, of a query that has the clause."""
+        if self.what == "query" or self.into(dialect):
+            return query
+        template = dialect.create_view if self.what == "view" else dialect.create_table
+        return template.format(name=self.name, query=query)
+
+
 def scoring_query(
-    scored: Scored, make_stages: Callable[[], Stages], form: str, trees_table: str | None, name: str, into: str = ""
+    scored: Scored, make_stages: Callable[[], Stages], form: str, trees_table: str | None, name: str, made: Made
 ) -> str:
-    """Return the query in that form; ``auto`` takes the first of ``case``, ``staged`` and ``table`` that fits.
+    """Return the query in that form, as what is made of it.
+
+    ``auto`` takes the first of ``case``, ``staged`` and ``table`` that fits.
 
     Raises
     ------
     ParameterError
         If the model can't have that form, or none fits: then with the numbers.
     """
+    _check_form(form, trees_table, scored.dialect)
+    dialect, into = scored.dialect, made.into(scored.dialect)
+    noun, fits_otherwise = ("view" if made.what == "view" else "query"), False
+    reason = ""
+    for query, trees, in_one in _without_table(scored, make_stages, form, name, into):
+        if query is None:
+            reason = "the output has a margin in it several times, which takes form='staged'"
+            continue
+        statement = made.statement(query, dialect)
+        reason = excess(statement, trees, dialect, in_one=in_one, of_view=made.what == "view")
+        if not reason:
+            return statement
+        fits_otherwise |= made.what == "view" and not excess(statement, trees, dialect, in_one=in_one)
+        if _too_long(statement, dialect, of_view=made.what == "view"):
+            break  # stages are longer still
+    if trees_table is not None and form in ("auto", "table"):
+        statement = made.statement(query_over_table(scored, make_stages(), trees_table, name, into), dialect)
+        reason = excess(statement, [], dialect, in_one=False, of_view=made.what == "view")
+        if not reason:
+            return statement
+        raise ParameterError(f"the model does not fit into one {noun}, not even as form='table': {reason}")
+    advice = _advice(form, dialect, made, fits_a_table=fits_otherwise)
+    raise ParameterError(f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}")
+
+
+def _check_form(form: str, trees_table: str | None, dialect: Dialect) -> None:
     if form == "table" and trees_table is None:
         raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
-    reasons = []
-    if form == "bitvector" and not scored.dialect.has_bit_vectors:
-        raise ParameterError(f"form='bitvector' is SQL of DuckDB's, not of {scored.dialect.name}")
+    if form == "bitvector" and not dialect.has_bit_vectors:
+        raise ParameterError(f"form='bitvector' is SQL of DuckDB's, not of {dialect.name}")
+
+
+def _without_table(
+    scored: Scored, make_stages: Callable[[], Stages], form: str, name: str, into: str
+) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
+    """Yield the queries that have the trees in them, those trees, and whether each margin is a single expression."""
     if form == "bitvector":
-        by_words = in_bit_vectors(scored, make_stages(), name, into)
-        reason = excess(by_words, [], scored.dialect, in_one=False)
-        if not reason:
-            return by_words
-        reasons.append(reason)
+        yield in_bit_vectors(scored, make_stages(), name, into), [], False
     if form in ("auto", "case"):
-        text, reason = _as_case(scored, make_stages(), name, into)
-        if text is not None:
-            return text
-        reasons.append(reason)
+        yield as_expressions(scored, make_stages(), name, into), scored.trees, True
     if form in ("auto", "staged"):
-        text = in_stages(scored, make_stages(), name, into)
-        reason = excess(text, scored.trees, scored.dialect, in_one=False)
-        if not reason:
-            return text
-        reasons.append(reason)
-    if trees_table is not None and form in ("auto", "table"):
-        text = query_over_table(scored, make_stages(), trees_table, name, into)
-        reason = excess(text, [], scored.dialect, in_one=False)
-        if not reason:
-            return text
-        raise ParameterError(f"the model does not fit into one query, not even as form='table': {reason}")
-    advice = (
-        "load the trees with model.table_statements('trees', ...) and take model.query(..., trees='trees')"
-        if form == "auto"
-        else "leave form at 'auto', or take form='table'"
+        yield in_stages(scored, make_stages(), name, into), scored.trees, False
+
+
+def _advice(form: str, dialect: Dialect, made: Made, *, fits_a_table: bool) -> str:
+    """Return what would work."""
+    call = {"query": "model.query", "view": "model.create_view_sql", "table": "model.create_table_sql"}[made.what]
+    load = (
+        "load model.table_frame() as a table 'trees'"
+        if dialect.define_table is None
+        else "load the trees with model.table_statements('trees', ...)"
     )
-    raise ParameterError(f"the model does not fit into one query of form {shown(form)}: {reasons[-1]}; {advice}")
-
-
-def _as_case(scored: Scored, stages: Stages, name: str, into: str) -> tuple[str | None, str]:
-    text = as_expressions(scored, stages, name, into)
-    if text is None:
-        return None, "the output has a margin in it several times, which takes form='staged'"
-    reason = excess(text, scored.trees, scored.dialect, in_one=True)
-    return (None if reason else text), reason
+    ways = ["make a table of it with model.create_table_sql"] if fits_a_table else []
+    if form == "auto":
+        ways.append(f"{load} and take {call}(..., trees='trees')")
+    elif not ways:
+        ways.append("leave form at 'auto', or take form='table'")
+    return ", or ".join(ways)
 
 
 def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> None:
@@ -83,15 +122,16 @@ def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> 
         )
 
 
-def excess(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_one: bool) -> str:
+def excess(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_one: bool, of_view: bool = False) -> str:
     """Return what is more than the database takes, with the numbers; nothing if all fits.
 
-    ``in_one``: whether each margin is a single expression, so that what limits one counts.
+    ``in_one``: whether each margin is a single expression, so that what limits one counts. ``of_view``: whether the
+    text makes a view.
     """
     limits = dialect.limits
-    size = len(text.encode())
-    if limits.text is not None and size > limits.text:
-        return f"it has {size:,} bytes, and a query in {dialect.name} at most {limits.text:,}"
+    if _too_long(text, dialect, of_view=of_view):
+        noun, most = ("view", limits.of_view()) if of_view else ("query", limits.text)
+        return f"it has {len(text.encode()):,} bytes, and a {noun} in {dialect.name} at most {most:,}"
     every = [tree for of_output in trees for tree in of_output]
     terms = sum(map(n_terms, every))
     if limits.elements is not None and 2 * terms > limits.elements:
@@ -107,3 +147,8 @@ def excess(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_o
     if limits.depth is not None and depth > limits.depth:
         return f"it is about {depth} levels deep, and an expression in {dialect.name} at most {limits.depth}"
     return ""
+
+
+def _too_long(text: str, dialect: Dialect, *, of_view: bool) -> bool:
+    most = dialect.limits.of_view() if of_view else dialect.limits.text
+    return most is not None and len(text.encode()) > most

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from frameboost.arguments import is_text
+from frameboost.dialects.limits import Limits
 from frameboost.errors import ParameterError
 from frameboost.messages import shown
 from frameboost.sql_text import path_parts
 from frameboost.types import FeatureType, Physical
 
-__all__ = ["Dialect", "Limits", "Outside"]
+__all__ = ["Dialect", "Outside"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _LONGEST_INTEGER = 2**63
@@ -30,34 +31,6 @@ class Outside(Enum):
 
     ABOVE = "every value is less"
     BELOW = "no value is less"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a database refuses beyond; None where it has no such limit, or none that a model could reach.
-
-    Attributes
-    ----------
-    text
-        Bytes of a query.
-    depth
-        Levels of an expression, as its parser counts them.
-    case_depth
-        CASE within CASE.
-    columns
-        Columns of a SELECT.
-    elements
-        Names and values in one query.
-    terms
-        Names and values in one expression.
-    """
-
-    text: int | None = None
-    depth: int | None = None
-    case_depth: int | None = None
-    columns: int | None = None
-    elements: int | None = None
-    terms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +134,7 @@ class Dialect:
     any_case
         Whether names that differ only in case are one name, quoted or not.
     limits
-        See `Limits`.
+        See `frameboost.dialects.limits.Limits`.
     """
 
     name: str
@@ -222,7 +195,7 @@ class Dialect:
     count: tuple[str, str] = ("COUNT(*)", "SUM(CASE WHEN {c} THEN 1 ELSE 0 END)")
     row_number: str = "ROW_NUMBER() OVER ()"
     any_case: bool = False
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     # --- names and strings --------------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frameboost.dialects.dialect import Dialect, Limits, Outside
+from frameboost.dialects.dialect import Dialect, Outside
+from frameboost.dialects.limits import Limits
 from frameboost.expressions import IN_DUCKDB
 from frameboost.sql_text import literal
 from frameboost.types import FeatureType, Physical

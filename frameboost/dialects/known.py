@@ -6,10 +6,12 @@ the vendors' documentation says).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from frameboost.dialects.dialect import Dialect, Limits
+from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
+from frameboost.dialects.limits import Limits, replaced
 from frameboost.dialects.sqlite import SQLITE
 from frameboost.errors import ParameterError
 from frameboost.messages import did_you_mean, listed, shown
@@ -48,7 +50,7 @@ _POSTGRES = Dialect(
     exp=_GUARDED_EXP.format(x="{x}", high="709::float8", low="-708::float8"),
     create_index="CREATE INDEX {index} ON {name} ({columns})",
     array="ARRAY[{v}]",
-    limits=Limits(text=256 * 2**20, depth=1000, columns=1664),
+    limits=Limits(text=256 * 2**20, view=32 * 2**20, depth=1000, columns=1664),
 )  # fmt: skip
 
 _BACKSLASH = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -113,6 +115,14 @@ _SPARK = Dialect(
     limits=Limits(text=16 * 2**20, depth=500, elements=200_000),
 )  # fmt: skip
 
+_DATABRICKS = replace(
+    _SPARK,
+    name="databricks",
+    parser="databricks",
+    except_columns="* EXCEPT ({v})",
+    limits=replace(_SPARK.limits, text=16 * 2**20),  # of the statement API, whatever Spark's is taken to be
+)
+
 _MYSQL = Dialect(
     name="mysql",
     parser="mysql",
@@ -162,7 +172,7 @@ _BIGQUERY = Dialect(
     except_columns="* EXCEPT ({v})",
     update_needs_where=True,
     any_case=True,
-    limits=Limits(text=10**6, depth=500, columns=10_000),
+    limits=Limits(text=10**6, view=256_000, depth=500, columns=10_000),
 )  # fmt: skip
 
 _SNOWFLAKE = Dialect(
@@ -189,7 +199,7 @@ _SNOWFLAKE = Dialect(
     except_columns="* EXCLUDE ({v})",
     row_number="ROW_NUMBER() OVER (ORDER BY 1)",
     longest_list=16_384,
-    limits=Limits(text=10**6, depth=500),
+    limits=Limits(text=10**6, view=95_000, depth=500),
 )  # fmt: skip
 
 _REDSHIFT = Dialect(
@@ -308,6 +318,15 @@ _PRESTO = replace(
     digits=3,
 )
 
+# Glue has 409,600 bytes for a view, which is JSON in base64: four bytes for three, and a quarter for what JSON adds.
+_ATHENA = replace(
+    _TRINO,
+    name="athena",
+    parser="athena",
+    define_table=None,
+    limits=replace(_TRINO.limits, text=262_144, view=409_600 * 3 // 4 * 3 // 4),
+)
+
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
@@ -316,13 +335,13 @@ DIALECTS: dict[str, Dialect] = {
         SQLITE,
         _CLICKHOUSE,
         _SPARK,
-        replace(_SPARK, name="databricks", parser="databricks", except_columns="* EXCEPT ({v})"),
+        _DATABRICKS,
         _SNOWFLAKE,
         _BIGQUERY,
         _REDSHIFT,
         _TRINO,
         _PRESTO,
-        replace(_TRINO, name="athena", parser="athena", define_table=None, limits=replace(_TRINO.limits, text=262_144)),
+        _ATHENA,
         _MYSQL,
         replace(_MYSQL, name="mariadb"),
         _TSQL,
@@ -331,10 +350,17 @@ DIALECTS: dict[str, Dialect] = {
 }
 
 
-def get_dialect(name: str) -> Dialect:
-    """Return the dialect of that name, or raise `ParameterError` that lists them."""
+def get_dialect(name: str, limits: Mapping[str, int | None] | None = None) -> Dialect:
+    """Return the dialect of that name, with a user's limits in place of its own where they are given.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such dialect, with a list of them, or no such limit.
+    """
     if not isinstance(name, str) or name not in DIALECTS:
         raise ParameterError(
             f"dialect must be one of {listed(DIALECTS, None)}, not {shown(name)}{did_you_mean(name, DIALECTS)}"
         )
-    return DIALECTS[name]
+    dialect = DIALECTS[name]
+    return dialect if limits is None else replace(dialect, limits=replaced(dialect.limits, limits))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from frameboost.dialects.dialect import Dialect, Limits
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.limits import Limits
 
 __all__ = ["SQLITE"]
 

@@ -24,9 +24,9 @@ from sqlglot import exp
 
 import frameboost as fb
 from frameboost.dialects import known
-from frameboost.dialects.dialect import Limits
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.known import DIALECTS, get_dialect
+from frameboost.dialects.limits import Limits
 from frameboost.errors import ParameterError
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.losses import get_loss
@@ -175,7 +175,18 @@ def golden_baseline(names) -> pl.DataFrame:
 
 @pytest.mark.parametrize(
     "name",
-    ["bigquery", "snowflake", "redshift", "tsql", "oracle", "trino", "presto", "athena", "databricks", "mysql"],
+    [
+        "bigquery",
+        "snowflake",
+        "redshift",
+        "tsql",
+        "oracle",
+        "trino",
+        "presto",
+        "athena",
+        "databricks",
+        "mysql",
+    ],
 )
 def test_sql_is_that_of_the_golden_file(name):
     text = "\n\n".join(f"-- {what}\n{statement};" for what, statement in golden_statements(name).items()) + "\n"

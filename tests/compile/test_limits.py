@@ -1,0 +1,324 @@
+"""What is more than a database takes is refused, or written in another way: views, and limits of one's own."""
+
+import datetime as dt
+import inspect
+import random
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import jinja2
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.dialects.known import DIALECTS, get_dialect
+from frameboost.dialects.limits import Limits
+from frameboost.schema import Feature
+from frameboost.types import FeatureType
+from tests.compile.test_dialects import grown, made
+from tests.random_models import naive_margins, random_values, to_polars
+from tests.warehouses import ALL_BUT_SPARK, open_warehouse
+
+KINDS = ("float64", "int32")
+# As the vendors' documentation has them (docs/vendors.md), but for what is left for JSON in Athena's.
+VIEWS = {"bigquery": 256_000, "snowflake": 95_000, "athena": 230_400}
+
+
+@cache
+def over(n_trees: int, depth: int) -> fb.Model:
+    """Return a model of trees in which every leaf is so deep."""
+    rng = random.Random(0)
+
+    def question(level: int):
+        if level == depth:
+            return rng.randrange(-999, 999) / 1024
+        threshold = round(rng.uniform(-2, 2), 3) if level % 2 else rng.randrange(-99, 99)
+        return (1 - level % 2, threshold, rng.choice(["left", "right"]), question(level + 1), question(level + 1))
+
+    features = [Feature(f"x{i}", FeatureType(kind)) for i, kind in enumerate(KINDS)]
+    return made(features, [grown(question(0)) for _ in range(n_trees)])
+
+
+@cache
+def classes(n_trees: int, depth: int) -> fb.Model:
+    """Return a model of three classes, of so many trees each."""
+    model = over(3 * n_trees, depth)
+    trees = [replace(tree, output=i % 3) for i, tree in enumerate(model._trees)]
+    return made(model._features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
+
+
+def test_what_views_take_is_known():
+    assert {name: d.limits.view for name, d in DIALECTS.items() if d.limits.view is not None} == {
+        **VIEWS, "postgres": 32 * 2**20,
+    }  # fmt: skip
+    assert get_dialect("databricks").limits.text == 16 * 2**20
+
+
+# --- views ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_query_that_is_no_view_is_a_table_or_goes_over_a_table_of_trees(name):
+    most, text = VIEWS[name], get_dialect(name).limits.text
+    model = over({"bigquery": 200, "snowflake": 60, "athena": 143}[name], 5)
+    size = len(model.query("t", name, keep=["id"]).encode())
+    assert most < size < text
+    statement = len('CREATE VIEW "v" AS\n') + size
+    with pytest.raises(fb.ParameterError) as error:
+        model.create_view_sql("v", "t", name, keep=["id"])
+    said = str(error.value)
+    assert said.startswith(
+        f"the model does not fit into one view of form 'auto': it has {statement:,} bytes, "
+        f"and a view in {name} at most {most:,}; make a table of it with model.create_table_sql, or load "
+    )
+    assert said.endswith("and take model.create_view_sql(..., trees='trees')")
+    assert ("table_statements('trees', ...)" in said) == (name != "athena")
+    assert "trees" not in model.create_table_sql("w", "t", name, keep=["id"])
+    view = model.create_view_sql("v", "t", name, keep=["id"], trees="trees")
+    assert get_dialect(name).quote("trees") in view
+    assert len(view.encode()) <= most
+    raised = model.create_view_sql("v", "t", name, keep=["id"], limits={"view": text})
+    assert raised.partition(" AS\n")[2] == model.query("t", name, keep=["id"])
+
+
+def test_the_text_of_a_view_may_have_just_what_it_takes():
+    size = len(over(3, 3).create_view_sql("v", "t", keep=["id"]).encode())
+    for name in ("view", "text"):
+        over(3, 3).create_view_sql("v", "t", keep=["id"], limits={name: size})
+        with pytest.raises(
+            fb.ParameterError, match=f"it has {size:,} bytes, and a view in duckdb at most {size - 1:,}; "
+        ):
+            over(3, 3).create_view_sql("v", "t", keep=["id"], limits={name: size - 1})
+    over(3, 3).create_view_sql("v", "t", keep=["id"], limits={"view": 10**6, "text": size})
+
+
+def test_five_hundred_trees_of_depth_six_in_bigquery():
+    model = over(500, 6)
+    with pytest.raises(fb.ParameterError) as error:
+        model.create_view_sql("v", "t", "bigquery", keep=["id"])
+    assert re.fullmatch(
+        r"the model does not fit into one view of form 'auto': it has [\d,]+ bytes, and a view in bigquery at most "
+        r"256,000; load the trees with model.table_statements\('trees', ...\) and take model.create_view_sql\(..., "
+        r"trees='trees'\)",
+        str(error.value),
+    )  # not as a table, which takes 1,000,000
+    assert len(model.create_view_sql("v", "t", "bigquery", keep=["id"], trees="trees").encode()) < 256_000
+
+
+@pytest.mark.parametrize("form", ["case", "staged"])
+def test_the_form_that_is_asked_for_may_not_fit_either(form):
+    how = {"keep": ["id"], "form": form, "limits": {"view": 2_000}}
+    with pytest.raises(
+        fb.ParameterError, match=rf"one view of form '{form}': .* at most 2,000; make a table of it with "
+    ):
+        over(20, 4).create_view_sql("v", "t", "postgres", **how)
+    with pytest.raises(fb.ParameterError, match=r"at most 2,000; leave form at 'auto', or take form='table'$"):
+        over(20, 4).create_view_sql("v", "t", "postgres", **how | {"limits": {"text": 2_000}})
+
+
+def test_a_view_over_a_table_of_trees_may_be_too_large_too():
+    with pytest.raises(
+        fb.ParameterError, match=r"into one view, not even as form='table': .* and a view in athena at "
+    ):
+        over(20, 4).create_view_sql("v", "t", "athena", keep=["id"], trees="trees", limits={"view": 500})
+
+
+def test_a_view_that_is_too_long_does_not_ask_for_columns_first():
+    """Stages, which need them named, would be longer still."""
+    with pytest.raises(fb.ParameterError, match="at most 900; make a table of it"):
+        over(20, 4).create_view_sql("v", "t", "redshift", limits={"view": 900})
+
+
+def test_several_classes_as_a_view():
+    model = classes(20, 5)
+    size = len(model.query("t", "snowflake", keep=["id"]).encode())
+    assert size > 95_000
+    with pytest.raises(fb.ParameterError, match="a view in snowflake at most 95,000; make a table of it"):
+        model.create_view_sql("v", "t", "snowflake", keep=["id"])
+    assert "WITH" in model.create_table_sql("v", "t", "snowflake", keep=["id"])
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_views_and_queries_within_limits_of_ones_own_run(name, tmp_path):
+    warehouse, model = open_warehouse(name), over(30, 5)
+    rng = random.Random(2)
+    values = {f"x{i}": random_values(FeatureType(kind), 200, rng) for i, kind in enumerate(KINDS)}
+    kept = [
+        i for i in range(200) if all(warehouse.holds(FeatureType(k), values[f"x{j}"][i]) for j, k in enumerate(KINDS))
+    ]
+    values = {column: [of_column[i] for i in kept] for column, of_column in values.items()}
+    warehouse.fill("t", {f"x{i}": (FeatureType(kind), values[f"x{i}"]) for i, kind in enumerate(KINDS)})
+    warehouse.load_trees("trees", model, tmp_path)
+    expected = naive_margins(model, values).tolist()
+    how = {"keep": ["id"], "output": "margin", "trees": "trees"}
+    quote = warehouse.dialect.quote
+    for limits, form in (
+        ({}, "case"), ({"depth": 20}, "staged"), ({"view": 9_000}, "table"), ({"text": 9_000}, "table"),
+        ({"depth": 20, "text": None, "elements": None}, "staged"),
+    ):  # fmt: skip
+        view = model.create_view_sql("v", "t", name, **how, limits=limits)
+        assert form == ("table" if quote("trees") in view else "staged" if "stage_1" in view else "case")
+        warehouse.run(f"DROP VIEW IF EXISTS {quote('v')}")
+        warehouse.run(view)
+        queries = [f"SELECT * FROM {quote('v')}", model.query("t", name, **how, limits=limits)]
+        for query in queries:
+            assert [value for _, value in sorted(tuple(row) for row in warehouse.rows(query))] == expected
+    warehouse.run(f"DROP VIEW {quote('v')}")
+
+
+# --- limits of one's own ----------------------------------------------------------------------------------------------
+
+
+def calls(model: fb.Model, folder: Path, **how):
+    """Return what every method does that looks at limits, by its name."""
+    rng = random.Random(3)
+    frame = pl.DataFrame([to_polars(FeatureType(k), random_values(FeatureType(k), 50, rng), f"x{i}")
+                          for i, k in enumerate(KINDS)])  # fmt: skip
+    watched = model.baseline(frame)
+    return {
+        "sql": lambda: model.sql(**how),
+        "query": lambda: model.query("t", keep=["id"], **how),
+        "create_view_sql": lambda: model.create_view_sql("v", "t", keep=["id"], **how),
+        "create_table_sql": lambda: model.create_table_sql("w", "t", keep=["id"], **how),
+        "update_sql": lambda: model.update_sql("t", "score", **how),
+        "explain_query": lambda: model.explain_query("t", **how),
+        "drift_query": lambda: model.drift_query("t", watched, **how),
+        "to_sql": lambda: model.to_sql(folder / "q.sql", "t", **how),
+        "to_sql, a view": lambda: model.to_sql(folder / "v.sql", "t", statement="view", target="v", **how),
+        "to_sql, a table": lambda: model.to_sql(folder / "w.sql", "t", statement="table", target="w", **how),
+        "to_dbt": lambda: model.to_dbt(folder, "a", "b", **how),
+    }
+
+
+METHODS = list(calls(over(1, 1), Path()))
+
+
+def test_every_method_with_a_dialect_takes_limits():
+    """But those that write no more than some rows of a table at a time."""
+    for name, method in inspect.getmembers(fb.Model, inspect.isfunction):
+        if (
+            not name.startswith("_")
+            and "dialect" in inspect.signature(method).parameters
+            and name != "table_statements"
+        ):
+            assert name in METHODS
+            assert {"limits", "how"} & set(inspect.signature(method).parameters)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_limits_are_lowered_and_raised(method, tmp_path):
+    model = over(8, 4)
+    with pytest.raises(fb.ParameterError, match=r"bytes, and a (query|view) in spark at most 900"):
+        calls(model, tmp_path, dialect="spark", limits={"text": 900})[method]()
+    assert list(tmp_path.iterdir()) == []
+    calls(model, tmp_path, dialect="spark", limits={"text": 10**6, "depth": 2_000})[method]()
+    # ClickHouse's own: 262,144 bytes, and 50,000 elements
+    large = over(150, 6)
+    if method not in ("drift_query", "explain_query"):
+        with pytest.raises(fb.ParameterError, match="in clickhouse at most"):
+            calls(large, tmp_path, dialect="clickhouse")[method]()
+        calls(large, tmp_path, dialect="clickhouse", limits={"text": None, "elements": 10**6})[method]()
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (3, "limits must be a dict of numbers by limit, such as {'text': 2000000}, not 3"),
+        (["text"], "limits must be a dict of numbers by limit, such as {'text': 2000000}, not ['text']"),
+        ({"txt": 5}, "limits names 'txt', which is no limit; did you mean 'text'?"),
+        ({"size": 5}, "limits names 'size', which is no limit; they are 'text', 'view', 'depth', 'case_depth', "
+                       "'columns', 'elements', 'terms'"),
+        ({7: 5}, "limits names 7, which is no limit; they are 'text', 'view', 'depth', 'case_depth', 'columns', "
+                 "'elements', 'terms'"),
+        ({"text": 0}, "limits must give 'text' a positive integer, or None for no limit, not 0"),
+        ({"text": -1}, "limits must give 'text' a positive integer, or None for no limit, not -1"),
+        ({"view": True}, "limits must give 'view' a positive integer, or None for no limit, not True"),
+        ({"depth": 2.5}, "limits must give 'depth' a positive integer, or None for no limit, not 2.5"),
+        ({"depth": "9"}, "limits must give 'depth' a positive integer, or None for no limit, not '9'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("method", METHODS)
+def test_limits_that_are_none(method, limits, said, tmp_path):
+    with pytest.raises(fb.ParameterError) as error:
+        calls(over(1, 1), tmp_path, limits=limits)[method]()
+    assert str(error.value) == said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"text": 2_000}, "at most 2,000"),
+        ({"depth": 30}, "an expression in duckdb at most 30"),
+        ({"case_depth": 4}, "CASEs in duckdb nest 4 deep at most"),
+        ({"elements": 500}, "at most 500"),
+        ({"terms": 300}, "an expression in duckdb at most 300"),
+        ({"columns": 1}, "a SELECT in duckdb has at most 1"),
+        ({"view": 2_000}, "a view in duckdb at most 2,000"),
+    ],
+)
+def test_every_limit_can_be_given(limits, message):
+    assert set(limits) <= set(Limits.__dataclass_fields__)
+    how = {"keep": ["id"], "form": "case"}
+    over(20, 5).create_view_sql("v", "t", **how)
+    with pytest.raises(fb.ParameterError, match=message):
+        over(20, 5).create_view_sql("v", "t", **how, limits=limits)
+    over(20, 5).create_view_sql("v", "t", **how, limits=dict.fromkeys(limits, None))
+
+
+def test_limits_do_not_stay():
+    before = {name: dialect.limits for name, dialect in DIALECTS.items()}
+    given = {"text": 10**6}
+    over(2, 2).query("t", "athena", limits=given)
+    assert {name: dialect.limits for name, dialect in DIALECTS.items()} == before
+    assert given == {"text": 10**6}
+
+
+# --- dbt --------------------------------------------------------------------------------------------------------------
+
+
+def config_of(folder: Path) -> dict:
+    seen: dict = {}
+    environment = jinja2.Environment(autoescape=False)
+    environment.globals |= {"config": lambda **how: seen.update(how) or "", "ref": lambda name: name}
+    environment.from_string((folder / "models" / "a.sql").read_text(encoding="utf-8")).render()
+    return seen
+
+
+@pytest.mark.parametrize("output", ["mean", "probability"])
+def test_dbt_makes_a_view_or_else_a_table(output, tmp_path):
+    small, large = (over(2, 2), over(60, 5)) if output == "mean" else (classes(1, 2), classes(20, 5))
+    how = {"keep": ["id"], "output": output, "trained": dt.date(2026, 11, 21)}
+    small.to_dbt(tmp_path, "a", "b", "snowflake", **how)
+    assert config_of(tmp_path) == {"materialized": "view"}
+    large.to_dbt(tmp_path, "a", "b", "snowflake", **how)
+    assert config_of(tmp_path) == {"materialized": "table"}
+    large.to_dbt(tmp_path, "a", "b", "snowflake", **how, limits={"view": 10**6})
+    assert config_of(tmp_path) == {"materialized": "view"}
+    large.to_dbt(tmp_path, "a", "b", "snowflake", **how, materialized="incremental")
+    assert config_of(tmp_path) == {"materialized": "incremental"}
+    small.to_dbt(tmp_path, "a", "b", "snowflake", **how, materialized="table")
+    assert config_of(tmp_path) == {"materialized": "table"}
+
+
+def test_dbt_says_so_where_a_view_is_asked_for(tmp_path):
+    over(2, 2).to_dbt(tmp_path / "small", "a", "b", "athena", keep=["id"], materialized="view")
+    with pytest.raises(fb.ParameterError) as error:
+        over(143, 5).to_dbt(tmp_path / "large", "a", "b", "athena", keep=["id"], materialized="view")
+    assert re.fullmatch(
+        r"the model does not fit into a view: it has 2[\d,]+ bytes, and a view in athena at most 230,400; take "
+        r"materialized='table'",
+        str(error.value),
+    )
+    assert not (tmp_path / "large").exists()
+    over(143, 5).to_dbt(tmp_path / "large", "a", "b", "athena", keep=["id"])
+    assert config_of(tmp_path / "large") == {"materialized": "table"}
+
+
+def test_the_head_of_a_dbt_model_counts(tmp_path):
+    """It is sent to the database, as comments."""
+    query = over(3, 3).query("b", keep=["id"])
+    over(3, 3).to_dbt(tmp_path, "a", "b", keep=["id"], limits={"view": len(query.encode()) + 100})
+    assert config_of(tmp_path) == {"materialized": "table"}
