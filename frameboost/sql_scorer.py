@@ -48,8 +48,8 @@ class SqlScorer(Scorer):
     """The part of `frameboost.Model` that scores in a database.
 
     Dialects: ``duckdb``, ``postgres``, ``sqlite``, ``clickhouse``, ``spark``, ``databricks``, ``snowflake``,
-    ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``, ``tsql``, ``oracle``;
-    ``docs/dialects.md`` says what columns they are to have and what was tried where.
+    ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``, ``tsql``, ``fabric``,
+    ``oracle``; ``docs/dialects.md`` says what columns they are to have and what was tried where.
     """
 
     @checked()

@@ -281,6 +281,27 @@ _TSQL = Dialect(
     limits=Limits(text=256 * 2**20, depth=500, case_depth=10, columns=4096, terms=65_535),
 )  # fmt: skip
 
+# Strings are UTF-8, in both of its collations, so that their bytes are compared as they stand.
+_FABRIC = replace(
+    _TSQL,
+    name="fabric",
+    parser="fabric",
+    types={
+        **_TSQL.types, "uint8": "SMALLINT", "timestamp": "DATETIME2(6)", "timestamptz": "DATETIME2(6)",
+        "string": "VARCHAR(8000)",
+    },
+    escapes={"\n": "' + CHAR(10) + '", "\r": "' + CHAR(13) + '"},
+    timestamp="CAST('{v}' AS DATETIME2(6))",
+    timestamptz="CAST('{v}' AS DATETIME2(6))",
+    digits=6,
+    text="CAST({x} AS VARBINARY(8000))",
+    string_prefix="",
+    selects_into=False,
+    create_index=None,
+    any_case=False,
+    limits=replace(_TSQL.limits, text=16 * 2**20, columns=1024),
+)  # fmt: skip
+
 _ORACLE = Dialect(
     name="oracle",
     parser="oracle",
@@ -345,6 +366,7 @@ DIALECTS: dict[str, Dialect] = {
         _MYSQL,
         replace(_MYSQL, name="mariadb"),
         _TSQL,
+        _FABRIC,
         _ORACLE,
     )
 }

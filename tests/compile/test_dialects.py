@@ -180,6 +180,7 @@ def golden_baseline(names) -> pl.DataFrame:
         "snowflake",
         "redshift",
         "tsql",
+        "fabric",
         "oracle",
         "trino",
         "presto",

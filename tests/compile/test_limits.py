@@ -322,3 +322,27 @@ def test_the_head_of_a_dbt_model_counts(tmp_path):
     query = over(3, 3).query("b", keep=["id"])
     over(3, 3).to_dbt(tmp_path, "a", "b", keep=["id"], limits={"view": len(query.encode()) + 100})
     assert config_of(tmp_path) == {"materialized": "table"}
+
+
+# --- Fabric -----------------------------------------------------------------------------------------------------------
+
+
+def test_fabric_has_none_of_the_types_that_its_tables_have_not():
+    text = (Path(__file__).parent / "golden" / "fabric.sql").read_text(encoding="utf-8")
+    for type_name in ("NVARCHAR", "NCHAR", "DATETIMEOFFSET", "TINYINT"):
+        assert type_name not in text
+    assert not re.search(r"\bN'|DATETIME2(?!\(6\))|CREATE INDEX|\bINTO \[scored\]", text)
+    fabric = get_dialect("fabric")
+    types = {name: fabric.type_of(FeatureType(name)) for name in
+             ("int8", "uint8", "uint64", "timestamp[ns]", "timestamptz[us]", "string", "duration[us]")}  # fmt: skip
+    assert types == {
+        "int8": "SMALLINT", "uint8": "SMALLINT", "uint64": "DECIMAL(38, 0)", "timestamp[ns]": "DATETIME2(6)",
+        "timestamptz[us]": "DATETIME2(6)", "string": "VARCHAR(8000)", "duration[us]": "BIGINT",
+    }  # fmt: skip
+
+
+def test_fabric_has_six_digits_of_a_second():
+    fabric = get_dialect("fabric")
+    # 1 ns after 1970 is first seen in the next microsecond.
+    assert fabric.literal(FeatureType("timestamp[ns]"), 1) == "CAST('1970-01-01T00:00:00.000001' AS DATETIME2(6))"
+    assert fabric.literal(FeatureType("timestamptz[ns]"), 1_000) == "CAST('1970-01-01T00:00:00.000001' AS DATETIME2(6))"

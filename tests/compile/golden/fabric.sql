@@ -1,0 +1,304 @@
+-- margin, one expression
+(((0.5e0
+ + (CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
+ + CASE WHEN [x] < 1e-300 THEN 0.125e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.75e0 ELSE 0.25e0 END END))
+ + ((CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END
+ + CASE WHEN [n] >= -7 THEN CASE WHEN [n] IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END)
+ + (CASE WHEN [big] < 18446744073709551615 THEN 0.5e0 ELSE -0.5e0 END
+ + CASE WHEN [price] >= -1.005 THEN -0.5e0 ELSE 0.5e0 END)))
+ + (((CASE WHEN [ok] = 1 THEN -0.5e0 ELSE 0.5e0 END
+ + CASE WHEN [ok] = 0 THEN 0.5e0 ELSE -0.5e0 END)
+ + (CASE WHEN [ok] IS NOT NULL THEN -0.5e0 ELSE 0.5e0 END
+ + CASE WHEN [day] < CAST('2024-02-29' AS DATE) THEN 0.5e0 ELSE -0.5e0 END))
+ + ((CASE WHEN [at] >= CAST('2024-02-29T00:00:01.5' AS DATETIME2(6)) THEN -0.5e0 ELSE 0.5e0 END
+ + CASE WHEN [seen] < CAST('2024-02-29T00:00:00.000001' AS DATETIME2(6)) THEN 0.5e0 ELSE -0.5e0 END)
+ + (CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('' AS VARBINARY(8000)), CAST('A' AS VARBINARY(8000)), CAST('O''Hare "ORD"' AS VARBINARY(8000))) THEN CASE WHEN [x] < 3.0e0 THEN CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('back\slash' AS VARBINARY(8000)), CAST('end \' + CHAR(10) + 'of line' AS VARBINARY(8000)), CAST('ﬁ ' AS VARBINARY(8000))) THEN 0.5e0 ELSE 1.5e0 END ELSE 2.0e0 END ELSE 0.5e0 END
+ + CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('A' AS VARBINARY(8000)) THEN 0.5e0 ELSE -0.5e0 END))));
+
+-- query, of all columns
+SELECT *, (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END)), 709e0), -708e0)))) AS [prediction]
+FROM [shop].[orders]
+WHERE 1 = 1;
+
+-- query, of classes
+WITH stage_1 AS (
+SELECT [id], [x], [f], [n], (CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
+ + CASE WHEN [n] >= -7 THEN CASE WHEN [n] IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS [v_1], CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS [v_2]
+FROM [orders]
+),
+stage_2 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], (0.5e0
+ + [v_1]) AS [v_3], 0.0e0 AS [v_4], (-0.25e0
+ + [v_2]) AS [v_5]
+FROM stage_1
+)
+SELECT [id], CAST(CASE WHEN ([v_3] >= GREATEST([v_4], [v_5])) THEN 0.0e0 WHEN ([v_4] >= [v_5]) THEN 1.0e0 ELSE 2.0e0 END AS BIGINT) AS [prediction]
+FROM stage_2;
+
+-- query in stages
+WITH stage_1 AS (
+SELECT [id], [x], [f], [n], (CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
+ + CASE WHEN [n] >= -7 THEN CASE WHEN [n] IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS [v_1], CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS [v_2]
+FROM [orders]
+),
+stage_2 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], (0.5e0
+ + [v_1]) AS [v_3], 0.0e0 AS [v_4], (-0.25e0
+ + [v_2]) AS [v_5]
+FROM stage_1
+),
+stage_3 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
+FROM stage_2
+),
+stage_4 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
+FROM stage_3
+),
+stage_5 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
+FROM stage_4
+)
+SELECT [id], ([v_7] / [v_10]) AS [prediction_0], ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
+FROM stage_5;
+
+-- leaves
+SELECT [id], CAST((0.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 3.0e0 ELSE CASE WHEN [x] IS NOT NULL THEN 5.0e0 ELSE 6.0e0 END END ELSE 1.0e0 END) AS BIGINT) AS [leaf_0], CAST((0.0e0
+ + CASE WHEN [f] < 0.10000000149011612e0 THEN 1.0e0 ELSE 2.0e0 END) AS BIGINT) AS [leaf_1], CAST((0.0e0
+ + CASE WHEN [n] >= -7 THEN CASE WHEN [n] IS NOT NULL THEN 3.0e0 ELSE 4.0e0 END ELSE 1.0e0 END) AS BIGINT) AS [leaf_2]
+FROM [orders];
+
+-- trees, statement 1
+CREATE TABLE [shop].[trees] (
+  [id] BIGINT,
+  [named_by] BIGINT,
+  [tree] BIGINT,
+  [node] BIGINT,
+  [output] BIGINT,
+  [feature] BIGINT,
+  [missing] BIGINT,
+  [left] BIGINT,
+  [right] BIGINT,
+  [threshold_float64] FLOAT,
+  [threshold_int64] BIGINT,
+  [threshold_uint64] DECIMAL(38, 0),
+  [threshold_decimal_12_3] DECIMAL(12, 3),
+  [threshold_date] DATE,
+  [threshold_timestamp_us] DATETIME2(6),
+  [threshold_timestamptz_us] DATETIME2(6),
+  [category] VARCHAR(8000),
+  [value] FLOAT
+);
+
+-- trees, statement 2
+INSERT INTO [shop].[trees] ([id], [named_by], [tree], [node], [output], [feature], [missing], [left], [right], [threshold_float64], [threshold_int64], [threshold_uint64], [threshold_decimal_12_3], [threshold_date], [threshold_timestamp_us], [threshold_timestamptz_us], [category], [value])
+VALUES
+(0, NULL, 0, 0, 0, 0, 1, 1, 2, 0.1e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(1, NULL, 0, 1, 0, NULL, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.25e0),
+(2, NULL, 0, 2, 0, 0, 4, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(3, NULL, 0, 3, 0, NULL, 3, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(4, NULL, 0, 4, 0, 0, 6, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(5, NULL, 0, 5, 0, NULL, 5, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0e0),
+(6, NULL, 0, 6, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0e0),
+(7, NULL, 1, 0, 0, 0, 9, 8, 9, 1e-300, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(8, NULL, 1, 1, 0, NULL, 8, 8, 8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125e0),
+(9, NULL, 1, 2, 0, 0, 10, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(10, NULL, 1, 3, 0, NULL, 10, 10, 10, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
+(11, NULL, 1, 4, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75e0),
+(12, NULL, 2, 0, 0, 1, 14, 13, 14, 0.10000000149011612e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(13, NULL, 2, 1, 0, NULL, 13, 13, 13, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(14, NULL, 2, 2, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(15, NULL, 3, 0, 0, 2, 16, 16, 17, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(16, NULL, 3, 1, 0, NULL, 16, 16, 16, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(17, NULL, 3, 2, 0, 2, 19, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(18, NULL, 3, 3, 0, NULL, 18, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(19, NULL, 3, 4, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
+(20, NULL, 4, 0, 0, 3, 22, 21, 22, NULL, NULL, 18446744073709551615, NULL, NULL, NULL, NULL, NULL, NULL),
+(21, NULL, 4, 1, 0, NULL, 21, 21, 21, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(22, NULL, 4, 2, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(23, NULL, 5, 0, 0, 4, 24, 24, 25, NULL, NULL, NULL, -1.005, NULL, NULL, NULL, NULL, NULL),
+(24, NULL, 5, 1, 0, NULL, 24, 24, 24, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(25, NULL, 5, 2, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(26, NULL, 6, 0, 0, 5, 27, 27, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(27, NULL, 6, 1, 0, NULL, 27, 27, 27, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(28, NULL, 6, 2, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(29, NULL, 7, 0, 0, 5, 31, 30, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(30, NULL, 7, 1, 0, NULL, 30, 30, 30, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(31, NULL, 7, 2, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(32, NULL, 8, 0, 0, 5, 33, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(33, NULL, 8, 1, 0, NULL, 33, 33, 33, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(34, NULL, 8, 2, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(35, NULL, 9, 0, 0, 6, 37, 36, 37, NULL, NULL, NULL, NULL, CAST('2024-02-29' AS DATE), NULL, NULL, NULL, NULL),
+(36, NULL, 9, 1, 0, NULL, 36, 36, 36, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(37, NULL, 9, 2, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(38, NULL, 10, 0, 0, 7, 39, 39, 40, NULL, NULL, NULL, NULL, NULL, CAST('2024-02-29T00:00:01.5' AS DATETIME2(6)), NULL, NULL, NULL),
+(39, NULL, 10, 1, 0, NULL, 39, 39, 39, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(40, NULL, 10, 2, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(41, NULL, 11, 0, 0, 8, 43, 42, 43, NULL, NULL, NULL, NULL, NULL, NULL, CAST('2024-02-29T00:00:00.000001' AS DATETIME2(6)), NULL, NULL),
+(42, NULL, 11, 1, 0, NULL, 42, 42, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(43, NULL, 11, 2, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O''Hare "ORD"', NULL),
+(44, NULL, 12, 0, 0, 9, 45, 46, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(45, NULL, 12, 1, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(46, NULL, 12, 2, 0, 0, 50, 47, 50, 3.0e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back\slash', NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end \' + CHAR(10) + 'of line', NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
+(47, NULL, 12, 3, 0, 9, 49, 48, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(48, NULL, 12, 4, 0, NULL, 48, 48, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(49, NULL, 12, 5, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5e0),
+(50, NULL, 12, 6, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0e0),
+(NULL, 51, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(51, NULL, 13, 0, 0, 9, 53, 52, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(52, NULL, 13, 1, 0, NULL, 52, 52, 52, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(53, NULL, 13, 2, 0, NULL, 53, 53, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0);
+
+-- query over the table of trees
+WITH stage_1 AS (
+SELECT [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen], [it's "x\y]] `z], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_1]
+FROM [orders]
+),
+stage_2 AS (
+SELECT row_of_data.[v_1] AS [v_1], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_2]
+FROM stage_1 AS row_of_data
+CROSS JOIN [shop].[trees] AS node_of_tree
+LEFT JOIN [shop].[trees] AS named_by_node ON named_by_node.[named_by] = node_of_tree.[id] AND CAST(named_by_node.[category] AS VARBINARY(8000)) = CASE node_of_tree.[feature] WHEN 9 THEN CAST(row_of_data.[it's "x\y]] `z] AS VARBINARY(8000)) END
+WHERE node_of_tree.[node] = 0
+),
+stage_3 AS (
+SELECT row_of_data.[v_1] AS [v_1], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_2]
+FROM stage_2 AS row_of_data
+JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_2]
+LEFT JOIN [shop].[trees] AS named_by_node ON named_by_node.[named_by] = node_of_tree.[id] AND CAST(named_by_node.[category] AS VARBINARY(8000)) = CASE node_of_tree.[feature] WHEN 9 THEN CAST(row_of_data.[it's "x\y]] `z] AS VARBINARY(8000)) END
+),
+stage_4 AS (
+SELECT row_of_data.[v_1] AS [v_1], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_2]
+FROM stage_3 AS row_of_data
+JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_2]
+LEFT JOIN [shop].[trees] AS named_by_node ON named_by_node.[named_by] = node_of_tree.[id] AND CAST(named_by_node.[category] AS VARBINARY(8000)) = CASE node_of_tree.[feature] WHEN 9 THEN CAST(row_of_data.[it's "x\y]] `z] AS VARBINARY(8000)) END
+),
+stage_5 AS (
+SELECT row_of_data.[id] AS [id], SUM(node_of_tree.[value]) AS [v_3]
+FROM stage_4 AS row_of_data
+JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_2]
+GROUP BY row_of_data.[v_1], row_of_data.[id]
+)
+SELECT [id], (0.5e0 + [v_3]) AS [prediction]
+FROM stage_5;
+
+-- view
+CREATE VIEW [scored] AS
+SELECT [id], (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END)), 709e0), -708e0)))) AS [prediction]
+FROM [orders];
+
+-- table
+CREATE TABLE [scored] AS
+SELECT [id], CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END)), 709e0), -708e0)))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS [prediction]
+FROM [orders]
+WHERE id > 7;
+
+-- table, in stages
+CREATE TABLE [scored] AS
+WITH stage_1 AS (
+SELECT [id], [x], [f], [n], (CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
+ + CASE WHEN [n] >= -7 THEN CASE WHEN [n] IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS [v_1], CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS [v_2]
+FROM [orders]
+),
+stage_2 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], (0.5e0
+ + [v_1]) AS [v_3], 0.0e0 AS [v_4], (-0.25e0
+ + [v_2]) AS [v_5]
+FROM stage_1
+),
+stage_3 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
+FROM stage_2
+),
+stage_4 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
+FROM stage_3
+),
+stage_5 AS (
+SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
+FROM stage_4
+)
+SELECT [id], ([v_7] / [v_10]) AS [prediction_0], ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
+FROM stage_5;
+
+-- update
+UPDATE [orders]
+SET [score] = (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE CASE WHEN [x] IS NOT NULL THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END)), 709e0), -708e0))));
+
+-- contributions
+SELECT [id], (0.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.4375e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.9375e0 ELSE -1.0625e0 END END ELSE -0.3125e0 END) AS [x], 0.0e0 AS [f], 0.0e0 AS [n], -0.9375e0 AS [bias]
+FROM [orders];
+
+-- reasons
+WITH stage_1 AS (
+SELECT [id], 0.0e0 AS [v_1], 0.0e0 AS [v_2], 0.0e0 AS [v_3], 0.0e0 AS [v_4], 0.0e0 AS [v_5], 0.0e0 AS [v_6], 0.0e0 AS [v_7], 0.0e0 AS [v_8], 0.0e0 AS [v_9], 0.0e0 AS [v_10]
+FROM [orders]
+),
+stage_2 AS (
+SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], GREATEST(ABS([v_1]), ABS([v_2]), ABS([v_3]), ABS([v_4]), ABS([v_5]), ABS([v_6]), ABS([v_7]), ABS([v_8]), ABS([v_9]), ABS([v_10])) AS [v_11]
+FROM stage_1
+),
+stage_3 AS (
+SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], CASE WHEN ABS([v_1]) = [v_11] THEN 0 WHEN ABS([v_2]) = [v_11] THEN 1 WHEN ABS([v_3]) = [v_11] THEN 2 WHEN ABS([v_4]) = [v_11] THEN 3 WHEN ABS([v_5]) = [v_11] THEN 4 WHEN ABS([v_6]) = [v_11] THEN 5 WHEN ABS([v_7]) = [v_11] THEN 6 WHEN ABS([v_8]) = [v_11] THEN 7 WHEN ABS([v_9]) = [v_11] THEN 8 WHEN ABS([v_10]) = [v_11] THEN 9 END AS [v_12]
+FROM stage_2
+),
+stage_4 AS (
+SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], [v_12], CASE WHEN [v_12] = 0 THEN -1.0e0 ELSE ABS([v_1]) END AS [v_13], CASE WHEN [v_12] = 1 THEN -1.0e0 ELSE ABS([v_2]) END AS [v_14], CASE WHEN [v_12] = 2 THEN -1.0e0 ELSE ABS([v_3]) END AS [v_15], CASE WHEN [v_12] = 3 THEN -1.0e0 ELSE ABS([v_4]) END AS [v_16], CASE WHEN [v_12] = 4 THEN -1.0e0 ELSE ABS([v_5]) END AS [v_17], CASE WHEN [v_12] = 5 THEN -1.0e0 ELSE ABS([v_6]) END AS [v_18], CASE WHEN [v_12] = 6 THEN -1.0e0 ELSE ABS([v_7]) END AS [v_19], CASE WHEN [v_12] = 7 THEN -1.0e0 ELSE ABS([v_8]) END AS [v_20], CASE WHEN [v_12] = 8 THEN -1.0e0 ELSE ABS([v_9]) END AS [v_21], CASE WHEN [v_12] = 9 THEN -1.0e0 ELSE ABS([v_10]) END AS [v_22]
+FROM stage_3
+),
+stage_5 AS (
+SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], [v_12], [v_13], [v_14], [v_15], [v_16], [v_17], [v_18], [v_19], [v_20], [v_21], [v_22], GREATEST([v_13], [v_14], [v_15], [v_16], [v_17], [v_18], [v_19], [v_20], [v_21], [v_22]) AS [v_23]
+FROM stage_4
+),
+stage_6 AS (
+SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], [v_12], [v_13], [v_14], [v_15], [v_16], [v_17], [v_18], [v_19], [v_20], [v_21], [v_22], [v_23], CASE WHEN [v_13] = [v_23] THEN 0 WHEN [v_14] = [v_23] THEN 1 WHEN [v_15] = [v_23] THEN 2 WHEN [v_16] = [v_23] THEN 3 WHEN [v_17] = [v_23] THEN 4 WHEN [v_18] = [v_23] THEN 5 WHEN [v_19] = [v_23] THEN 6 WHEN [v_20] = [v_23] THEN 7 WHEN [v_21] = [v_23] THEN 8 WHEN [v_22] = [v_23] THEN 9 END AS [v_24]
+FROM stage_5
+)
+SELECT [id], CASE [v_12] WHEN 0 THEN 'x' WHEN 1 THEN 'f' WHEN 2 THEN 'n' WHEN 3 THEN 'big' WHEN 4 THEN 'price' WHEN 5 THEN 'ok' WHEN 6 THEN 'day' WHEN 7 THEN 'at' WHEN 8 THEN 'seen' WHEN 9 THEN 'it''s "x\y] `z' END AS [reason_1], CASE [v_12] WHEN 0 THEN [v_1] WHEN 1 THEN [v_2] WHEN 2 THEN [v_3] WHEN 3 THEN [v_4] WHEN 4 THEN [v_5] WHEN 5 THEN [v_6] WHEN 6 THEN [v_7] WHEN 7 THEN [v_8] WHEN 8 THEN [v_9] WHEN 9 THEN [v_10] END AS [contribution_1], CASE [v_24] WHEN 0 THEN 'x' WHEN 1 THEN 'f' WHEN 2 THEN 'n' WHEN 3 THEN 'big' WHEN 4 THEN 'price' WHEN 5 THEN 'ok' WHEN 6 THEN 'day' WHEN 7 THEN 'at' WHEN 8 THEN 'seen' WHEN 9 THEN 'it''s "x\y] `z' END AS [reason_2], CASE [v_24] WHEN 0 THEN [v_1] WHEN 1 THEN [v_2] WHEN 2 THEN [v_3] WHEN 3 THEN [v_4] WHEN 4 THEN [v_5] WHEN 5 THEN [v_6] WHEN 6 THEN [v_7] WHEN 7 THEN [v_8] WHEN 8 THEN [v_9] WHEN 9 THEN [v_10] END AS [contribution_2]
+FROM stage_6;
+
+-- drift
+WITH stage_1 AS (
+SELECT COUNT_BIG(*) AS [v_1], SUM(CAST(CASE WHEN [x] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_2], SUM(CAST(CASE WHEN [x] < 0.1e0 AND [x] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_3], SUM(CAST(CASE WHEN [x] >= 0.1e0 AND [x] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_4], SUM(CAST(CASE WHEN [ok] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_5], SUM(CAST(CASE WHEN [ok] = 0 AND [ok] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_6], SUM(CAST(CASE WHEN [ok] = 1 AND [ok] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_7], SUM(CAST(CASE WHEN [it's "x\y]] `z] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_8], SUM(CAST(CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('O''Hare "ORD"' AS VARBINARY(8000)) THEN 1 ELSE 0 END AS BIGINT)) AS [v_9], SUM(CAST(CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('' AS VARBINARY(8000)) THEN 1 ELSE 0 END AS BIGINT)) AS [v_10], SUM(CAST(CASE WHEN [it's "x\y]] `z] IS NOT NULL AND NOT (CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('O''Hare "ORD"' AS VARBINARY(8000)), CAST('' AS VARBINARY(8000)))) THEN 1 ELSE 0 END AS BIGINT)) AS [v_11]
+FROM [orders]
+),
+stage_2 AS (
+SELECT b.[place] AS [place], b.[feature_number] AS [feature_number], b.[feature] AS [feature], b.[bin] AS [bin], b.[label] AS [label], b.[training_share] AS [training_share], 1.0e0 * CASE b.[place] WHEN 0 THEN a.[v_2] WHEN 1 THEN a.[v_3] WHEN 2 THEN a.[v_4] WHEN 3 THEN a.[v_5] WHEN 4 THEN a.[v_6] WHEN 5 THEN a.[v_7] WHEN 6 THEN a.[v_8] WHEN 7 THEN a.[v_9] WHEN 8 THEN a.[v_10] WHEN 9 THEN a.[v_11] END / NULLIF(a.[v_1], 0) AS [share]
+FROM stage_1 AS a
+CROSS JOIN (
+SELECT 0 AS [place], 0 AS [feature_number], 'x' AS [feature], -1 AS [bin], 'missing' AS [label], 0.0e0 AS [training_share]
+UNION ALL
+SELECT 1, 0, 'x', 0, 'below 0.1', 0.5e0
+UNION ALL
+SELECT 2, 0, 'x', 1, 'from 0.1', 0.5e0
+UNION ALL
+SELECT 3, 5, 'ok', -1, 'missing', 0.0e0
+UNION ALL
+SELECT 4, 5, 'ok', 0, 'below true', 0.5e0
+UNION ALL
+SELECT 5, 5, 'ok', 1, 'from true', 0.5e0
+UNION ALL
+SELECT 6, 9, 'it''s "x\y] `z', -1, 'missing', 0.25e0
+UNION ALL
+SELECT 7, 9, 'it''s "x\y] `z', 0, 'O''Hare "ORD"', 0.5e0
+UNION ALL
+SELECT 8, 9, 'it''s "x\y] `z', 1, '', 0.125e0
+UNION ALL
+SELECT 9, 9, 'it''s "x\y] `z', 2, 'other', 0.125e0
+) AS b
+)
+SELECT [feature], [bin], [label], [training_share], [share], SUM((CASE WHEN [share] < 0.0001e0 THEN 0.0001e0 ELSE [share] END - CASE WHEN [training_share] < 0.0001e0 THEN 0.0001e0 ELSE [training_share] END) * LOG((CASE WHEN [share] < 0.0001e0 THEN 0.0001e0 ELSE [share] END) / (CASE WHEN [training_share] < 0.0001e0 THEN 0.0001e0 ELSE [training_share] END))) OVER (PARTITION BY [feature_number]) AS [psi]
+FROM stage_2
+ORDER BY [psi] DESC, [feature_number], [bin];
