@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.compile.sql import condition_sql
 from frameboost.errors import ParameterError
-from frameboost.messages import listed, shown
+from frameboost.messages import cut, listed, shown
 from frameboost.schema import Feature
 from frameboost.tree import Tree
 
@@ -95,15 +95,15 @@ def summary(objective: str, trees: Sequence[Tree], features: Sequence[Feature]) 
         f"Model: {objective}, {_plural(len(trees), 'tree')} "
         f"(depth {depth}, {_plural(leaves, 'leaf', 'leaves')}), {_plural(len(features), 'feature')}"
     )
-    shown = features[:_FEATURES_SHOWN]
-    width = max(len(f.name) for f in shown)
+    first = features[:_FEATURES_SHOWN]
+    width = max(len(cut(f.name)) for f in first)
     lines = [
-        f"  {f.name:<{width}}  {f.type}"
+        f"  {cut(f.name):<{width}}  {f.type}"
         + (f" ({_plural(len(f.categories), 'category', 'categories')})" if f.categories else "")
-        for f in shown
+        for f in first
     ]
-    if len(features) > len(shown):
-        lines.append(f"  ... and {len(features) - len(shown)} more")
+    if len(features) > len(first):
+        lines.append(f"  ... and {len(features) - len(first)} more")
     return "\n".join([head, *lines])
 
 

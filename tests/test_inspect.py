@@ -90,3 +90,9 @@ def test_repr_is_a_few_lines_for_any_model():
     assert "50 features" in text
     assert len(text.splitlines()) == 10
     assert text.endswith("... and 42 more")
+
+
+def test_a_name_without_end_is_cut():
+    name = "x" * 10**6
+    model = fb.fit(pl.DataFrame({name: [1, 2, 3], "y": [0, 1, 2]}), "y", n_estimators=1)
+    assert repr(model).splitlines()[1] == "  " + "x" * 77 + "...  int64"
