@@ -34,7 +34,7 @@ import polars as pl
 
 from frameboost.messages import shown
 
-__all__ = ["FeatureType", "Physical"]
+__all__ = ["TYPE_NAMES", "FeatureType", "Physical"]
 
 Physical = float | int | str
 
@@ -87,10 +87,13 @@ _DUCKDB_TO_NAME = {
 }
 
 _UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_VALID = re.compile(
-    r"float(32|64)|u?int(8|16|32|64|128)|decimal\((\d+),(\d+)\)|boolean|date|string|codes"
-    r"|(?:timestamp|timestamptz|duration)\[(ms|us|ns)\]"
-)
+# All types but the decimals, of which there is one for each precision and scale.
+TYPE_NAMES = (
+    "float32", "float64", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64", "uint128",
+    "boolean", "date", "string", "codes",
+    *(f"{family}[{unit}]" for family in ("timestamp", "timestamptz", "duration") for unit in _UNITS_PER_SECOND),
+)  # fmt: skip
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,10 @@ class FeatureType:
     name: str
 
     def __post_init__(self) -> None:
-        match = _VALID.fullmatch(self.name)
-        if match is None or (match[3] and not (1 <= int(match[3]) <= 38 and int(match[4]) <= int(match[3]))):
+        if self.name in TYPE_NAMES:
+            return
+        match = _DECIMAL.fullmatch(self.name)
+        if match is None or not (1 <= int(match[1]) <= 38 and int(match[2]) <= int(match[1])):
             raise ValueError(f"{shown(self.name)} is not a feature type")
 
     @classmethod
@@ -172,7 +177,7 @@ class FeatureType:
     @property
     def precision_and_scale(self) -> tuple[int, int] | None:
         """(p, s) of a ``decimal(p,s)``."""
-        match = re.fullmatch(r"decimal\((\d+),(\d+)\)", self.name)
+        match = _DECIMAL.fullmatch(self.name)
         return (int(match[1]), int(match[2])) if match else None
 
     @property

@@ -30,8 +30,10 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
         raise ParameterError("form='udf' needs pyarrow; install it, or take form='macro'") from error
     _refuse_types(model._features)
     wanted = output_of(model._loss, output, model._calibration)
-    # Narrower columns are cast by DuckDB.
-    taken = {feature.name: feature.type.widened for feature in model._features}
+    # Narrower columns are cast by DuckDB. Where it lacks a type, values of another come: microseconds with a time zone
+    # for milliseconds.
+    types = [str(DUCKDB.type_of(feature.type.widened)) for feature in model._features]
+    taken = {feature.name: _delivered(type_name) for feature, type_name in zip(model._features, types, strict=True)}
     # A batch has 2,048 rows: what can be worked out before is, and DuckDB brings the threads.
     margins_of = _scorer(model, taken)
     value = output_expr(wanted, [pl.col(margin) for margin in wanted.margins]).alias("prediction")
@@ -44,8 +46,14 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     names = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(taken))]
     score.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
     returned = "BIGINT" if wanted.is_class else "DOUBLE" if len(wanted.values) == 1 else "DOUBLE[]"
-    types = [str(DUCKDB.type_of(kind)) for kind in taken.values()]
     con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
+
+
+def _delivered(type_name: str) -> FeatureType:
+    """Return the type of the batches of a column that is declared to have a type of DuckDB's."""
+    kind = FeatureType.from_duckdb(str(duckdb.sqltype(type_name)))
+    assert kind is not None, f"{type_name} is the type of a feature"
+    return kind
 
 
 def _scorer(model: Scorer, types: Mapping[str, FeatureType]) -> Callable[[Sequence[Any]], list[Any]]:

@@ -15,20 +15,18 @@ from frameboost.leaf_grid import on_leaf_grid
 from frameboost.losses import get_loss
 from frameboost.schema import Feature
 from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.types import TYPE_NAMES, FeatureType
 
-__all__ = ["NAMES", "TYPES", "naive_leaves", "naive_margins", "random_model", "random_values", "to_duckdb", "to_polars"]
+__all__ = [
+    "NAMES", "TYPES", "naive_leaves", "naive_margins", "odd_values", "random_model", "random_values", "to_duckdb",
+    "to_polars",
+]  # fmt: skip
 
 NAMES = ["select", 'a"b', "it's", "naïve ☃", "new\nline", "{x}", "'; DROP TABLE t; --", "$1", "?", ":n", "%s",
          "back\\slash", " space ", "", "rowid", "CASE", "x.y", "--", "/* */", "\t"]  # fmt: skip
 _CATEGORIES = [*NAMES, "NULL", "nan", "日本", "a", "A", "ﬁ"]
 
-TYPES = [
-    "float32", "float64", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64", "uint128",
-    "decimal(4,2)", "decimal(18,0)", "decimal(38,10)", "boolean", "date",
-    "timestamp[ms]", "timestamp[us]", "timestamp[ns]", "timestamptz[us]", "timestamptz[ns]",
-    "duration[ms]", "duration[us]", "duration[ns]", "string",
-]  # fmt: skip
+TYPES = [*(name for name in TYPE_NAMES if name != "codes"), "decimal(4,2)", "decimal(18,0)", "decimal(38,10)"]
 
 _WIDE = {pl.Int128: "HUGEINT", pl.UInt128: "UHUGEINT"}
 _FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, 2.0**24, 2.0**24 + 2]
@@ -38,7 +36,8 @@ _FLOAT32 = [*_FLOATS, 2.0**-149, -(2.0**-149), 2.0**-126, float(np.float32(0.1))
 _DAYS = [0, -1, 1, 15_000, -719_162, -719_163, 2_932_896, 2_932_897, -2_000_000, 5_000_000]
 
 
-def _values(kind: FeatureType) -> list:
+def odd_values(kind: FeatureType) -> list:
+    """Return physical values at which a type's arithmetic goes wrong first, without missing ones."""
     if kind.is_categorical:
         return _CATEGORIES
     if kind.is_float:
@@ -59,7 +58,7 @@ def _values(kind: FeatureType) -> list:
 def random_values(kind: FeatureType, n: int, rng: random.Random) -> list:
     """Return physical values, None for NULL."""
     odd = [None, math.nan] if kind.is_float else [None]
-    return [rng.choice(odd) if rng.random() < 0.2 else rng.choice(_values(kind)) for _ in range(n)]
+    return [rng.choice(odd) if rng.random() < 0.2 else rng.choice(odd_values(kind)) for _ in range(n)]
 
 
 def random_model(kinds: list[FeatureType], names: list[str], rng: random.Random, n_trees: int, depth: int,
@@ -91,7 +90,7 @@ def _random_tree(features: list[Feature], rng: random.Random, depth: int) -> Tre
             elif rng.random() < 0.1:
                 leaf["missing_left"] = False  # presence: the present go left
             else:
-                leaf["threshold"] = rng.choice(_values(feature.type))
+                leaf["threshold"] = rng.choice(odd_values(feature.type))
                 if feature.type.is_float:
                     leaf["threshold"] += 0.0
             leaf["left"], leaf["right"] = grow(level + 1), grow(level + 1)
