@@ -18,11 +18,12 @@ from frameboost.compile.stages import Stages
 from frameboost.compile.tree_table import table_frame, table_statements
 from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
+from frameboost.functions import as_connection, create_macro, create_udf, place_of
 from frameboost.messages import shown
 from frameboost.outputs import leaf_output, output_of
 from frameboost.scorer import OutputName, Scorer
 from frameboost.scoring import find_margins
-from frameboost.udf import create_udf, remove_function
+from frameboost.udf import udf_of
 
 __all__ = ["SqlScorer"]
 
@@ -345,15 +346,19 @@ class SqlScorer(Scorer):
         output: OutputName = "mean",
         form: Literal["auto", "macro", "udf"] = "auto",
         temporary: bool = True,
+        replace: bool = False,
     ) -> None:
         """Make the model a function of a DuckDB connection, with the features as its parameters, in their order.
+
+        A function that ``register`` has made under the name before is replaced. Any other, DuckDB's own included, is
+        left as it is, and the name refused, unless ``replace`` is true. If it fails, what was there before is there.
 
         Parameters
         ----------
         con
             A DuckDB connection.
         name
-            The function's name; a function that has been registered under it before is replaced.
+            The function's name; that of a stored one may be qualified, as ``"sales.score"``.
         output
             As in `sql`.
         form
@@ -362,11 +367,16 @@ class SqlScorer(Scorer):
             process lasts (needs pyarrow).
         temporary
             Whether a macro goes with the connection; otherwise it is stored in the database.
+        replace
+            Whether a function that ``register`` has not made may give way: a macro in the very schema of the new one,
+            or a temporary macro or a udf of the connection, is replaced; all others stay, and are hidden where the
+            bare name meant one of them. No udf replaces a stored macro, or hides a function of DuckDB's own.
 
         Raises
         ------
         ParameterError
-            As `sql`; if a udf is not to be temporary; if pyarrow is not installed.
+            As `sql`; if there is a function that may not give way, and none can be of that name or at that place; if a
+            udf is not to be temporary; if pyarrow is not installed.
 
         Examples
         --------
@@ -383,15 +393,16 @@ class SqlScorer(Scorer):
         """
         if form not in ("auto", "macro", "udf"):
             raise ParameterError(f"form must be one of 'auto', 'macro', 'udf', not {shown(form)}")
-        spoken = get_dialect("duckdb")
-        columns = find_columns(self._features, spoken)
+        for option, value in (("temporary", temporary), ("replace", replace)):
+            if not isinstance(value, bool):
+                raise ParameterError(f"{option} must be True or False, not {shown(value)}")
+        if form == "udf" and not temporary:
+            raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
+        arguments = [column.name for column in find_columns(self._features, get_dialect("duckdb"))]
+        connection = as_connection(con)
+        place = place_of(connection, name, temporary=temporary)
         if form == "udf":
-            if not temporary:
-                raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
-            remove_function(con, name)
-            create_udf(self, con, name, output)
-            return
-        remove_function(con, name, only_udf=True)
-        arguments = ", ".join(column.name for column in columns)
-        kind = "TEMPORARY MACRO" if temporary else "MACRO"
-        con.execute(f"CREATE OR REPLACE {kind} {spoken.quote_path(name)}({arguments}) AS {self.sql(output)}").fetchall()
+            create_udf(connection, place.name, udf_of(self, connection, output), replace=replace)
+        else:
+            about = f"output {output}, {self._loss.name}, {len(self._trees):,} trees"
+            create_macro(connection, place, arguments, self.sql(output), about, replace=replace)

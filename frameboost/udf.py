@@ -1,4 +1,4 @@
-"""A model as a function of a DuckDB connection: Arrow batches, scored by the compiled kernels."""
+"""A model as a udf of a DuckDB connection: Arrow batches, scored by the compiled kernels."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from frameboost.schema import Feature
 from frameboost.scorer import Scorer
 from frameboost.types import FeatureType
 
-__all__ = ["create_udf", "remove_function"]
+__all__ = ["udf_of"]
 
 
-def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output: Any) -> None:
-    """Register the model (see `Model.register`) under a name that is free; DuckDB calls it from several threads."""
+def udf_of(model: Scorer, con: duckdb.DuckDBPyConnection, output: Any) -> Callable[[str], object]:
+    """Return what makes the model a udf (see `Model.register`) under a name; DuckDB calls it from several threads."""
     try:
         import pyarrow  # noqa: F401, DuckDB makes its batches with it
     except ImportError as error:
@@ -46,7 +46,11 @@ def create_udf(model: Scorer, con: duckdb.DuckDBPyConnection, name: str, output:
     names = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(taken))]
     score.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
     returned = "BIGINT" if wanted.is_class else "DOUBLE" if len(wanted.values) == 1 else "DOUBLE[]"
-    con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
+
+    def create(name: str) -> object:
+        return con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
+
+    return create
 
 
 def _delivered(type_name: str) -> FeatureType:
@@ -80,29 +84,3 @@ def _refuse_types(features: Sequence[Feature]) -> None:
                 f"feature {shown(feature.name)} has type {feature.type}, which DuckDB can't hand to a udf; take "
                 "form='macro'"
             )
-
-
-def remove_function(con: duckdb.DuckDBPyConnection, name: str, *, only_udf: bool = False) -> None:
-    """Remove a function that has been registered under the name before, in whatever case.
-
-    Raises
-    ------
-    ParameterError
-        If a function of DuckDB's own has the name.
-    """
-    found = con.execute(
-        "SELECT DISTINCT function_name, function_type, internal, database_name, schema_name FROM duckdb_functions() "
-        "WHERE lower(function_name) = lower(?)",
-        [name],
-    ).fetchall()
-    for existing, kind, is_internal, database, schema in found:
-        if kind == "macro" and not is_internal and not only_udf:
-            con.execute(f"DROP MACRO IF EXISTS {'.'.join(map(DUCKDB.quote, (database, schema, existing)))}")
-    for existing in dict.fromkeys(row[0] for row in found if row[1] != "macro" or row[2]):
-        try:
-            con.remove_function(existing)
-        except (duckdb.InvalidInputException, duckdb.CatalogException) as error:  # it is DuckDB's own
-            if not only_udf:
-                raise ParameterError(
-                    f"DuckDB has a function {shown(existing)} of its own; give the model's another name"
-                ) from error

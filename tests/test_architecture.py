@@ -33,7 +33,7 @@ LAYERS = [
     ["calibration", "labelled", "refitting"],
     ["explaining_model", "exporting_model"],
     ["sql_scorer"],
-    ["interop.xgboost_writer", "udf"],
+    ["functions", "interop.xgboost_writer", "udf"],
     ["scorer"],
     ["drift", "explain", "inspect", "model_file", "partial_dependence"],
     ["ranking_checks", "tree_file", "validation"],
