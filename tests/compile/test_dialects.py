@@ -678,6 +678,7 @@ def test_unknown_dialects_and_forms_are_refused():
         ("mysql", "a ", "ends in a blank"),
         ("mariadb", "a ", "ends in a blank"),
         ("tsql", "", "is empty"),
+        ("duckdb", "", "is empty"),
         ("sqlite", "", "is empty"),
         ("postgres", "ä" * 32, "has 64 bytes, and names in postgres have at most 63"),
         ("oracle", "x" * 129, "has 129 bytes, and names in oracle have at most 128"),
