@@ -10,6 +10,7 @@ from typing import Any
 
 from frameboost.arguments import checked
 from frameboost.checks import check_held_out, check_rows, find_roles, pick_features
+from frameboost.closing import closed_after
 from frameboost.constraints import Constraints
 from frameboost.continuing import check_continues, joined, with_margins
 from frameboost.engines.choose import check_engine, make_engine
@@ -17,7 +18,7 @@ from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.given_cuts import bins_from_cuts
-from frameboost.interrupts import as_keyboard_interrupt
+from frameboost.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.log import Callback, TrainingLog
 from frameboost.loss import Loss, of_targets
@@ -60,7 +61,8 @@ def fit(
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
-    from frameboost.boosting import Rows, boost  # which needs numba, as what the package imports at once does not
+    with signals_later():  # numba can't be imported again where Ctrl-C has interrupted that
+        from frameboost.boosting import Rows, boost  # which needs it, as what the package imports at once does not
 
     settings = _settings(objective, cuts, valid, parameters)
     source, held_out = held_out_sources(open_source(data), valid)
@@ -73,12 +75,12 @@ def fit(
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # which raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
-    with as_keyboard_interrupt(), ExitStack() as open_engines, telling_of_compiling(verbose):
+    with unwrapping_signals(), signals_beside_compiler(), ExitStack() as open_engines, telling_of_compiling(verbose):
         workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
 
         def opened(rows: Source, *, follows: bool = False) -> Engine:
             made = make_engine(name, rows, chosen, roles, settings, follows=follows, workers=workers)
-            return open_engines.enter_context(closing(made))
+            return open_engines.enter_context(closed_after(made))
 
         training = opened(source)
         loss, settings = _loss(objective, settings, training, roles)

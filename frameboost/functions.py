@@ -13,7 +13,7 @@ import duckdb
 
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
-from frameboost.interrupts import interrupts_later
+from frameboost.interrupts import signals_later
 from frameboost.messages import cut, shown
 from frameboost.sql_text import string_literal
 
@@ -241,7 +241,7 @@ def create_macro(
         )
     kind = "TEMPORARY MACRO" if place.database == "temp" else "MACRO"
     comment = string_literal(f"{_MARK}: {about}")
-    with interrupts_later():
+    with signals_later():
         con.execute(f"CREATE OR REPLACE {kind} {place.sql}({', '.join(arguments)}) AS {body}").fetchall()
         con.execute(f"COMMENT ON MACRO {place.sql} IS {comment}").fetchall()
         for function in found.hiding:
@@ -289,7 +289,7 @@ def create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str]
     trial = f"frameboost_{secrets.token_hex(6)}"
     create(trial)
     con.remove_function(trial)
-    with interrupts_later():
+    with signals_later():
         _make_free(con, name, found.same)
         for function in found.hiding:
             con.execute(f"DROP MACRO {function.place.sql}").fetchall()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 __all__ = ["is_watched", "progress", "telling_of_compiling"]
 
 _PATIENCE_SECONDS = 1.0
+# What Ctrl-C stops sooner needs no answer.
+_HEARD_SECONDS = 0.3
 
 
 def is_watched() -> bool:
@@ -37,6 +41,7 @@ def telling_of_compiling(verbose: bool | None) -> Iterator[None]:
     """Say in one line that kernels compile, if they do: on a machine's first fit, and after an update.
 
     Numba says itself when it finds a kernel in none of its caches, wherever they are, so nothing is said in vain.
+    LLVM can't be stopped, so Ctrl-C is answered at once by another line, if it has to wait for a kernel.
     ``verbose`` is as for `progress`.
     """
     if not _is_told(verbose):
@@ -44,22 +49,68 @@ def telling_of_compiling(verbose: bool | None) -> Iterator[None]:
         return
     from numba.core import event  # imported late: `import frameboost` does without numba
 
+    listening = ExitStack()
+
     class Compiling(event.Listener):
         is_told = False
+        depth = 0
+        is_idle = threading.Event()
 
         def on_start(self, about: Any) -> None:
+            self.depth += 1
+            self.is_idle.clear()
             kernel = about.data["dispatcher"].py_func
             if not self.is_told and kernel.__module__.startswith("frameboost."):  # others' kernels are their affair
-                from tqdm.auto import tqdm
-
                 self.is_told = True
-                tqdm.write("frameboost: compiling kernels, once on this machine ...", file=sys.stderr)
+                _tell("compiling kernels, once on this machine ...")
+                listening.enter_context(_answering_ctrl_c(self.is_idle))
 
         def on_end(self, about: Any) -> None:
-            """Numba asks for it."""
+            """Numba says so too where the compilation has failed, or was interrupted."""
+            self.depth -= 1
+            if not self.depth:
+                self.is_idle.set()
 
-    with event.install_listener("numba:compile", Compiling()):
+    with listening, event.install_listener("numba:compile", Compiling()):
         yield
+
+
+def _tell(what: str) -> None:
+    from tqdm.auto import tqdm
+
+    tqdm.write(f"frameboost: {what}", file=sys.stderr)
+
+
+@contextmanager
+def _answering_ctrl_c(is_idle: threading.Event) -> Iterator[None]:
+    """Say that Ctrl-C was heard, if what it is to stop is not idle soon.
+
+    A handler in Python has to wait for LLVM, which keeps the main thread; another thread learns of the signal at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard, rings = socket.socketpair()
+    rings.setblocking(False)
+
+    def answer() -> None:
+        while numbers := heard.recv(64):
+            if signal.SIGINT in numbers and not is_idle.wait(_HEARD_SECONDS):
+                _tell("Ctrl-C was heard; the fit stops when the kernel that is being compiled is done ...")
+
+    answering = threading.Thread(target=answer, daemon=True)
+    answering.start()
+    before = signal.set_wakeup_fd(rings.fileno(), warn_on_full_buffer=False)
+    if before != -1:  # somebody else, such as asyncio, listens
+        signal.set_wakeup_fd(before)
+    try:
+        yield
+    finally:
+        if before == -1:
+            signal.set_wakeup_fd(-1)
+        rings.close()
+        answering.join()
+        heard.close()
 
 
 @contextmanager

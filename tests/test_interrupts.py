@@ -1,9 +1,14 @@
-"""Ctrl-C is KeyboardInterrupt, also while a kernel runs."""
+"""What a signal's handler raises comes out of a fit, Ctrl-C first of all, also while kernels run or are compiled."""
 
+import contextlib
+import io
 import os
 import signal
+import sys
 import threading
+import time
 
+import duckdb
 import numba
 import numpy as np
 import polars as pl
@@ -11,7 +16,36 @@ import pytest
 
 import frameboost as fb
 from frameboost.engines import row_partition
-from frameboost.interrupts import as_keyboard_interrupt
+from frameboost.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
+from frameboost.progress import telling_of_compiling
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send")
+
+
+class AlarmError(RuntimeError):
+    """What a user's handler raises; a class of DuckDB's own errors must not be taken for it."""
+
+
+def ring(*_):
+    raise AlarmError("time is up")
+
+
+@pytest.fixture
+def alarm():
+    """Return a context in which an alarm goes off after so many seconds, whose handler raises."""
+
+    @contextlib.contextmanager
+    def goes_off(seconds):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield goes_off
+    assert signal.getsignal(signal.SIGALRM) is ring, "a fit has to put handlers back"
+    signal.signal(signal.SIGALRM, before)
 
 
 @numba.njit(nogil=True)
@@ -27,14 +61,12 @@ def press_ctrl_c(*_):
     return slow(200_000_000)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send")
 def test_in_a_kernel():
     slow(1)
-    with pytest.raises(KeyboardInterrupt), as_keyboard_interrupt():
+    with pytest.raises(KeyboardInterrupt), unwrapping_signals():
         press_ctrl_c()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send")
 def test_in_a_fit(monkeypatch):
     slow(1)
     monkeypatch.setattr(row_partition, "shares_of", press_ctrl_c)
@@ -44,7 +76,119 @@ def test_in_a_fit(monkeypatch):
 
 
 def test_anything_else_stays_what_it_is():
-    with pytest.raises(SystemError, match="another"), as_keyboard_interrupt():
+    with pytest.raises(SystemError, match="another"), unwrapping_signals():
         raise SystemError("another") from ValueError("it")
-    with pytest.raises(ValueError, match="it"), as_keyboard_interrupt():
+    with pytest.raises(ValueError, match="it"), unwrapping_signals():
         raise ValueError("it")
+
+
+def test_an_alarm_in_a_kernel(alarm):
+    slow(1)
+    with pytest.raises(AlarmError), alarm(0.02), unwrapping_signals():
+        slow(200_000_000)
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_an_alarm_in_duckdb(alarm, in_transaction):
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT i % 1000 AS x, i % 7 AS y FROM range(20000) AS r(i)")
+    fb.fit(con.table("t"), "y", n_estimators=1, verbose=False)
+    if in_transaction:
+        con.execute("BEGIN")
+    # A query that DuckDB looks up from often; in a cross join it does not.
+    endless = con.sql("SELECT x, sin(i) AS y FROM (SELECT unnest(range(2000)) AS i, x FROM t)")
+    with pytest.raises(AlarmError, match="time is up"), alarm(0.2):
+        fb.fit(endless, "y", n_estimators=1, verbose=False)
+    if in_transaction:
+        con.execute("ROLLBACK")
+    names = con.execute(
+        "SELECT table_name FROM duckdb_tables() UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    )
+    assert names.fetchall() == [("t",)]
+
+
+def test_signals_that_wait_are_all_handled(alarm):
+    handled = []
+    with pytest.raises(KeyboardInterrupt) as error, signals_later():
+        signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGINT)
+        handled.append("all of it")
+    assert handled == ["all of it"]
+    assert isinstance(error.value.__context__, AlarmError)
+
+
+# --- compiling --------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def ctrl_c_in_llvm(monkeypatch):
+    """Press Ctrl-C while LLVM calls Python back, as where it has worked for seconds."""
+    engine = numba.core.registry.cpu_target.target_context.codegen()._engine._ee
+    original, pressed = engine._object_cache_notify, []
+
+    def notify(module, buffer):
+        if not pressed:
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
+        return original(module, buffer)
+
+    monkeypatch.setattr(engine, "_object_cache_notify", notify)
+    yield
+    assert pressed
+
+
+def test_ctrl_c_while_llvm_calls_back_is_not_lost(monkeypatch):
+    kernel = numba.njit(lambda x: x + 1)
+    with ctrl_c_in_llvm(monkeypatch), pytest.raises(KeyboardInterrupt), signals_beside_compiler():
+        kernel(1)
+        time.sleep(60)
+    assert kernel(1) == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_is_answered_while_a_kernel_compiles(monkeypatch):
+    class Answered(io.StringIO):
+        heard = threading.Event()
+
+        def write(self, text):
+            if "Ctrl-C" in text:
+                self.heard.set()
+            return super().write(text)
+
+    stream = Answered()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr("frameboost.progress._HEARD_SECONDS", 0.0)
+    signal.signal(signal.SIGINT, lambda *_: None)  # which has to wait for LLVM; the answer does not
+
+    def source(x):
+        return x + 1
+
+    source.__module__ = "frameboost.made_up"
+    from numba.core import event
+
+    class Press(event.Listener):
+        def on_start(self, about):
+            """The other listener is told first."""
+
+        def on_end(self, about):
+            signal.raise_signal(signal.SIGINT)
+            assert stream.heard.wait(60)
+
+    try:
+        with event.install_listener("numba:compile", Press()), telling_of_compiling(True):
+            numba.njit(source)(1)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert stream.getvalue().splitlines() == [
+        "frameboost: compiling kernels, once on this machine ...",
+        "frameboost: Ctrl-C was heard; the fit stops when the kernel that is being compiled is done ...",
+    ]
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_ctrl_c_is_not_answered_where_nothing_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with telling_of_compiling(None), pytest.raises(KeyboardInterrupt):
+        numba.njit(lambda x: x + 2)(1)
+        signal.raise_signal(signal.SIGINT)
+    assert sys.stderr.getvalue() == ""

@@ -1,9 +1,11 @@
 """A fit leaves the connection as it found it: after success, after an error, after Ctrl-C at any moment."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -181,6 +183,166 @@ def test_a_failure_in_a_transaction_does_not_end_it(con):
     con.execute("COMMIT")
     assert con.table("begun").fetchall() == [(1,)]
     con.execute("DROP TABLE begun")
+
+
+# --- what callbacks do ------------------------------------------------------------------------------------------------
+
+
+class UsersError(Exception):
+    """What a callback raises."""
+
+
+@pytest.fixture
+def sources(con, frame, tmp_path):
+    """Return kinds of relations over the same rows: the relation, and what makes its source vanish."""
+    path = tmp_path / "flights.parquet"
+    con.execute(f"COPY flights TO '{path}'; CREATE VIEW other AS FROM flights; CREATE TABLE copied AS FROM flights")
+    con.register("registered", frame.to_arrow())
+    return {
+        "table": (con.table("copied"), lambda: con.execute("DROP TABLE copied")),
+        "renamed": (con.table("copied"), lambda: con.execute("ALTER TABLE copied RENAME TO elsewhere")),
+        "view": (con.table("other"), lambda: con.execute("DROP VIEW other")),
+        "registered": (con.table("registered"), lambda: con.unregister("registered")),
+        "file": (con.read_parquet(str(path)), path.unlink),
+        "join": (con.sql("SELECT a.* FROM copied a JOIN mine ON true"), lambda: con.execute("DROP TABLE copied")),
+    }
+
+
+def made_by_fits(con) -> list[str]:
+    """Return what is there of fits, of all kinds."""
+    rows = con.execute(
+        "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views()"
+    ).fetchall()
+    return [name for (name,) in rows if name.startswith("frameboost_")]
+
+
+KINDS = ["table", "renamed", "view", "registered", "file", "join"]
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_that_vanishes_once_it_is_read_is_not_missed(con, frame, sources, kind, in_transaction):
+    relation, vanish = sources[kind]
+    held_out = relation.filter("int16 % 3 = 0")
+    if in_transaction:
+        con.execute("BEGIN; CREATE TABLE begun AS SELECT 1 AS x")
+    expected = fb.fit(frame, "amount", **SHAPE)
+    how = {"valid": held_out, "callbacks": [lambda number, _: vanish() if number == 1 else None]}
+    assert fb.fit(relation, "amount", **how, **SHAPE) == expected
+    if in_transaction:
+        con.execute("COMMIT")
+        assert con.table("begun").fetchall() == [(1,)]
+    assert made_by_fits(con) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_error_is_raised_when_the_source_vanishes(con, sources, kind):
+    relation, vanish = sources[kind]
+
+    def fail(*_):
+        vanish()
+        raise UsersError("mine")
+
+    with pytest.raises(UsersError, match="mine") as error:
+        fb.fit(relation, "amount", valid=relation.filter("int16 > 0"), callbacks=[fail], **SHAPE)
+    assert not hasattr(error.value, "__notes__")
+    assert made_by_fits(con) == []
+
+
+UNFINISHED = r"^temporary tables named frameboost_[0-9a-f]{12}_\* stay on the connection until the next fit on it, as DuckDB can't drop them now: Resource In Use Error: "  # fmt: skip  # noqa: E501
+
+
+def test_an_unfinished_result_is_told_in_a_note_and_cleared_up_by_the_next_fit(con, frame):
+    before = catalog(con)
+
+    def fail(*_):
+        con.execute("FROM range(1000000)").fetchone()
+        raise UsersError("mine")
+
+    with pytest.raises(UsersError, match="mine") as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[fail], **SHAPE)
+    (note,) = error.value.__notes__
+    assert re.match(UNFINISHED, note)
+    assert con.fetchone() == (1,), "the result stays the user's"
+    con.execute("SELECT 1").fetchall()
+    prefix = note.split()[3].removesuffix("*")
+    left = made_by_fits(con)
+    assert left
+    assert all(name.startswith(prefix) for name in left)
+    with con.cursor() as cursor:  # another connection has tables of its own
+        fb.fit(cursor.table("flights"), "amount", **SHAPE)
+        assert made_by_fits(con) == left
+    assert fb.fit(con.table("flights"), "amount", **SHAPE) == fb.fit(frame, "amount", **SHAPE)
+    assert catalog(con) == before
+
+
+def test_a_query_that_a_callback_leaves_unfinished_ends_the_fit(con):
+    def query(*_):
+        con.execute("FROM range(1000000)").fetchone()
+
+    with pytest.raises(duckdb.Error, match="unfinished result from execute") as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[query], **SHAPE)
+    assert re.match(UNFINISHED, error.value.__notes__[0])
+
+
+def test_a_model_is_not_lost_for_what_its_last_callback_left(con, frame):
+    def query(number, _):
+        if number == SHAPE["n_estimators"]:
+            con.execute("FROM range(1000000)").fetchone()
+
+    with pytest.warns(RuntimeWarning, match=UNFINISHED) as told:
+        model = fb.fit(con.table("flights"), "amount", callbacks=[query], **SHAPE)
+    assert told[0].filename == __file__
+    assert model == fb.fit(frame, "amount", **SHAPE)
+    con.execute("SELECT 1").fetchall()
+    fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert made_by_fits(con) == []
+
+
+def test_callbacks_may_query_the_connection(con, frame):
+    seen = []
+    fb.fit(
+        con.table("flights"), "amount", callbacks=[lambda *_: seen.append(con.table("flights").count("*").fetchall())],
+        **SHAPE,
+    )  # fmt: skip
+    assert seen == [[(400,)]] * 2
+    assert made_by_fits(con) == []
+
+
+def test_a_connection_that_a_callback_closes_is_what_is_told(con):
+    with pytest.raises(duckdb.ConnectionException) as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[lambda *_: con.close()], **SHAPE)
+    assert not hasattr(error.value, "__notes__")
+
+
+def test_a_transaction_that_a_callback_aborts_takes_all_with_it(con):
+    con.execute("BEGIN; CREATE TABLE begun AS SELECT 1 AS x")
+    with pytest.raises(duckdb.InvalidInputException, match="mine") as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[lambda *_: con.execute("SELECT error('mine')")], **SHAPE)
+    assert not hasattr(error.value, "__notes__")
+    con.execute("ROLLBACK")
+    assert made_by_fits(con) == []
+    assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'begun'").fetchall() == [(0,)]
+
+
+def test_what_is_older_than_an_aborted_transaction_goes_with_the_next_fit(con):
+    def fail(*_):
+        con.execute("BEGIN")
+        con.execute("SELECT error('mine')")
+
+    with pytest.raises(duckdb.InvalidInputException, match="mine"):
+        fb.fit(con.table("flights"), "amount", callbacks=[fail], **SHAPE)
+    con.execute("ROLLBACK")
+    fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert made_by_fits(con) == []
+
+
+def test_fits_on_two_cursors_in_two_threads(con, frame):
+    expected = fb.fit(frame, "amount", **SHAPE)
+    with ThreadPoolExecutor(2) as pool, con.cursor() as one, con.cursor() as other:
+        fits = [pool.submit(fb.fit, each.table("flights"), "amount", **SHAPE) for each in (one, other)]
+        assert [fit.result() for fit in fits] == [expected] * 2
+        assert made_by_fits(con) == made_by_fits(one) == made_by_fits(other) == []
 
 
 # --- interrupts -------------------------------------------------------------------------------------------------------
