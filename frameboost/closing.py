@@ -38,4 +38,4 @@ def closed_after(resource: Resource) -> Iterator[Resource]:
     try:
         resource.close()
     except LeftBehindError as left:
-        warnings.warn(str(left), RuntimeWarning, stacklevel=5)  # who called what opened it
+        warnings.warn(str(left), RuntimeWarning, stacklevel=6)  # who called `fit`

@@ -11,13 +11,14 @@ from typing import Any
 
 import duckdb
 
+from frameboost.arguments import flag
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.interrupts import signals_later
 from frameboost.messages import cut, shown
 from frameboost.sql_text import string_literal
 
-__all__ = ["Place", "as_connection", "create_macro", "create_udf", "place_of"]
+__all__ = ["Place", "as_connection", "check_options", "create_macro", "create_udf", "place_of"]
 
 # How the comment on a macro begins that `register` has made. CREATE OR REPLACE by somebody else takes it away.
 _MARK = "frameboost model"
@@ -62,6 +63,16 @@ class _Function:
 
 
 # --- where --------------------------------------------------------------------------------------------------------
+
+
+def check_options(form: Any, temporary: Any, replace: Any) -> None:
+    """Raise `ParameterError` if there are no such functions."""
+    if form not in ("auto", "macro", "udf"):
+        raise ParameterError(f"form must be one of 'auto', 'macro', 'udf', not {shown(form)}")
+    flag("temporary", temporary)
+    flag("replace", replace)
+    if form == "udf" and not temporary:
+        raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
 
 
 def as_connection(con: Any) -> duckdb.DuckDBPyConnection:

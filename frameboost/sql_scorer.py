@@ -18,7 +18,7 @@ from frameboost.compile.stages import Stages
 from frameboost.compile.tree_table import table_frame, table_statements
 from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
-from frameboost.functions import as_connection, create_macro, create_udf, place_of
+from frameboost.functions import as_connection, check_options, create_macro, create_udf, place_of
 from frameboost.messages import shown
 from frameboost.outputs import leaf_output, output_of
 from frameboost.scorer import OutputName, Scorer
@@ -350,8 +350,7 @@ class SqlScorer(Scorer):
     ) -> None:
         """Make the model a function of a DuckDB connection, with the features as its parameters, in their order.
 
-        A function that ``register`` has made under the name before is replaced. Any other, DuckDB's own included, is
-        left as it is, and the name refused, unless ``replace`` is true. If it fails, what was there before is there.
+        It replaces one that ``register`` has made before; any other of the name, DuckDB's own included, it refuses.
 
         Parameters
         ----------
@@ -369,14 +368,13 @@ class SqlScorer(Scorer):
             Whether a macro goes with the connection; otherwise it is stored in the database.
         replace
             Whether a function that ``register`` has not made may give way: a macro in the very schema of the new one,
-            or a temporary macro or a udf of the connection, is replaced; all others stay, and are hidden where the
-            bare name meant one of them. No udf replaces a stored macro, or hides a function of DuckDB's own.
+            or a temporary macro or a udf of the connection, is replaced; all others stay, hidden where the bare name
+            meant one of them. No udf takes the place of a stored macro or of a function of DuckDB's own.
 
         Raises
         ------
         ParameterError
-            As `sql`; if there is a function that may not give way, and none can be of that name or at that place; if a
-            udf is not to be temporary; if pyarrow is not installed.
+            As `sql`; if a function may not give way, or none can be of that name; if a udf lacks pyarrow.
 
         Examples
         --------
@@ -391,13 +389,7 @@ class SqlScorer(Scorer):
         >>> con.sql("SELECT fast_score(x) FROM range(1, 5) AS r(x)").fetchall()
         [(0.0,), (0.0,), (8.0,), (8.0,)]
         """
-        if form not in ("auto", "macro", "udf"):
-            raise ParameterError(f"form must be one of 'auto', 'macro', 'udf', not {shown(form)}")
-        for option, value in (("temporary", temporary), ("replace", replace)):
-            if not isinstance(value, bool):
-                raise ParameterError(f"{option} must be True or False, not {shown(value)}")
-        if form == "udf" and not temporary:
-            raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
+        check_options(form, temporary, replace)
         arguments = [column.name for column in find_columns(self._features, get_dialect("duckdb"))]
         connection = as_connection(con)
         place = place_of(connection, name, temporary=temporary)
