@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from frameboost.kernel import kernel
 
 __all__ = ["bin_values", "cut_starts", "interleave"]
 
@@ -12,7 +13,7 @@ __all__ = ["bin_values", "cut_starts", "interleave"]
 _BLOCK = 256
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def cut_starts(ordered, max_bin):  # type: ignore[no-untyped-def]
     """Return where the cuts of a sorted column stand in it; see `frameboost.binning.cut_positions`.
 
@@ -49,7 +50,7 @@ def cut_starts(ordered, max_bin):  # type: ignore[no-untyped-def]
     return starts[:n_starts]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ignore[no-untyped-def]
     """Write the codes of the rows ``first`` to ``last - 1``: how many cuts are not above a value.
 
@@ -81,7 +82,7 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
             codes[start - first + i] = min(np.int64(position[i]), n_cuts) if is_present else missing
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def interleave(columns, rows, first, last):  # type: ignore[no-untyped-def]
     """Copy the rows ``first`` to ``last - 1`` of ``columns``, (features, rows), to ``rows``, (rows, features)."""
     for start in range(first, last, _BLOCK):

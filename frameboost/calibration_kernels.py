@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from frameboost.kernel import kernel
 
 __all__ = ["pool_adjacent_violators"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def pool_adjacent_violators(values, weights):  # type: ignore[no-untyped-def]
     """Return the non-decreasing sequence nearest to ``values`` in weighted squares, as blocks.
 

@@ -6,15 +6,15 @@ Both are XGBoost's (src/tree/hist/evaluate_splits.h, EnumerateOneHot and Enumera
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from frameboost.gain import bounded_score, leaf_weight
+from frameboost.kernel import kernel
 
 __all__ = ["ends_by_weight", "present_categories", "scan_categories"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def present_categories(histogram, lightest):  # type: ignore[no-untyped-def]
     """Return the codes, int64 in ascending order, of a node's categories with rows, and an H of ``lightest`` or more.
 
@@ -24,7 +24,7 @@ def present_categories(histogram, lightest):  # type: ignore[no-untyped-def]
     return np.flatnonzero(((H != 0.0) | (G != 0.0)) & (lightest <= H))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def ends_by_weight(  # type: ignore[no-untyped-def]
     histogram, codes, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
 ):
@@ -69,7 +69,7 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     return codes[low], codes[high]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scan_categories(  # type: ignore[no-untyped-def]
     histogram, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,

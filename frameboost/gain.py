@@ -8,8 +8,9 @@ Under `monotone_constraints` a node's weight has bounds, and what it would be wi
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from frameboost.kernel import kernel
 
 __all__ = [
     "MIN_GAIN",
@@ -25,14 +26,14 @@ __all__ = [
 MIN_GAIN = 1e-6
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _soft_threshold(G: float, reg_alpha: float) -> float:
     """Return T(G), as G less what of it lies between −α and α: without a branch, it is done for eight sums at once."""
     above = G if -reg_alpha < G else -reg_alpha
     return G - (above if above < reg_alpha else reg_alpha)
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def leaf_weight(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
     """Return w* = −T(G)/(H+λ) (equation 5), no larger in magnitude than ``max_delta_step`` unless that is 0."""
     if H <= 0.0:
@@ -43,20 +44,20 @@ def leaf_weight(G: float, H: float, reg_lambda: float, reg_alpha: float, max_del
     return weight
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _score_at(w: float, G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
     """Return −(2Gw + (H+λ)w² + 2α|w|), twice what a leaf of weight w takes off the objective."""
     return -(2.0 * G * w + (H + reg_lambda) * w * w + 2.0 * reg_alpha * abs(w))
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def best_score(G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
     """Return T(G)²/(H+λ), twice what a leaf takes off the objective at w* (equation 6 without its ½)."""
     T = _soft_threshold(G, reg_alpha)
     return T * T / (H + reg_lambda)
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def leaf_score(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
     """Return twice what the leaf takes off the objective: `best_score` at w*.
 
@@ -69,7 +70,7 @@ def leaf_score(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delt
     return _score_at(leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step), G, H, reg_lambda, reg_alpha)
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def bounded_weight(
     G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
 ) -> float:
@@ -82,7 +83,7 @@ def bounded_weight(
     return weight
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def bounded_score(
     G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
 ) -> float:
@@ -95,7 +96,7 @@ def bounded_score(
     return leaf_score(G, H, reg_lambda, reg_alpha, max_delta_step)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def split_score(
     GL: float, HL: float, GR: float, HR: float,
     reg_lambda: float, reg_alpha: float, max_delta_step: float, direction: int, lower: float, upper: float,

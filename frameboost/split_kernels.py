@@ -6,18 +6,18 @@ going right; scanning in that order and keeping the first of equals does it.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from frameboost.category_kernels import scan_categories
 from frameboost.gain import best_score, bounded_score, bounded_weight, leaf_score, split_score
+from frameboost.kernel import kernel
 from frameboost.team_intrinsics import outlined
 from frameboost.team_kernels import share_out
 
 __all__ = ["bounded_weights", "find_splits", "scan_histograms", "subtract_from_parents"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped-def]
     if parents[item] >= 0:
         own, parent = histograms[places[item]].ravel(), histograms[parents[item]].ravel()
@@ -28,7 +28,7 @@ def _subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped
 _subtracting = outlined(_subtract_one)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def subtract_from_parents(team, histograms, places, parents):  # type: ignore[no-untyped-def]
     """Turn the histograms of parents into those of the other child.
 
@@ -44,7 +44,7 @@ def subtract_from_parents(team, histograms, places, parents):  # type: ignore[no
     share_out(team, _subtracting((histograms, places, parents)), len(places))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _add_up(histogram, left, positions):  # type: ignore[no-untyped-def]
     """Write the running sums of G and H, (2, slots), over the bins that have rows, and the positions behind those bins.
 
@@ -66,7 +66,7 @@ def _add_up(histogram, left, positions):  # type: ignore[no-untyped-def]
     return np.int64(n)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _free_gains(  # type: ignore[no-untyped-def]
     left, n, more_G, more_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains
 ):
@@ -82,7 +82,7 @@ def _free_gains(  # type: ignore[no-untyped-def]
         gains[i] = gain if is_heavy else 0.0
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _bounded_gains(  # type: ignore[no-untyped-def]
     left, n, more_G, more_H, G, H, parent, direction, lower, upper,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
@@ -102,7 +102,7 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
             gains[i] = score - parent
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _first_of_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
     """Return the place and the side of the first of the largest gains, -1 if none is more than ``least`` (0 or more).
 
@@ -121,7 +121,7 @@ def _first_of_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
     return -1, 0
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _scan_numbers(  # type: ignore[no-untyped-def]
     histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
     left, gains, positions,
@@ -157,7 +157,7 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
     return True, positions[best], missing_left, gains[missing_left, best], GL, HL
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scan_histograms(  # type: ignore[no-untyped-def]
     histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
@@ -216,7 +216,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                 stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _find_share(  # type: ignore[no-untyped-def]
     histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
@@ -231,7 +231,7 @@ def _find_share(  # type: ignore[no-untyped-def]
 _finding = outlined(_find_share)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def find_splits(  # type: ignore[no-untyped-def]
     team, histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
@@ -244,7 +244,7 @@ def find_splits(  # type: ignore[no-untyped-def]
     share_out(team, _finding(values), count)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def bounded_weights(G, H, bounds, reg_lambda, reg_alpha, max_delta_step, min_child_weight):  # type: ignore[no-untyped-def]
     """Return each node's weight, 0 of one whose H is below ``min_child_weight``: float64 (nodes,).
 

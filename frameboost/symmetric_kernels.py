@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from frameboost.category_kernels import ends_by_weight, present_categories
 from frameboost.gain import bounded_score, split_score
+from frameboost.kernel import kernel
 
 __all__ = ["scan_level"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _level_gain(  # type: ignore[no-untyped-def]
     left, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
 ):
@@ -29,7 +29,7 @@ def _level_gain(  # type: ignore[no-untyped-def]
     return gain
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _scan_numbers(  # type: ignore[no-untyped-def]
     own, total, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least
 ):
@@ -56,7 +56,7 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
     return best, position, missing_left
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _scan_categories(  # type: ignore[no-untyped-def]
     own, total, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
@@ -102,7 +102,7 @@ def _scan_categories(  # type: ignore[no-untyped-def]
     return best, position, missing_left
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scan_level(  # type: ignore[no-untyped-def]
     histograms, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,

@@ -13,8 +13,7 @@ A team is an int64 array; what is written often stands in cache lines of its own
 
 from __future__ import annotations
 
-import numba
-
+from frameboost.kernel import kernel
 from frameboost.team_intrinsics import add_atomic, call, give_way, load_atomic, pause, replace_atomic
 
 __all__ = ["SIZE", "serve", "share_out"]
@@ -24,7 +23,7 @@ _BITS = 32
 _MOST = (1 << _BITS) - 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _take_item(team):  # type: ignore[no-untyped-def]
     """Do one of the items that are left; return whether there was one."""
     ticket = load_atomic(team, _TICKET)
@@ -38,7 +37,7 @@ def _take_item(team):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _wait(turns):  # type: ignore[no-untyped-def]
     """Wait a moment; now and then let others go first, where threads are more than processors."""
     pause()
@@ -46,7 +45,7 @@ def _wait(turns):  # type: ignore[no-untyped-def]
         give_way()
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def serve(team, patience):  # type: ignore[no-untyped-def]
     """Do items until there have been none ``patience`` times running, some 50 ns each."""
     turns = 0
@@ -58,7 +57,7 @@ def serve(team, patience):  # type: ignore[no-untyped-def]
             _wait(turns)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def share_out(team, item, count):  # type: ignore[no-untyped-def]
     """Have items 0 to ``count - 1`` done by this thread and all that serve, and return when all are.
 

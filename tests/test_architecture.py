@@ -1,6 +1,7 @@
 """The package is read top-down: imports point one way, kernels stand alone, files and functions stay small."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -93,6 +94,7 @@ LAYERS = [
      "split_kernels", "symmetric_kernels"],
     ["category_kernels", "team_kernels"],
     ["engines.intrinsics", "gain", "team_intrinsics"],
+    ["kernel"],
 ]  # fmt: skip
 DEPTH = {
     "frameboost" if name == "frameboost" else f"frameboost.{name}": depth
@@ -112,7 +114,9 @@ DISTRIBUTIONS = {
     "clickhouse_cityhash": ("catboost", "clickhouse-cityhash"),
 }  # of a module: the extra, and the distribution
 INTRINSICS = {"frameboost.engines.intrinsics", "frameboost.team_intrinsics"}
-KERNELS = {"frameboost.gain", *INTRINSICS} | {name for name in MODULES if name.endswith("_kernels")}
+KERNELS = {"frameboost.gain", "frameboost.kernel", *INTRINSICS} | {
+    name for name in MODULES if name.endswith("_kernels")
+}
 
 
 def imported(path: Path, *, only_top: bool = False) -> set[str]:
@@ -142,7 +146,16 @@ def test_imports_only_point_down(name):
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_kernels_import_nothing_but_numpy_and_numba(name):
     numba = {"numba.core", "numba.extending", "llvmlite", "typing"} if name in INTRINSICS else set()
+    if name == "frameboost.kernel":
+        numba = {"numba.core.caching", "numba.core.dispatcher", "numba.core.sigutils"}
+        numba |= {"collections.abc", "functools", "typing", "warnings"}
     assert imported(MODULES[name]) <= {"__future__", "numpy", "numba"} | KERNELS | numba
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_kernels_are_compiled_in_one_way(name):
+    # Numba's own decorators let an error of the cache's disk out of a fit.
+    assert name == "frameboost.kernel" or not re.search(r"\b(n?jit|vectorize)\b", MODULES[name].read_text("utf-8"))
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.binning_kernels import bin_values
 from frameboost.engines.intrinsics import as_pointer
+from frameboost.kernel import kernel
 
 __all__ = ["code_buffers"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _mark_missing(address, offset, missing, codes):  # type: ignore[no-untyped-def]
     """Write ``missing`` where a validity bitmap, lowest bit first, has a 0."""
     n_rows = len(codes)
@@ -28,7 +28,7 @@ def _mark_missing(address, offset, missing, codes):  # type: ignore[no-untyped-d
         row += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def code_buffers(buffers, edges, missing, codes):  # type: ignore[no-untyped-def]
     """Write codes of columns of float64 and int64 (see `frameboost.binning_kernels.bin_values`).
 

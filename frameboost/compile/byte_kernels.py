@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from frameboost.kernel import kernel
 
 __all__ = ["add_leaves"]
 
@@ -11,7 +12,7 @@ __all__ = ["add_leaves"]
 _BLOCK = 1024
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_leaves(  # type: ignore[no-untyped-def]
     codes, starts, number, column, bound, also, right, table, tables, value, margins
 ):

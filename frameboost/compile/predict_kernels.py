@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numba
+from frameboost.kernel import kernel
 
 __all__ = ["find_leaves", "sum_leaves"]
 
@@ -10,7 +10,7 @@ __all__ = ["find_leaves", "sum_leaves"]
 _BLOCK = 256
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _leaf_of(codes, row, node, feature, bound, missing, missing_left, table_at, tables, left, right):  # type: ignore[no-untyped-def]
     while feature[node] >= 0:
         code = codes[row, feature[node]]
@@ -24,7 +24,7 @@ def _leaf_of(codes, row, node, feature, bound, missing, missing_left, table_at, 
     return node
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def sum_leaves(  # type: ignore[no-untyped-def]
     codes,
     roots,
@@ -65,7 +65,7 @@ def sum_leaves(  # type: ignore[no-untyped-def]
                 margins[row] += value[leaf]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def find_leaves(  # type: ignore[no-untyped-def]
     codes, roots, feature, bound, missing, missing_left, table_at, tables, left, right, first, last, out
 ):

@@ -21,8 +21,9 @@ feature, or the root, for which o = z = 1, where there is none. Nodes are number
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from frameboost.kernel import kernel
 
 __all__ = ["add_interactions", "add_shap", "add_steps", "link_nodes"]
 
@@ -30,7 +31,7 @@ __all__ = ["add_interactions", "add_shap", "add_steps", "link_nodes"]
 _BLOCK = 256
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _goes_left(codes, row, node, missing, questions):  # type: ignore[no-untyped-def]
     feature, bound, missing_left, table_at, tables, _left, _right = questions
     code = codes[row, feature[node]]
@@ -42,7 +43,7 @@ def _goes_left(codes, row, node, missing, questions):  # type: ignore[no-untyped
     return code < bound[node]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def link_nodes(roots, feature, left, right, share, parent, above, zero):  # type: ignore[no-untyped-def]
     """Work out what paths have in common for all rows.
 
@@ -85,7 +86,7 @@ def link_nodes(roots, feature, left, right, share, parent, above, zero):  # type
     return distinct.max()
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _fill_factors(root, size, above, zero, points, ratio):  # type: ignore[no-untyped-def]
     """Write to ``ratio``, (nodes, 3, points), by what an edge changes the product of z(1−t) + ot along the path.
 
@@ -102,7 +103,7 @@ def _fill_factors(root, size, above, zero, points, ratio):  # type: ignore[no-un
                 ratio[i, k, q] = (z * (1.0 - t) + o * t) / over if over > 0.0 else 0.0
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _fill_slopes(root, size, zero, points, slope):  # type: ignore[no-untyped-def]
     """Write to ``slope``, (nodes, 2, points), (o − z) / (z(1−t) + ot) for o of 0 and 1; 0 where that is 0 / 0."""
     for i in range(size):
@@ -114,7 +115,7 @@ def _fill_slopes(root, size, zero, points, slope):  # type: ignore[no-untyped-de
                 slope[i, o, q] = (o - z) / factor if factor > 0.0 else 0.0
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _fill_changes(root, size, above, slope, weights, change):  # type: ignore[no-untyped-def]
     """Write to ``change``, (nodes, 3, points), what an edge adds to its feature for a product of 1.
 
@@ -128,7 +129,7 @@ def _fill_changes(root, size, above, slope, weights, change):  # type: ignore[no
                 change[i, k, q] = weights[q] * (slope[i, k // 2, q] - taken_back)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _descend(codes, row, root, size, missing, questions, above, ratio, ones, product):  # type: ignore[no-untyped-def]
     """Write to ``product`` the path's product at each point, and to ``ones`` (int64) each edge's o + o of that above.
 
@@ -153,7 +154,7 @@ def _descend(codes, row, root, size, missing, questions, above, ratio, ones, pro
             product[cold, q] = product[i, q] * ratio[cold, k, q]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first, last, out):  # type: ignore[no-untyped-def]
     """Add the Shapley values of rows ``first`` to ``last - 1``.
 
@@ -211,7 +212,7 @@ def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first,
                     out[row, feature[root + parent[root + i]]] += total
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_interactions(codes, roots, sizes, missing, questions, value, links, rule, first, last, out):  # type: ignore[no-untyped-def]
     """Add the Shapley interaction values of rows ``first`` to ``last - 1``, for pairs of different features.
 
@@ -252,7 +253,7 @@ def add_interactions(codes, roots, sizes, missing, questions, value, links, rule
                             out[row, g, f] += half
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _distinct_edges(root, leaf, feature, parent, on_path):  # type: ignore[no-untyped-def]
     """Write to ``on_path`` the lowest edge of each feature on the way to ``leaf``; return how many there are."""
     count, at = 0, leaf
@@ -269,7 +270,7 @@ def _distinct_edges(root, leaf, feature, parent, on_path):  # type: ignore[no-un
     return count
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_steps(codes, roots, missing, questions, mean, first, last, out):  # type: ignore[no-untyped-def]
     """Add, for each split that a row passes, how the mean changes to the split's feature (Saabas 2014).
 

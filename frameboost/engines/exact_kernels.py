@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from frameboost.engines.intrinsics import prefetch
 from frameboost.gain import leaf_score, split_score
+from frameboost.kernel import kernel
 
 __all__ = ["category_histogram", "fill_block", "move_rows", "part_block", "scan_column"]
 
@@ -17,7 +17,7 @@ _ROW = np.uint64(2**32 - 1)
 _RANK = np.uint64(32)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def fill_block(order, codes, block):  # type: ignore[no-untyped-def]
     """Write to ``block``, uint64 (rows,), each row of ``order`` with its code, (code << 32) + row."""
     n = np.uint64(len(order))
@@ -28,7 +28,7 @@ def fill_block(order, codes, block):  # type: ignore[no-untyped-def]
         block[i] = (np.uint64(codes[row]) << _RANK) | row
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
     """Reorder the rows of each range so that those that go left come first, each side in its old order.
 
@@ -56,7 +56,7 @@ def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
         block[left:stop] = buffer[:n_right]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scan_column(  # type: ignore[no-untyped-def]
     block, starts, stops, missing, gradients, allowed, G, H, direction, bounds,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, parent, best, stats,
@@ -144,7 +144,7 @@ def scan_column(  # type: ignore[no-untyped-def]
             last = code
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def category_histogram(codes, node_of, gradients, place_of, out):  # type: ignore[no-untyped-def]
     """Add each row's gradient pair to its category: out is float64 (open nodes, categories + 1, 2), zero at first."""
     for row in range(len(codes)):
@@ -154,7 +154,7 @@ def category_histogram(codes, node_of, gradients, place_of, out):  # type: ignor
             out[node, codes[row], 1] += gradients[row, 1]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def move_rows(  # type: ignore[no-untyped-def]
     codes,
     node_of,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba
+from frameboost.kernel import kernel
 
 __all__ = ["put_pairs", "round_pairs"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def put_pairs(gradients, hessians, pairs):  # type: ignore[no-untyped-def]
     """Write g and h, float64 (rows,) each, to ``pairs``, (rows, 2); return max|g| and max|h|, NaN left out."""
     largest_g = largest_h = 0.0
@@ -19,7 +19,7 @@ def put_pairs(gradients, hessians, pairs):  # type: ignore[no-untyped-def]
     return largest_g, largest_h
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def round_pairs(pairs, offset_g, offset_h):  # type: ignore[no-untyped-def]
     """Put g and h, float64 (rows, 2), on the grids of these offsets, in place (see `frameboost.grid`).
 

@@ -5,10 +5,10 @@ Indices are unsigned: of a signed one numba asks each time whether it counts fro
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from frameboost.engines.intrinsics import AHEAD, WIDTH, add_pair, add_pairs, prefetch
+from frameboost.kernel import kernel
 from frameboost.team_intrinsics import outlined
 from frameboost.team_kernels import share_out
 
@@ -23,7 +23,7 @@ _WORTH_BLOCKS = 1 << 12
 _AT_ONCE = 32
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _clear_one(histograms, places, item):  # type: ignore[no-untyped-def]
     histograms[places[item]] = 0.0
 
@@ -31,7 +31,7 @@ def _clear_one(histograms, places, item):  # type: ignore[no-untyped-def]
 _clearing = outlined(_clear_one)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _build_plainly(codes, rows, start, stop, gradients, slots, first, end, histogram):  # type: ignore[no-untyped-def]
     """Add the pairs of some rows to a histogram, for the features ``first`` to ``end - 1``."""
     n_features = np.uint64(codes.shape[1])
@@ -50,7 +50,7 @@ def _build_plainly(codes, rows, start, stop, gradients, slots, first, end, histo
             add_pair(histogram, slot << _ONE, g, h)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _build_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram):  # type: ignore[no-untyped-def]
     """Do the same for all features, of codes below 256: faster where there are thousands of rows."""
     n_features = np.uint64(codes.shape[1])
@@ -71,7 +71,7 @@ def _build_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, hi
             own[i] += sums[(feature << 9) + i]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _build_share(  # type: ignore[no-untyped-def]
     codes, rows, parts, firsts, gradients, slots, histograms, places, more, share
 ):
@@ -95,7 +95,7 @@ def _build_share(  # type: ignore[no-untyped-def]
 _building = outlined(_build_share)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def build_histograms(  # type: ignore[no-untyped-def]
     team, codes, rows, parts, firsts, gradients, slots, histograms, places, more, is_first
 ):
@@ -129,7 +129,7 @@ def build_histograms(  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_more(parts, firsts, more, histograms, places):  # type: ignore[no-untyped-def]
     """Add to histograms what shares that started within a node have found."""
     for share in range(1, len(firsts) - 1):
@@ -137,7 +137,7 @@ def add_more(parts, firsts, more, histograms, places):  # type: ignore[no-untype
             histograms[places[parts[firsts[share], 0]]] += more[share - 1]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _add_first(  # type: ignore[no-untyped-def]
     codes, n_features, gradients, rows, first, last, stop, end, pairs, sums
 ):
@@ -158,7 +158,7 @@ def _add_first(  # type: ignore[no-untyped-def]
             add_pair(sums, (k << np.uint64(9)) + (np.uint64(codes[start + k]) << _ONE), g, h)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _add_more(codes, n_features, rows, first, last, feature, end, pairs, sums):  # type: ignore[no-untyped-def]
     """Add them to those of the features ``feature`` to ``end - 1``."""
     whole = end - (end - feature) % _WIDTH

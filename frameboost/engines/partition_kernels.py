@@ -5,10 +5,10 @@ Indices are unsigned: of a signed one numba asks each time whether it counts fro
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from frameboost.engines.intrinsics import AHEAD, prefetch
+from frameboost.kernel import kernel
 from frameboost.team_intrinsics import outlined
 from frameboost.team_kernels import share_out
 
@@ -20,14 +20,14 @@ __all__ = [
 _ONE = np.uint64(1)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def number_rows(rows):  # type: ignore[no-untyped-def]
     """Write 0, 1, 2, ... to ``rows`` (uint32)."""
     for i in range(len(rows)):
         rows[i] = i
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     """Return the pieces of some nodes, each with its node's place in ``nodes``, and in that order.
 
@@ -56,7 +56,7 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
     """Share the rows of pieces out, in order: each share has as many, so that few pieces are cut.
 
@@ -93,13 +93,13 @@ def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
     return parts[:n], firsts
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def shares_of(nodes, pieces, n_nodes, most, smallest):  # type: ignore[no-untyped-def]
     """Return `share_pieces` of the pieces of some nodes (see `pieces_of`)."""
     return share_pieces(pieces_of(nodes, pieces, n_nodes), most, smallest)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type: ignore[no-untyped-def]
     """Return the pieces of all nodes once some have been split.
 
@@ -140,7 +140,7 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
     return found[:n]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
     """Return whether codes go left, by numeric splits: bool, code by code and split by split, and where each starts.
 
@@ -155,14 +155,14 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
     return goes_left, starts
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _asked(columns, places, goes_left, starts, part):  # type: ignore[no-untyped-def]
     """Return where a part starts and stops, the column that its split asks, and what goes left."""
     split, start, stop = part
     return np.uint64(start), np.uint64(stop), columns[places[split]], goes_left[starts[split] :]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
     half = np.uint64(len(rows)) >> _ONE
     for part in range(firsts[share], firsts[share + 1]):
@@ -185,7 +185,7 @@ def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts,
 _parting = outlined(_part_share)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, counts):  # type: ignore[no-untyped-def]
     """Copy parts of ``rows`` to its other half: what goes left from the front of a part on, the rest from its back.
 
@@ -209,7 +209,7 @@ def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, cou
     share_out(team, _parting((columns, places, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
     """Write ``values`` of the ``rows`` (uint32) to ``out``, in that order."""
     for i in range(np.uint64(0), np.uint64(len(rows))):
@@ -218,7 +218,7 @@ def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
         out[i] = values[np.uint64(rows[i])]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _add_share_by_node(margins, rows, parts, firsts, values, share):  # type: ignore[no-untyped-def]
     for part in range(firsts[share], firsts[share + 1]):
         value, stop = values[parts[part, 0]], np.uint64(parts[part, 2])
@@ -231,13 +231,13 @@ def _add_share_by_node(margins, rows, parts, firsts, values, share):  # type: ig
 _adding_by_node = outlined(_add_share_by_node)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_by_node(team, margins, rows, parts, firsts, values):  # type: ignore[no-untyped-def]
     """Add ``values[k]`` to the margins (float64) of the rows of node k; see `share_pieces`."""
     share_out(team, _adding_by_node((margins, rows, parts, firsts, values)), len(firsts) - 1)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _add_share_by_side(  # type: ignore[no-untyped-def]
     columns, places, goes_left, starts, rows, parts, firsts, values, margins, share
 ):
@@ -258,7 +258,7 @@ def _add_share_by_side(  # type: ignore[no-untyped-def]
 _adding_by_side = outlined(_add_share_by_side)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_by_side(  # type: ignore[no-untyped-def]
     team, columns, places, goes_left, starts, rows, parts, firsts, values, margins
 ):

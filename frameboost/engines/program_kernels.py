@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.engines.intrinsics import as_pointer
+from frameboost.kernel import kernel
 from frameboost.team_intrinsics import outlined
 from frameboost.team_kernels import share_out
 
@@ -22,7 +22,7 @@ _BLOCK = 512
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits of a float64 but its sign
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _unary(operation, a, out, size):  # type: ignore[no-untyped-def]
     """Write what an operation on one register says."""
     if operation == 2:  # NEG
@@ -51,7 +51,7 @@ def _unary(operation, a, out, size):  # type: ignore[no-untyped-def]
             out[i] = np.floor(a[i])
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _arithmetic(operation, a, b, out, size):  # type: ignore[no-untyped-def]
     """Write what an operation on two registers says."""
     if operation == 10:  # +
@@ -74,7 +74,7 @@ def _arithmetic(operation, a, b, out, size):  # type: ignore[no-untyped-def]
             out[i] = a[i] if a[i] <= b[i] else b[i]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
     """Write whether something holds of two registers."""
     if operation == 16:  # <
@@ -103,7 +103,7 @@ def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
             out[i] = a[i] if a[i] >= b[i] else b[i]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _run(instructions, addresses, n_rows, start, size, registers):  # type: ignore[no-untyped-def]
     """Fill the registers, float64 (instructions, block), with what they are for the rows from ``start`` on.
 
@@ -129,7 +129,7 @@ def _run(instructions, addresses, n_rows, start, size, registers):  # type: igno
                 out[i] = then[i] if condition[i] != 0.0 else otherwise[i]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _largest(values, size, most):  # type: ignore[no-untyped-def]
     """Return the largest magnitude, as the bits of a float64: those are in order, and integers many at a time."""
     bits = values.view(np.int64)
@@ -138,7 +138,7 @@ def _largest(values, size, most):  # type: ignore[no-untyped-def]
     return most
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _put_on_grids(gradients, hessians, offset_g, offset_h, size, pairs):  # type: ignore[no-untyped-def]
     """Write g and h side by side; return their sums."""
     total_g = total_h = 0.0
@@ -151,7 +151,7 @@ def _put_on_grids(gradients, hessians, offset_g, offset_h, size, pairs):  # type
     return total_g, total_h
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def compute_pairs(  # type: ignore[no-untyped-def]
     instructions, constants, addresses, results, first, last, offsets, pairs
 ):
@@ -194,7 +194,7 @@ def compute_pairs(  # type: ignore[no-untyped-def]
     return largest.view(np.float64), totals
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _compute_share(  # type: ignore[no-untyped-def]
     instructions, constants, addresses, results, offsets, pairs, largest, totals, share
 ):
@@ -207,7 +207,7 @@ def _compute_share(  # type: ignore[no-untyped-def]
 _computing = outlined(_compute_share)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def compute_shares(  # type: ignore[no-untyped-def]
     team, instructions, constants, addresses, results, offsets, pairs, largest, totals
 ):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from frameboost.kernel import kernel
 
 __all__ = ["bin_nodes", "sum_by_rank"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def sum_by_rank(ranks, values, out):  # type: ignore[no-untyped-def]
     """Add ``values`` (float64, a row each) to ``out`` (float64) by rank (uint32, a row each)."""
     for row in range(len(ranks)):
         out[ranks[row]] += values[row]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def bin_nodes(  # type: ignore[no-untyped-def]
     sorted_rows, ranks, missing, node_of, gradients, place_of, max_bin, out, starts, counts
 ):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from frameboost.kernel import kernel
 
 __all__ = ["sum_pairs"]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def sum_pairs(  # type: ignore[no-untyped-def]
     order, starts, labels, margins, change, first_of_row, second_of_row, relevant, truncation, by_difference, offset,
     first, last, out,

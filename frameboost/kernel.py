@@ -1,0 +1,104 @@
+"""What makes a function a kernel: compiled by numba when it is first called, and kept on disk where there is a place.
+
+Numba refuses to cache where no folder can be written, and lets errors of the disk out of the call that compiles. Here a
+cache that can't be read or written costs time only: the kernel is compiled in each process.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, overload
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
+from numba.core.sigutils import normalize_signature
+
+__all__ = ["kernel"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_has_warned = False
+
+
+@overload
+def kernel(function: _F, /) -> Dispatcher[_F]: ...
+
+
+@overload
+def kernel(**options: Any) -> Callable[[_F], Dispatcher[_F]]: ...
+
+
+def kernel(function: Any = None, /, **options: Any) -> Any:
+    """Compile a function with numba when it is first called, without Python's lock, and cache what was compiled.
+
+    Parameters
+    ----------
+    function
+        The function; without it a decorator is returned.
+    **options
+        More of `numba.njit`'s, such as ``inline`` and ``error_model``.
+
+    Warns
+    -----
+    RuntimeWarning
+        Once in a process, if the cache can't be used.
+    """
+    if function is None:
+        return partial(kernel, **options)
+    compiled = numba.njit(nogil=True, **options)(function)
+    if compiled is function:  # NUMBA_DISABLE_JIT
+        return compiled
+    try:
+        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # as `Dispatcher.enable_caching` does
+    except (RuntimeError, OSError) as error:  # no folder that can be written
+        _warn(error)
+    return compiled
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of a function, of which nothing is lost but time if it can't be read or written."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for these types, or None."""
+        try:
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _warn(error)
+            return None
+        except Exception as error:  # a damaged file: a pickle may raise anything
+            _warn(error)
+            self._forget()
+            return None
+        # Two processes that save at the same time may leave one's code under the other's types.
+        args, _ = normalize_signature(sig)  # type: ignore[no-untyped-call]
+        return found if found is not None and found.signature.args == args else None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for these types, if it can be kept."""
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:  # the folder is gone, full, or another user's by now
+            _warn(error)
+
+    def _forget(self) -> None:
+        """Make the index anew, which else can't be added to."""
+        try:
+            self.flush()  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _warn(error)
+
+
+def _warn(error: Exception) -> None:
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        text = " ".join(str(error).split())
+        warnings.warn(
+            "frameboost's compiled kernels can't be kept on disk, so each process compiles those that it calls; set "
+            f"the environment variable NUMBA_CACHE_DIR to a folder that can be written ({type(error).__name__}: "
+            f"{text[:200]})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
