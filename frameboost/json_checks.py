@@ -4,12 +4,71 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from frameboost.errors import ModelFileError
+from frameboost.messages import reason
 
-__all__ = ["check_keys", "fail", "is_finite", "is_integer", "read_list", "shown_json", "to_text"]
+__all__ = ["check_keys", "fail", "is_finite", "is_integer", "parse_json", "read_list", "shown_json", "to_text"]
+
+_LONGEST = 80
+
+
+# What files start with that are text in another form, and what to do about them.
+_OTHER_FORMS = {
+    b"\x1f\x8b": "it is compressed by gzip; unpack it first",
+    b"PK\x03\x04": "it is a zip archive; unpack it first",
+    b"\xef\xbb\xbf": "it starts with a byte order mark; save it as UTF-8 without one",
+    b"\xff\xfe": "it is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "it is UTF-16; save it as UTF-8",
+}
+
+
+def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) -> Any:
+    """Return what JSON in UTF-8 holds, or raise `ModelFileError`.
+
+    Parameters
+    ----------
+    data
+        The whole file.
+    what
+        What to say of a file that is no JSON.
+    damaged
+        What to say of one with a field twice in an object.
+    strict
+        Whether to refuse NaN, infinities and halves of characters, which JSON may spell, too.
+    """
+    for start, form in _OTHER_FORMS.items():
+        if data.startswith(start):
+            raise ModelFileError(f"{what} ({form})")
+
+    def refuse_constant(name: str) -> NoReturn:
+        raise ModelFileError(f"{damaged}: it holds {name}, and every number must be finite")
+
+    def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        item = dict(pairs)
+        if len(item) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            raise ModelFileError(f"{damaged}: an object has {shown_json(counts.most_common(1)[0][0])} twice")
+        return item
+
+    try:
+        document = json.loads(
+            data.decode("utf-8"),
+            parse_constant=refuse_constant if strict else None,
+            object_pairs_hook=refuse_duplicates,
+        )
+        if strict:
+            json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except ModelFileError:
+        raise
+    except RecursionError as error:
+        raise ModelFileError(f"{what} (lists in lists without end)") from error
+    except ValueError as error:  # also for bad UTF-8 and for numbers of absurd length
+        raise ModelFileError(f"{what} ({reason(error)})") from error
+    return document
 
 
 def check_keys(item: Mapping[str, Any], known: Sequence[str], where: str) -> None:
@@ -25,12 +84,19 @@ def fail(where: str, key: str, wanted: str, found: object) -> NoReturn:
 
 
 def shown_json(found: object) -> str:
-    """Return what was found, short enough for a sentence."""
-    try:
-        text = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity
-    except RecursionError:
-        return "lists in lists without end"
-    return text if len(text) <= 60 else text[:57] + "..."
+    """Return what was found as JSON writes it, short enough for a sentence; work does not grow with what it is."""
+    if isinstance(found, str):
+        text = json.dumps(found[:_LONGEST], ensure_ascii=not found.isprintable())
+    elif isinstance(found, list | dict) and len(found) > _LONGEST:
+        return f"a list of {len(found):,} entries" if isinstance(found, list) else f"an object of {len(found):,} fields"
+    elif isinstance(found, int) and abs(found) >= 10**_LONGEST:
+        return f"a number of more than {_LONGEST} digits"
+    else:
+        try:
+            text = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity
+        except RecursionError:
+            return "lists in lists without end"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def read_list(item: Mapping[str, Any], key: str, where: str = "damaged model") -> list[Any]:

@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions import Expression
 from frameboost.foreign_loss import FOREIGN_FIELDS, read_foreign_loss
-from frameboost.json_checks import check_keys, fail, is_finite, is_integer, read_list, shown_json, to_text
+from frameboost.json_checks import check_keys, fail, is_finite, is_integer, parse_json, read_list, shown_json, to_text
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.loss import Loss, of_targets
 from frameboost.losses import get_loss
-from frameboost.messages import reason
 from frameboost.objective import Objective
 from frameboost.parameters import Parameters
 from frameboost.schema import Feature
@@ -102,7 +100,7 @@ def read_model(data: bytes) -> ModelParts:
     ModelFileError
         Which says what is wrong, and where.
     """
-    document = _parse(data)
+    document = parse_json(data, "not a frameboost model: the file is not JSON", "damaged model", strict=True)
     if not isinstance(document, dict):
         raise ModelFileError("not a frameboost model: the file holds no JSON object")
     if document.get("format") != FORMAT:
@@ -126,32 +124,6 @@ def read_model(data: bytes) -> ModelParts:
     return ModelParts(loss, parameters, features, base_margins, trees, _calibration(document, loss))
 
 
-def _parse(data: bytes) -> object:
-    try:
-        text = data.decode("utf-8")
-        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates)
-        # JSON may spell halves of characters, which no column name or category can hold.
-        json.dumps(document, ensure_ascii=False).encode("utf-8")
-    except ModelFileError:
-        raise
-    except (ValueError, RecursionError) as error:  # ValueError also for bad UTF-8 and for numbers of absurd length
-        raise ModelFileError(f"not a frameboost model: the file is not JSON ({reason(error)})") from error
-    return document
-
-
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    item = dict(pairs)
-    if len(item) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ModelFileError(f"damaged model: an object has {shown_json(twice)} twice")
-    return item
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ModelFileError(f"damaged model: it holds {name}, and every number must be finite")
-
-
 def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
     given = document.get("objective")
     try:
@@ -163,11 +135,22 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
         if not isinstance(given, str):
             fail("damaged model", "objective", "a name or an object", given)
         known = Parameters.from_keywords(dict(parameters))
+        if given.startswith("multi:"):
+            _check_classes(document, known.num_class)
         return _of_targets(get_loss(given, known.as_dict()), document)
     except (FrameboostError, TypeError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"damaged model: {error}") from error
+
+
+def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
+    """Make sure that there is a margin and a tree for each class, before a loss of so many classes is made."""
+    margins, trees = document.get("base_margin"), read_list(document, "trees")
+    if num_class is None or not isinstance(margins, list) or len(margins) != num_class:
+        fail("damaged model", "base_margin", f"a list of {num_class} finite numbers", margins)
+    if len(trees) < num_class:
+        raise ModelFileError(f"damaged model: its {len(trees)} trees are not whole rounds of {num_class} outputs")
 
 
 def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
@@ -208,11 +191,14 @@ def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
 def _check_rounds(trees: Sequence[Tree], loss: Loss, parameters: Mapping[str, Any]) -> None:
     """Make sure that there are whole rounds: for each output so many trees side by side."""
     side_by_side = int(parameters.get("num_parallel_tree", 1))
-    round_ = [output for output in range(loss.n_outputs) for _ in range(side_by_side)]
     if not trees:
         raise ModelFileError("damaged model: it has no trees")
-    if len(trees) % len(round_) or [tree.output for tree in trees] != round_ * (len(trees) // len(round_)):
-        raise ModelFileError(f"damaged model: its trees are not whole rounds of outputs {round_}")
+    in_order = all(tree.output == i // side_by_side % loss.n_outputs for i, tree in enumerate(trees))
+    if len(trees) % (side_by_side * loss.n_outputs) or not in_order:
+        raise ModelFileError(
+            f"damaged model: its {len(trees)} trees are not whole rounds of {side_by_side} for each of "
+            f"{loss.n_outputs} outputs in turn"
+        )
 
 
 def _parameters(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,14 +106,18 @@ def range_text(item: Field[Any]) -> str:
     low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
     parts = []
     if low is not None:
-        parts.append(f" of at least {low:g}")
+        parts.append(f" of at least {_number(low)}")
     if above is not None:
-        parts.append(f" greater than {above:g}")
+        parts.append(f" greater than {_number(above)}")
     if high is not None:
-        parts.append(f"{' and' if parts else ' of'} at most {high:g}")
+        parts.append(f"{' and' if parts else ' of'} at most {_number(high)}")
     if below is not None:
-        parts.append(f"{' and' if parts else ''} less than {below:g}")
+        parts.append(f"{' and' if parts else ''} less than {_number(below)}")
     return "".join(parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) and value >= 1_000_000 else f"{value:g}"
 
 
 def values_text(item: Field[Any], hint: Any) -> str:

@@ -18,17 +18,21 @@ from frameboost.parameter_fields import checked, declared, read_quantiles, value
 
 __all__ = ["Parameters", "markdown_table", "parameter_table"]
 
+_MOST = 1_000_000_000  # more than can be meant, and less than the integers of kernels hold
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameters:
     """The parameters of one fit, validated when they are given (see ``parameter_table`` for their documentation)."""
 
-    n_estimators: int = declared(100, "Number of boosting rounds, one tree each.", low=1)
+    n_estimators: int = declared(100, "Number of boosting rounds, one tree each.", low=1, high=_MOST)
     learning_rate: float = declared(0.3, "Shrinkage: every leaf is multiplied by it.", above=0, high=1, symbol="η")
     max_depth: int = declared(
         6, "Deepest level of a leaf, the root being 0; 0 is no limit (not for exact).", low=0, high=64
     )
-    max_leaves: int = declared(0, "Most leaves a tree may have; 0 is no limit (not for exact).", low=0, symbol="T")
+    max_leaves: int = declared(
+        0, "Most leaves a tree may have; 0 is no limit (not for exact).", low=0, high=_MOST, symbol="T"
+    )
     grow_policy: Literal["depthwise", "lossguide", "symmetric"] = declared(
         "depthwise",
         "Split level by level, or always the open node with the largest gain, or each level by one split that all of "
@@ -87,13 +91,17 @@ class Parameters:
         read=interaction_sets,
     )
     max_cat_to_onehot: int = declared(
-        4, "With fewer categories than that a string column is split by one category against the rest.", low=1
+        4,
+        "With fewer categories than that a string column is split by one category against the rest.",
+        low=1,
+        high=_MOST,
     )
     max_cat_threshold: int = declared(
         64,
         "With more, the categories of a node are sorted by weight, and the lowest or the highest, fewer than this, are "
         "parted from the rest.",
         low=1,
+        high=_MOST,
     )
     cat_smooth: float = declared(
         0.0,
@@ -127,7 +135,10 @@ class Parameters:
         "tree", "Whether a new tree of dart weighs as much as each of the dropped ones, or as all of them together."
     )
     num_parallel_tree: int = declared(
-        1, "Trees grown side by side in each round, of which the mean counts: with one round, a random forest.", low=1
+        1,
+        "Trees grown side by side in each round, of which the mean counts: with one round, a random forest.",
+        low=1,
+        high=1_000_000,
     )
     seed: int = declared(
         0, "What all draws depend on; the same seed draws the same in every engine.", low=0, high=2**63 - 1
@@ -136,7 +147,10 @@ class Parameters:
         1.0, "What the weight of rows of label 1 is multiplied by (objectives with two classes).", above=0
     )
     num_class: int | None = declared(
-        None, "Classes of the multi:* objectives, labelled from 0; by default one more than the largest label.", low=2
+        None,
+        "Classes of the multi:* objectives, labelled from 0; by default one more than the largest label.",
+        low=2,
+        high=10_000,
     )
     quantile_alpha: tuple[float, ...] = declared(
         (0.5,),
@@ -158,7 +172,7 @@ class Parameters:
         "topk", "Which rows of a query rank:* pairs: its first by score with all behind them."
     )
     lambdarank_num_pair_per_sample: int | None = declared(
-        None, "How many rows of a query count as its first; by default 32.", low=1
+        None, "How many rows of a query count as its first; by default 32.", low=1, high=_MOST
     )
     lambdarank_normalization: bool = declared(
         True, "Whether the gradients of a query with many pairs are scaled down, to the logarithm of their sum."
@@ -174,10 +188,16 @@ class Parameters:
         "Stop when the last metric on the last validation set has not got better for as many rounds, and keep the "
         "trees up to the best round.",
         low=1,
+        high=_MOST,
         shapes_model=False,
     )
     n_jobs: int | None = declared(
-        None, "Threads of the numba engine; by default all cores.", low=1, engines="numba", shapes_model=False
+        None,
+        "Threads of the numba engine; by default all cores.",
+        low=1,
+        high=4_096,
+        engines="numba",
+        shapes_model=False,
     )
 
     def __post_init__(self) -> None:

@@ -61,17 +61,17 @@ def test_a_name_like_no_other_lists_them_all():
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("n_estimators", 0, "n_estimators must be an integer of at least 1, not 0"),
-        ("n_estimators", 2.5, "n_estimators must be an integer of at least 1, not 2.5"),
-        ("n_estimators", True, "n_estimators must be an integer of at least 1, not True"),
-        ("n_estimators", "9", "n_estimators must be an integer of at least 1, not '9'"),
-        ("n_estimators", None, "n_estimators must be an integer of at least 1, not None"),
+        ("n_estimators", 0, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not 0"),
+        ("n_estimators", 2.5, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not 2.5"),
+        ("n_estimators", True, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not True"),
+        ("n_estimators", "9", "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not '9'"),
+        ("n_estimators", None, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not None"),
         ("learning_rate", 0.0, "learning_rate must be a finite number greater than 0 and at most 1, not 0.0"),
         ("learning_rate", 1.01, "learning_rate must be a finite number greater than 0 and at most 1, not 1.01"),
         ("learning_rate", math.nan, "learning_rate must be a finite number greater than 0 and at most 1, not nan"),
         ("max_depth", -1, "max_depth must be an integer of at least 0 and at most 64, not -1"),
         ("max_depth", 65, "max_depth must be an integer of at least 0 and at most 64, not 65"),
-        ("max_leaves", -1, "max_leaves must be an integer of at least 0, not -1"),
+        ("max_leaves", -1, "max_leaves must be an integer of at least 0 and at most 1,000,000,000, not -1"),
         ("grow_policy", "losguide",
          "grow_policy must be one of 'depthwise', 'lossguide', 'symmetric', not 'losguide'; did you mean 'lossguide'?"),
         ("tree_method", "gpu_hist",
@@ -83,12 +83,26 @@ def test_a_name_like_no_other_lists_them_all():
         ("max_delta_step", -1, "max_delta_step must be a finite number of at least 0, not -1"),
         ("max_bin", 1, "max_bin must be an integer of at least 2 and at most 65535, not 1"),
         ("max_bin", 65_536, "max_bin must be an integer of at least 2 and at most 65535, not 65536"),
+        ("num_class", 10**9, "num_class must be an integer of at least 2 and at most 10000, not 1000000000"),
+        ("num_parallel_tree", 2 * 10**8,
+         "num_parallel_tree must be an integer of at least 1 and at most 1,000,000, not 200000000"),
+        ("seed", 2**63, f"seed must be an integer of at least 0 and at most {2**63 - 1:,}, not {2**63}"),
         ("base_score", "mean", "base_score must be a finite number, not 'mean'"),
-        ("n_jobs", 0, "n_jobs must be an integer of at least 1, not 0"),
+        ("n_jobs", 0, "n_jobs must be an integer of at least 1 and at most 4096, not 0"),
     ],
 )  # fmt: skip
 def test_values_out_of_range_are_refused(name, value, text):
     assert message(**{name: value}) == text
+
+
+INTEGERS = [item.name for item in fields(Parameters) if item.type in ("int", "int | None")]
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("value", [2**63, 10**400, 1e308])
+def test_integers_beyond_all_bounds_are_refused(name, value):
+    text = message(**{name: value}, **({"objective": "multi:softmax"} if name == "num_class" else {}))
+    assert text.startswith(f"{name} must be an integer of at least ") and len(text) < 250
 
 
 @pytest.mark.parametrize(
@@ -97,6 +111,7 @@ def test_values_out_of_range_are_refused(name, value, text):
         ("n_estimators", 1), ("n_estimators", np.int64(2)), ("n_estimators", 2.0), ("learning_rate", 1),
         ("learning_rate", np.float32(0.5)), ("max_depth", 0), ("max_depth", 64), ("max_bin", 2), ("max_bin", 65_535),
         ("gamma", 0), ("reg_lambda", 0), ("base_score", -3), ("n_jobs", 1), ("min_child_weight", 0),
+        ("max_leaves", 10**9), ("max_cat_to_onehot", 10**9), ("max_cat_threshold", 10**9), ("seed", 2**63 - 1),
     ],
 )  # fmt: skip
 def test_values_at_the_edge_of_the_range_are_taken(name, value):

@@ -11,7 +11,6 @@ What differs between the two, and how it is bridged:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,7 @@ from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost_columns import DAMAGED, Columns, read_columns, read_list, read_numbers, read_whole
 from frameboost.interop.catboost_loss import catboost_loss
 from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, comes_from, finished
-from frameboost.json_checks import fail, is_finite, shown_json
-from frameboost.messages import reason
+from frameboost.json_checks import fail, is_finite, parse_json, shown_json
 from frameboost.model import Model
 from frameboost.tree import Tree
 
@@ -115,10 +113,7 @@ def _text(model: Any) -> bytes:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"not a CatBoost model saved as JSON ({reason(error)})") from error
+    document = parse_json(data, "not a CatBoost model saved as JSON", DAMAGED)
     if not isinstance(document, dict) or not {"trees", "oblivious_trees"} & set(document):
         raise ModelFileError("not a CatBoost model saved as JSON: it has no trees")
     return document

@@ -23,6 +23,10 @@ _OTHERS = {
     b"CBM1": "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')",
     b"\x80": "it is a pickle, which is not opened, as that would run what is in it; save the model as the library does",
     b"PK": "it is a zip archive; a model is a JSON, UBJSON or text file",
+    b"\x1f\x8b": "it is compressed by gzip; unpack it first",
+    b"\xef\xbb\xbf": "it starts with a byte order mark; save it as UTF-8 without one",
+    b"\xff\xfe": "it is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "it is UTF-16; save it as UTF-8",
 }
 _UBJSON, _XGBOOST_BINARY = re.compile(rb"\{[iUIlL#]"), b"binf"
 # What files start with as these libraries write them; the whole of a large one need not be parsed twice for that.

@@ -10,7 +10,7 @@ from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.parts import comes_from, finished
 from frameboost.interop.xgboost_document import integers, read_count, read_learner, read_numbers, read_object, wrong
 from frameboost.interop.xgboost_features import count_features, read_features
-from frameboost.interop.xgboost_objectives import read_objective
+from frameboost.interop.xgboost_objectives import count_outputs, read_objective
 from frameboost.interop.xgboost_trees import XGBoostTree, read_xgboost_tree, translated
 from frameboost.json_checks import read_list
 from frameboost.messages import reason, shown
@@ -115,25 +115,25 @@ def _model(
     if name not in ("gbtree", "dart"):
         raise ParameterError(f"XGBoost's booster {shown(name)} is not known here")
     held = read_object(read_object(booster, "gbtree") if "gbtree" in booster else booster, "model")
-    loss, parameters, base_margins = read_objective(learner, is_custom)
+    n_features, n_outputs = count_features(learner), count_outputs(learner)
     items = read_list(held, "trees", "damaged XGBoost model")
-    n_features = count_features(learner)
-    trees = [read_xgboost_tree(item, i, n_features, loss.n_outputs) for i, item in enumerate(items)]
+    trees = [read_xgboost_tree(item, i, n_features, n_outputs) for i, item in enumerate(items)]
+    side_by_side = max(1, read_count(read_object(held, "gbtree_model_param"), "num_parallel_tree", 1))
+    # Before anything is made for each of the outputs, of which a damaged file may say that there are many.
+    in_rounds = _in_rounds(held, trees, n_outputs, side_by_side)
+    loss, parameters, base_margins = read_objective(learner, is_custom)
     features, places = read_features(learner, held, trees)
     # Up to XGBoost 3.4 the weights of dart stand beside its trees, later among them.
     weights = _weights(booster if "weight_drop" in booster else held, len(trees))
     if weights is not None:
         parameters["booster"] = "dart"
-    side_by_side = read_count(read_object(held, "gbtree_model_param"), "num_parallel_tree", 1)
-    if side_by_side > len(trees) > 0:
-        wrong(f"a round has {side_by_side} trees side by side, and there are {len(trees)}")
-    parameters["num_parallel_tree"] = max(1, side_by_side)
+    parameters["num_parallel_tree"] = side_by_side
     ours = []
-    for number, output in _in_rounds(held, trees, loss.n_outputs, parameters["num_parallel_tree"]):
+    for number, output in in_rounds:
         weight = 1.0 if weights is None else weights[number]
         ours.append(translated(trees[number], features, places, output, weight))
     if best_round is not None:
-        ours = _first(ours, best_round * loss.n_outputs * parameters["num_parallel_tree"])
+        ours = _first(ours, best_round * n_outputs * side_by_side)
     base_margins, on_grid = finished(base_margins, ours)
     return Model(loss, parameters, features, base_margins, on_grid, best_round=best_round, best_score=best_score)
 
@@ -154,6 +154,8 @@ def _in_rounds(
 
     A tree with a value for each output in its leaves is there once for each.
     """
+    if not trees:
+        raise ModelFileError("the model has no trees")
     outputs = integers(held, "tree_info", len(trees), "").tolist()
     widths = {tree.values.shape[1] for tree in trees}
     if len(widths) > 1:
@@ -164,9 +166,9 @@ def _in_rounds(
                  for i in range(start, min(start + side_by_side, len(trees)))]  # fmt: skip
     else:
         found = list(enumerate(outputs))
-    a_round = [output for output in range(n_outputs) for _ in range(side_by_side)]
-    if len(found) % len(a_round) or [output for _, output in found] != a_round * (len(found) // len(a_round)):
-        raise ModelFileError(f"damaged XGBoost model: its trees are not whole rounds of outputs {a_round[:20]}")
+    in_order = all(output == i // side_by_side % n_outputs for i, (_, output) in enumerate(found))
+    if len(found) % (side_by_side * n_outputs) or not in_order:
+        wrong(f"its {len(trees)} trees are not whole rounds of {side_by_side} for each of {n_outputs} outputs in turn")
     return found
 
 

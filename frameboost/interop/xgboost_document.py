@@ -13,8 +13,7 @@ import numpy.typing as npt
 from frameboost.errors import ModelFileError
 from frameboost.interop.float32 import as_float32
 from frameboost.interop.ubjson import read_ubjson
-from frameboost.json_checks import fail, is_integer, read_list, shown_json
-from frameboost.messages import reason
+from frameboost.json_checks import fail, is_integer, parse_json, read_list
 
 __all__ = ["floats", "integers", "read_count", "read_learner", "read_numbers", "read_object", "wrong"]
 
@@ -45,20 +44,7 @@ def _parse(data: bytes) -> Any:
         )
     if re.match(rb"\{[iUIlL#]", data):
         return read_ubjson(data)
-    try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_refuse_duplicates)
-    except ModelFileError:
-        raise
-    except (ValueError, RecursionError) as error:  # ValueError also for bad UTF-8 and for numbers of absurd length
-        raise ModelFileError(f"not an XGBoost model: the file is neither JSON nor UBJSON ({reason(error)})") from error
-
-
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    item = dict(pairs)
-    if len(item) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ModelFileError(f"{_WHERE}: an object has {shown_json(next(k for k in keys if keys.count(k) > 1))} twice")
-    return item
+    return parse_json(data, "not an XGBoost model: the file is neither JSON nor UBJSON", _WHERE)
 
 
 def wrong(what: str, where: str = "") -> NoReturn:

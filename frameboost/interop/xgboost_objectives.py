@@ -17,7 +17,7 @@ from frameboost.losses import LOSSES, get_loss
 from frameboost.messages import shown
 from frameboost.parameters import Parameters
 
-__all__ = ["LOGARITHMIC", "LOGISTIC", "OBJECTIVE_PARAMETERS", "read_objective"]
+__all__ = ["LOGARITHMIC", "LOGISTIC", "OBJECTIVE_PARAMETERS", "count_outputs", "read_objective"]
 
 # By objective: the object that holds its parameters in the document, and their names, the same as here.
 _OF_RANKING = ("lambdarank_param", ("lambdarank_num_pair_per_sample", "lambdarank_normalization",
@@ -51,6 +51,21 @@ _NO_LIMIT = 2**32 - 1
 _POISSON_STEP = 0.7
 
 
+def count_outputs(learner: Mapping[str, Any]) -> int:
+    """Return how many margins the model has.
+
+    Raises
+    ------
+    ModelFileError
+        If there are too many.
+    """
+    of_model = read_object(learner, "learner_model_param")
+    n_outputs = max(read_count(of_model, "num_class", 0), read_count(of_model, "num_target", 1), 1)
+    if n_outputs > _MOST_OUTPUTS:
+        wrong(f"it has {n_outputs} outputs")
+    return n_outputs
+
+
 def read_objective(
     learner: Mapping[str, Any], is_custom: bool = False
 ) -> tuple[Loss, dict[str, Any], tuple[float, ...]]:
@@ -68,10 +83,7 @@ def read_objective(
     """
     given = read_object(learner, "objective")
     of_model = read_object(learner, "learner_model_param")
-    n_classes = read_count(of_model, "num_class", 0)
-    n_outputs = max(n_classes, read_count(of_model, "num_target", 1), 1)
-    if n_outputs > _MOST_OUTPUTS:
-        wrong(f"it has {n_outputs} outputs")
+    n_outputs = count_outputs(learner)
     name = given.get("name")
     if not isinstance(name, str):
         fail("damaged XGBoost model, objective", "name", "a string", name)
@@ -82,7 +94,7 @@ def read_objective(
         raise ParameterError(f"XGBoost's objective {shown(name)} is not known here")
     parameters, same_training = _read_parameters(given, name)
     if name.startswith("multi:"):
-        parameters["num_class"] = n_classes
+        parameters["num_class"] = read_count(of_model, "num_class", 0)
     loss = _loss(name, parameters, same_training, n_outputs)
     if is_custom and not loss.link_terms:
         loss = _known_by_link("xgboost:custom", loss)
