@@ -19,14 +19,19 @@ from frameboost.types import FeatureType
 
 __all__ = ["count_features", "read_features"]
 
-_MOST_FEATURES = 2_000_000
+_MOST_WITHOUT_NAMES = 100_000  # of those with names there are as many as the file has names
 
 
 def count_features(learner: Mapping[str, Any]) -> int:
     """Return how many features the model has."""
     count = read_count(read_object(learner, "learner_model_param"), "num_feature")
-    if not 0 < count <= _MOST_FEATURES:
-        wrong(f"it has {count} features")
+    if count == 0:
+        wrong("it has no features")
+    if count > _MOST_WITHOUT_NAMES and not learner.get("feature_names"):
+        raise ParameterError(
+            f"the XGBoost model has {count:,} features without names, and at most {_MOST_WITHOUT_NAMES:,} can be had "
+            "here; give it feature_names"
+        )
     return count
 
 
