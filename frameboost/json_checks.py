@@ -11,15 +11,19 @@ from typing import Any, NoReturn
 from frameboost.errors import ModelFileError
 from frameboost.messages import reason
 
-__all__ = ["check_keys", "fail", "is_finite", "is_integer", "parse_json", "read_list", "shown_json", "to_text"]
+__all__ = [
+    "OTHER_FORMS", "check_keys", "fail", "is_finite", "is_integer", "parse_json", "read_list", "shown_json", "to_text",
+]  # fmt: skip
 
 _LONGEST = 80
 
 
-# What files start with that are text in another form, and what to do about them.
-_OTHER_FORMS = {
+# What files start with that hold a model in a form that is not read, and what to do about them.
+OTHER_FORMS = {
+    b"CBM1": "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')",
+    b"\x80": "it is a pickle, which is not opened, as that would run what is in it; save the model as the library does",
+    b"PK": "it is a zip archive; a model is a JSON, UBJSON or text file",
     b"\x1f\x8b": "it is compressed by gzip; unpack it first",
-    b"PK\x03\x04": "it is a zip archive; unpack it first",
     b"\xef\xbb\xbf": "it starts with a byte order mark; save it as UTF-8 without one",
     b"\xff\xfe": "it is UTF-16; save it as UTF-8",
     b"\xfe\xff": "it is UTF-16; save it as UTF-8",
@@ -40,7 +44,7 @@ def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) ->
     strict
         Whether to refuse NaN, infinities and halves of characters, which JSON may spell, too.
     """
-    for start, form in _OTHER_FORMS.items():
+    for start, form in OTHER_FORMS.items():
         if data.startswith(start):
             raise ModelFileError(f"{what} ({form})")
 

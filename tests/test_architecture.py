@@ -74,7 +74,7 @@ LAYERS = [
     ["dialects.limits"],
     ["sql_text"],
     ["interop.catboost_columns", "interop.catboost_loss", "interop.lightgbm_file"],
-    ["interop.parts"],
+    ["interop.given", "interop.parts"],
     ["foreign_loss", "losses", "objective"],
     ["aft", "interop.xgboost_trees", "ranking"],
     ["binning", "expectations", "interop.xgboost_document", "leaf_grid", "loss", "parameters"],

@@ -371,7 +371,7 @@ def test_a_model_of_ranking_is_saved_and_scored_as_any_other(tmp_path):
          "eval_metric 'ndcg' needs group"),
         ({"lambdarank_pair_method": "mean"}, fb.ParameterError, "must be one of 'topk', not 'mean'"),
         ({"lambdarank_normalization": 1}, fb.ParameterError, "lambdarank_normalization must be True or False, not 1"),
-        ({"lambdarank_num_pair_per_sample": 0}, fb.ParameterError, "must be an integer of at least 1 and at most 1,000,000,000, not 0"),
+        ({"lambdarank_num_pair_per_sample": 0}, fb.ParameterError, "must be an integer of at least 1 and at most"),
         ({"lambdarank_unbiased": True}, fb.ParameterError, "unknown parameter 'lambdarank_unbiased'"),
         ({"qid": "query"}, fb.ParameterError, "unknown parameter 'qid'; here it is called 'group'"),
     ],

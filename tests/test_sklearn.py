@@ -108,7 +108,7 @@ def test_what_kind_of_estimators_they_are():
 
 def test_parameters_are_checked_when_fitting():
     X, y = numbers()
-    with pytest.raises(fb.ParameterError, match="n_estimators must be an integer of at least 1 and .*, not 0"):
+    with pytest.raises(fb.ParameterError, match=r"n_estimators must be an integer of at least 1 and .*, not 0"):
         fb.FrameBoostRegressor(n_estimators=0).fit(X, y)
     with pytest.raises(fb.ParameterError, match=r"objective must be an fb\.Objective or one of"):
         fb.FrameBoostRegressor(objective="reg:no").fit(X, y)

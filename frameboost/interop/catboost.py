@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from frameboost.arguments import values_by_column
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost_columns import DAMAGED, Columns, read_columns, read_list, read_numbers, read_whole
 from frameboost.interop.catboost_loss import catboost_loss
-from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, comes_from, finished
+from frameboost.interop.given import comes_from, refuse, text_of
+from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, finished
 from frameboost.json_checks import fail, is_finite, parse_json, shown_json
 from frameboost.model import Model
 from frameboost.tree import Tree
@@ -80,6 +82,8 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
     >>> model.predict(pl.DataFrame({"c": ["w", "x", None]})).to_list()
     [1.5, 2.5, 1.5]
     """
+    if categories is not None:
+        values_by_column("categories", categories)
     document = _parsed(_text(model))
     trees = read_list(document, "trees" if "trees" in document else "oblivious_trees", DAMAGED)
     columns = read_columns(document, trees, categories or {})
@@ -96,14 +100,10 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
 
 
 def _text(model: Any) -> bytes:
-    if isinstance(model, bytes):
-        return model
-    if isinstance(model, str | Path):
-        return Path(model).read_bytes()
-    if not comes_from(model, "catboost") or not hasattr(model, "save_model"):
-        raise ParameterError(
-            f"from_catboost takes a model or a JSON file of CatBoost's, not {type(model).__qualname__}"
-        )
+    if (data := text_of(model, "catboost")) is not None:
+        return data
+    if not comes_from(model, "catboost") or isinstance(model, type) or not hasattr(model, "save_model"):
+        raise refuse(model, "a model of CatBoost's, or a JSON file of one")
     if not model.is_fitted():
         raise ParameterError(f"the {type(model).__name__} is not fitted")
     with TemporaryDirectory() as folder:

@@ -139,7 +139,14 @@ def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place
             f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as "
             f"categories={{{shown(name)}: [...]}}"
         )
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable) or hasattr(given, "columns"):
+        raise ParameterError(f"the categories of column {shown(name)} must be a list of values, not {shown(given)}")
     plain = [value.item() if isinstance(value, np.generic) else value for value in given]
+    for value in plain:
+        if value is not None and not isinstance(value, str | int | float):
+            raise ParameterError(
+                f"the categories of column {shown(name)} must be all strings or all whole numbers, not {shown(value)}"
+            )
     found, _ = category_codes(list(dict.fromkeys(v for v in plain if v is not None)), f"column {shown(name)}")
     codes: dict[int, tuple[int, ...]] = {}
     for code, category in enumerate(found):

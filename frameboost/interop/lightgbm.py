@@ -16,13 +16,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.foreign_loss import foreign_loss
+from frameboost.interop.given import comes_from, refuse, text_of
 from frameboost.interop.lightgbm_file import LightGBMFile, LightGBMTree, read_lightgbm
-from frameboost.interop.parts import Leaf, Split, at_most, build_tree, category_codes, comes_from, finished, own_loss
+from frameboost.interop.parts import Leaf, Split, at_most, build_tree, category_codes, finished, own_loss
 from frameboost.loss import Loss, margin_names
 from frameboost.messages import shown
 from frameboost.model import Model
@@ -121,16 +121,15 @@ def from_lightgbm(model: Any) -> Model:
 
 
 def _text(model: Any) -> bytes:
-    if isinstance(model, bytes):
-        return model
-    if isinstance(model, str | Path):
-        return Path(model).read_bytes()
-    if comes_from(model, "lightgbm"):
-        booster = model if hasattr(model, "model_to_string") else model.booster_
-        return str(booster.model_to_string()).encode()
-    raise ParameterError(
-        f"from_lightgbm takes a Booster, an estimator or a file of LightGBM's, not {type(model).__qualname__}"
-    )
+    if (data := text_of(model, "lightgbm")) is not None:
+        return data
+    is_booster = hasattr(model, "model_to_string")
+    if not comes_from(model, "lightgbm") or isinstance(model, type) or not (is_booster or hasattr(model, "fit")):
+        raise refuse(model, "a Booster or an estimator of LightGBM's, or a file of one")
+    if not is_booster and not model.__sklearn_is_fitted__():
+        raise ParameterError(f"the {type(model).__name__} is not fitted")
+    booster = model if is_booster else model.booster_
+    return str(booster.model_to_string()).encode()
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

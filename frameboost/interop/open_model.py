@@ -8,26 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from frameboost.arguments import path as check_path
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.interop.catboost import from_catboost
 from frameboost.interop.lightgbm import from_lightgbm
 from frameboost.interop.xgboost import from_xgboost
+from frameboost.json_checks import OTHER_FORMS
 from frameboost.model import Model
 from frameboost.model_file import FORMAT, read_model
 
 __all__ = ["open_model"]
 
 _KNOWN = "it is none of frameboost's own (JSON), XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
-# What other files start with, and what to do about them.
-_OTHERS = {
-    b"CBM1": "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')",
-    b"\x80": "it is a pickle, which is not opened, as that would run what is in it; save the model as the library does",
-    b"PK": "it is a zip archive; a model is a JSON, UBJSON or text file",
-    b"\x1f\x8b": "it is compressed by gzip; unpack it first",
-    b"\xef\xbb\xbf": "it starts with a byte order mark; save it as UTF-8 without one",
-    b"\xff\xfe": "it is UTF-16; save it as UTF-8",
-    b"\xfe\xff": "it is UTF-16; save it as UTF-8",
-}
 _UBJSON, _XGBOOST_BINARY = re.compile(rb"\{[iUIlL#]"), b"binf"
 # What files start with as these libraries write them; the whole of a large one need not be parsed twice for that.
 _FIRST_KEYS = (
@@ -69,6 +61,7 @@ def open_model(path: str | Path, categories: Categories | None = None) -> Model:
     >>> open_model(path) == model
     True
     """
+    check_path("path", path)
     data = Path(path).read_bytes()
     try:
         return _reader(data, categories)(data)
@@ -101,7 +94,7 @@ def _writer(data: bytes) -> str:
         return "xgboost"
     if re.match(rb"tree[ \t\r]*\n", data):
         return "lightgbm"
-    for start, what in _OTHERS.items():
+    for start, what in OTHER_FORMS.items():
         if data.startswith(start):
             raise ModelFileError(f"not a model that can be read here: {what}")
     text = data.lstrip()

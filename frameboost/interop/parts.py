@@ -22,8 +22,8 @@ from frameboost.tree import LEAF, Tree
 from frameboost.types import Physical
 
 __all__ = [
-    "Leaf", "Split", "above_float32", "at_most", "build_tree", "category_codes", "checked_names", "comes_from",
-    "finished", "own_loss",
+    "Leaf", "Split", "above_float32", "at_most", "build_tree", "category_codes", "checked_names", "finished",
+    "own_loss",
 ]  # fmt: skip
 
 
@@ -192,8 +192,3 @@ def category_codes(values: Sequence[Any], what: str) -> tuple[tuple[str | int, .
         raise ModelFileError(f"damaged model: {what} has a category twice")
     places = {category: place for place, category in enumerate(ordered)}
     return ordered, tuple(places[v] for v in given)
-
-
-def comes_from(value: object, library: str) -> bool:
-    """Whether a value's class, or one that it inherits from, is the library's, which need not be imported here."""
-    return any(kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)

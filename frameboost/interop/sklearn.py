@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from frameboost.errors import ParameterError
 from frameboost.foreign_loss import foreign_loss
+from frameboost.interop.given import comes_from, refuse
 from frameboost.interop.parts import (
     Leaf,
     Split,
@@ -28,7 +29,6 @@ from frameboost.interop.parts import (
     build_tree,
     category_codes,
     checked_names,
-    comes_from,
     finished,
     own_loss,
 )
@@ -90,10 +90,7 @@ def from_sklearn(estimator: Any) -> Model:
             if not hasattr(estimator, fitted):
                 raise ParameterError(f"the {type(estimator).__name__} is not fitted")
             return read(estimator)
-    raise ParameterError(
-        f"from_sklearn takes a gradient boosting, forest or tree estimator of scikit-learn's, not "
-        f"{type(estimator).__qualname__}"
-    )
+    raise refuse(estimator, "a gradient boosting, forest or tree estimator of scikit-learn's", "estimator")
 
 
 def _names(estimator: Any) -> tuple[str, ...]:

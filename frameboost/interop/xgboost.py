@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.interop.parts import comes_from, finished
+from frameboost.interop.given import comes_from, refuse, text_of
+from frameboost.interop.parts import finished
 from frameboost.interop.xgboost_document import integers, read_count, read_learner, read_numbers, read_object, wrong
 from frameboost.interop.xgboost_features import count_features, read_features
 from frameboost.interop.xgboost_objectives import count_outputs, read_objective
@@ -18,6 +18,8 @@ from frameboost.model import Model
 from frameboost.tree import Tree
 
 __all__ = ["from_xgboost"]
+
+_WANTED = "a Booster or an estimator of XGBoost's, or a file of one"
 
 
 def from_xgboost(model: Any) -> Model:
@@ -76,14 +78,10 @@ def from_xgboost(model: Any) -> Model:
     >>> model.predict(pl.DataFrame({"f0": [1, 2, 3, None]})).to_list()
     [0.0, 0.0, 8.0, 8.0]
     """
-    if isinstance(model, str | Path):
-        return _model(Path(model).read_bytes())
-    if isinstance(model, bytes | bytearray | memoryview):
-        return _model(bytes(model))
-    if not comes_from(model, "xgboost"):
-        raise ParameterError(
-            f"model must be a Booster or an estimator of XGBoost, or a file, not a {type(model).__name__}"
-        )
+    if (data := text_of(model, "xgboost")) is not None:
+        return _model(data)
+    if not comes_from(model, "xgboost") or isinstance(model, type):
+        raise refuse(model, _WANTED)
     if not hasattr(model, "get_booster"):
         return _model(_saved(model))
     if hasattr(model, "__sklearn_is_fitted__") and not model.__sklearn_is_fitted__():
@@ -97,7 +95,7 @@ def from_xgboost(model: Any) -> Model:
 
 def _saved(booster: Any) -> bytes:
     if not hasattr(booster, "save_raw"):
-        raise ParameterError(f"model must be a Booster or an estimator of XGBoost, not a {type(booster).__name__}")
+        raise refuse(booster, _WANTED)
     try:
         return bytes(booster.save_raw(raw_format="ubj"))
     except ValueError as error:  # XGBoostError is one

@@ -269,7 +269,7 @@ def test_what_is_not_supported():
         from_catboost(train("RMSE", two, y, cat_features=["town"], one_hot_max_size=2), {"town": TOWNS})
     with pytest.raises(fb.ParameterError, match="CatBoostRegressor is not fitted"):
         from_catboost(catboost.CatBoostRegressor())
-    with pytest.raises(fb.ParameterError, match="takes a model or a JSON file of CatBoost's, not dict"):
+    with pytest.raises(fb.ParameterError, match=r"must be a model of CatBoost's, or a JSON file of one, not \{\}"):
         from_catboost({})
     with pytest.raises(FileNotFoundError):
         from_catboost("no such file")
@@ -380,5 +380,5 @@ def test_whatever_the_damage_the_error_says_so(sound):
 def test_a_file_of_another_kind():
     deep = b'{"trees": ' + b"[" * 100_000
     for data in (b"", b"CBM1\x01\xff", b"[1]", b"{}", deep):
-        with pytest.raises(fb.ModelFileError, match="not a CatBoost model saved as JSON"):
+        with pytest.raises(fb.ModelFileError, match=r"not a CatBoost model saved as JSON|not one that from_catboost"):
             from_catboost(data)

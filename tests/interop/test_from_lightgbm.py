@@ -318,7 +318,7 @@ def test_what_is_not_supported():
     X, y = numbers(np.random.default_rng(13))
     with pytest.raises(fb.ParameterError, match="linear_tree"):
         from_lightgbm(train({"linear_tree": True}, X[:, :2], y))
-    with pytest.raises(fb.ParameterError, match="takes a Booster, an estimator or a file of LightGBM's, not dict"):
+    with pytest.raises(fb.ParameterError, match=r"or an estimator of LightGBM's, or a file of one, not \{\}"):
         from_lightgbm({})
     with pytest.raises(FileNotFoundError):
         from_lightgbm("no such file")
@@ -432,5 +432,5 @@ def test_whatever_the_damage_the_error_says_so():
 
 def test_no_text_at_all():
     for data in (b"", b"\xff\xfe", b"PK\x03\x04", b"{}"):
-        with pytest.raises(fb.ModelFileError, match="not a LightGBM model"):
+        with pytest.raises(fb.ModelFileError, match=r"not a LightGBM model|not one that from_lightgbm"):
             from_lightgbm(data)

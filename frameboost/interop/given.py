@@ -1,0 +1,88 @@
+"""What users hand to the readers of other libraries' models: told apart, and refused with the name of who reads it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from frameboost.arguments import path as check_path
+from frameboost.errors import ModelFileError, ParameterError
+from frameboost.json_checks import OTHER_FORMS
+from frameboost.messages import shown
+
+__all__ = ["comes_from", "refuse", "text_of"]
+
+# By library.
+_READERS = {
+    "frameboost": "which is a model already",
+    "xgboost": "which from_xgboost reads",
+    "lightgbm": "which from_lightgbm reads",
+    "catboost": "which from_catboost reads",
+}
+# What the classes that from_sklearn reads inherit from.
+_TREES = {"BaseDecisionTree", "BaseForest", "BaseGradientBoosting", "BaseHistGradientBoosting"}
+# What the files of each library start with, and who reads them.
+_WRITERS = (
+    (rb"tree[ \t\r]*\n", "lightgbm", "it is LightGBM's, which from_lightgbm reads"),
+    (rb'\s*\{\s*"learner"\s*:|\{[iUIlL#]|binf', "xgboost", "it is XGBoost's, which from_xgboost reads"),
+    (rb'\s*\{\s*"format"\s*:\s*"frameboost"', "frameboost", "it is frameboost's, which load reads"),
+    (rb'\s*\{\s*"(?:features_info|model_info)"\s*:', "catboost", "it is CatBoost's, which from_catboost reads"),
+)
+
+
+def comes_from(value: object, library: str) -> bool:
+    """Whether a value's class, or one that it inherits from, is the library's, which need not be imported here."""
+    return any(kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)
+
+
+def text_of(model: Any, library: str) -> bytes | None:
+    """Return what a file holds, given its path or its content, or None where it is neither.
+
+    Parameters
+    ----------
+    model
+        What the user gave.
+    library
+        Whose file it should be.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is plainly another library's, or in a form that is not read.
+    OSError
+        If it can't be read.
+    """
+    if isinstance(model, bytes | bytearray | memoryview):
+        data = bytes(model)
+    elif isinstance(model, str | os.PathLike):
+        check_path("model", model)
+        data = Path(model).read_bytes()
+    else:
+        return None
+    if not data:
+        raise ModelFileError(f"the file is not one that from_{library} reads: it is empty")
+    others = [what for start, writer, what in _WRITERS if writer != library and re.match(start, data)]
+    for what in (*others, *(form for start, form in OTHER_FORMS.items() if data.startswith(start))):
+        raise ModelFileError(f"the file is not one that from_{library} reads: {what}")
+    return data
+
+
+def refuse(model: Any, wanted: str, argument: str = "model") -> ParameterError:
+    """Return the error of what is no model that can be read: it says who reads it, if there is one who does.
+
+    ``wanted`` is what the reader takes.
+    """
+    kind, is_class = (model, True) if isinstance(model, type) else (type(model), False)
+    what = f"the class {kind.__qualname__}" if is_class else f"a {kind.__module__}.{kind.__qualname__}"
+    found, hint = shown(model) if kind.__module__ == "builtins" else what, ""
+    if not is_class and comes_from(model, "sklearn") and hasattr(model, "steps"):
+        hint = "; give its last step, and the columns as the others make them"
+    elif not is_class and hasattr(model, "predict"):
+        of_trees = {base.__name__ for base in kind.__mro__} & _TREES
+        hint = next(
+            (f", {reader}" for library, reader in _READERS.items() if comes_from(model, library)),
+            ", which from_sklearn reads" if of_trees else "",
+        )
+    return ParameterError(f"{argument} must be {wanted}, not {found}{hint}")
