@@ -230,6 +230,10 @@ class Estimator(BaseEstimator):
         check_is_fitted(self)
         return self.model_.predict(self._read(X, reset=False), output).to_numpy(writable=True)
 
+    def _objective(self, default: str) -> Any:
+        """Return the objective that was asked for, whatever it is, as `frameboost.fit` checks it."""
+        return default if self.objective is None else self.objective
+
     def _train(
         self,
         frame: pl.DataFrame,
@@ -253,7 +257,7 @@ class Estimator(BaseEstimator):
                 valid[name] = rows.with_columns(pl.Series(more[role], own))
         more["valid"] = valid or None
         parameters = {**self.get_params(deep=False), **more, "objective": objective}
-        if parameters["n_jobs"] == -1:  # scikit-learn's word for all cores
+        if isinstance(parameters["n_jobs"], int | np.integer) and parameters["n_jobs"] == -1:  # scikit-learn: all
             parameters["n_jobs"] = None
         self.model_ = fit(frame, features=features, verbose=False, **parameters)
 

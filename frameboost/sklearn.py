@@ -80,7 +80,7 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
         frame = self._read(X, reset=True)
         frame, roles = weighted(frame, target, sample_weight)
         held_out = self._held_out(eval_set, lambda given: check_numbers(given, self))
-        self._train(frame, self.objective or "reg:squarederror", roles, held_out)
+        self._train(frame, self._objective("reg:squarederror"), roles, held_out)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -141,7 +141,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             raise ValueError(
                 f"y has only one class ({shown(self.classes_.tolist()[0])}); there must be at least two classes"
             )
-        objective = self.objective or ("binary:logistic" if n_classes == 2 else "multi:softprob")
+        objective = self._objective("binary:logistic" if n_classes == 2 else "multi:softprob")
         family = str(objective).partition(":")[0]
         if family not in ("binary", "multi"):
             raise ParameterError(
@@ -226,7 +226,7 @@ class FrameBoostRanker(Estimator):
         queries = np.zeros(len(frame)) if qid is None else column_or_1d(qid)
         check_consistent_length(frame, target, queries)
         _, numbers = np.unique(queries, return_inverse=True)
-        self._train(frame, self.objective or "rank:ndcg", {"target": target, "group": numbers})
+        self._train(frame, self._objective("rank:ndcg"), {"target": target, "group": numbers})
         return self
 
     def predict(self, X: Any) -> FloatArray:

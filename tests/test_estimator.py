@@ -156,6 +156,18 @@ def test_bad_targets(y, message):
         fb.FrameBoostRegressor().fit(np.arange(40).reshape(-1, 1), y)
 
 
+NO_WORDS = [pl.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": [1, 2]}), pl.Series([1, 2]), np.array([1, 2]), "", 0, []]
+
+
+@pytest.mark.parametrize("value", NO_WORDS, ids=lambda value: f"{type(value).__module__} {type(value).__name__}")
+@pytest.mark.parametrize("parameter", ["objective", "n_jobs"])
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_parameters_of_a_wrong_type_are_refused_by_name(kind, parameter, value):
+    estimator = kind(**{**SHAPE, parameter: value})
+    with pytest.raises(fb.ParameterError, match=f"^{parameter} "):
+        estimator.fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+
+
 def test_importances_are_shares_of_the_mean_gain(frame, X):
     regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
     gains = dict(regressor.model_.importance("gain").rows())
