@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frameboost.arguments import name_of
@@ -63,8 +62,3 @@ class Objective:
             "custom", (derivatives,), (Expression(self.link, ("margin",)),), self.metric, start=Start("newton"),
             definition={"gradient": self.gradient, "hessian": self.hessian, "link": self.link, "metric": self.metric},
         )  # fmt: skip
-
-    @classmethod
-    def from_definition(cls, definition: Mapping[str, str]) -> Objective:
-        """Return the objective that a model file describes."""
-        return cls(**definition)
