@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 import numbers
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from frameboost.errors import ParameterError
 from frameboost.messages import did_you_mean, listed, shown
 
 __all__ = [
-    "BY_NAME", "Check", "anything", "checked", "column", "flag", "instance_of", "is_text", "name_of", "names", "number",
-    "slice_of_rounds", "table", "whole", "word",
+    "BY_NAME", "Check", "anything", "checked", "column", "flag", "instance_of", "is_iterable", "is_text", "name_of", "names",
+    "number", "slice_of_rounds", "table", "whole", "word",
 ]  # fmt: skip
 
 # As Linux has it; the error of a longer one has all of it in its message.
@@ -67,6 +67,11 @@ def is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether one can iterate over a value, as one can't over numpy's arrays without dimensions, iterable by type."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
 def _check_text(argument: str, value: str) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
 
+from frameboost.arguments import is_iterable
 from frameboost.engines.contract import Aggregate, Engine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions import Expression
@@ -120,7 +121,7 @@ def pick_features(
         chosen = [name for name in names if name not in role_of and name != valid]
     elif isinstance(features, str):
         raise ParameterError(f"features must be a list of column names, not the string {shown(features)}")
-    elif isinstance(features, Set) or not isinstance(features, Iterable):
+    elif isinstance(features, Set) or not is_iterable(features):
         # A set has another order in each process, and ties between features go to the first.
         raise ParameterError(f"features must be a list of column names, not {shown(features)}")
     else:

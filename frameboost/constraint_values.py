@@ -6,8 +6,9 @@ Both name columns; whether there are such columns is known only with the data (s
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from frameboost.arguments import is_iterable
 from frameboost.errors import ParameterError
 from frameboost.messages import shown
 
@@ -66,7 +67,7 @@ def interaction_sets(value: object) -> list[list[str]] | None:
 
 def _members(given: object, value: object) -> list[object]:
     """Return what a list, tuple or set within ``given`` holds."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | Mapping) or not is_iterable(value):
         raise _no_sets(given)
     return list(value)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from frameboost.arguments import is_iterable
 from frameboost.binning import Bins
 from frameboost.errors import ParameterError
 from frameboost.messages import shown
@@ -63,7 +64,7 @@ def bins_from_cuts(
             raise ParameterError(
                 f"cuts names {shown(name)}, which holds categories; only columns with an order have cuts"
             )
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        if isinstance(values, str | bytes) or not is_iterable(values):
             raise ParameterError(f"cuts[{shown(name)}] must be a list of values, not {shown(values)}")
         edges = {edge for value in values if (edge := _physical(name, feature.type, value)) is not None}
         bins[number] = Bins(feature, tuple(sorted(edges)), has_missing=missing[number] > 0)

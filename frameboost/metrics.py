@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from frameboost.aft import aft_terms
+from frameboost.arguments import is_iterable
 from frameboost.errors import ParameterError
 from frameboost.expressions import Expression
 from frameboost.loss import Loss, RunningSum, prediction_names
@@ -168,7 +169,7 @@ _SURVIVAL = {"cox-nloglik": "survival:cox", "aft-nloglik": "survival:aft",
 
 def larger_is_better(name: str, wanted: Any = None) -> bool:
     """Whether more of the metric of that name is better; ``wanted`` are those that were asked for."""
-    items = [wanted] if isinstance(wanted, str | Metric) or not isinstance(wanted, Iterable) else list(wanted)
+    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
     for item in items:
         if isinstance(item, Metric) and item.name == name:
             return item.maximize
@@ -185,7 +186,7 @@ def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[
     """
     if wanted is None:
         wanted = loss.metric
-    items = [wanted] if isinstance(wanted, str | Metric) or not isinstance(wanted, Iterable) else list(wanted)
+    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
     metrics = [_metric(item, loss, parameters) for item in items]
     names = [metric.name for metric in metrics]
     for name in names:

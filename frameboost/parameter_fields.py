@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import Field, field
 from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 
+from frameboost.arguments import is_iterable
 from frameboost.errors import ParameterError
 from frameboost.messages import did_you_mean, listed, shown
 
@@ -44,7 +45,7 @@ def declared(default: Any, doc: str, *, low: float | None = None, above: float |
 
 def read_quantiles(value: object) -> tuple[float, ...]:
     """Return the quantiles of ``quantile_alpha``, one or several."""
-    given = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
+    given = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
     alphas = [as_number(alpha, float) for alpha in given]
     inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
     if not given or len(inside) < len(given) or inside != sorted(set(inside)):

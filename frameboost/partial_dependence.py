@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from frameboost.arguments import is_iterable
 from frameboost.compile.polars import output_expr
 from frameboost.errors import DataError, ParameterError
 from frameboost.messages import listed, shown
@@ -92,7 +93,7 @@ def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
 
 
 def _given_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
-    if isinstance(grid, str | bytes | Set | Mapping) or not isinstance(grid, Iterable):
+    if isinstance(grid, str | bytes | Set | Mapping) or not is_iterable(grid):
         raise ParameterError(f"grid must be a list of values, not {shown(grid)}")
     listed = grid.to_list() if isinstance(grid, pl.Series) else list(grid)
     if not listed:

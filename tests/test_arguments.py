@@ -188,3 +188,20 @@ def test_relations_that_can_not_be_read_any_more_are_refused():
     con.close()
     with pytest.raises(fb.DataError, match=r"^the relation can't be read: Connection Error: Connection has already"):
         fb.fit(relation, "y")
+
+
+SEVERAL = {
+    "features": lambda value: fb.fit(DATA, "y", features=value),
+    "cuts": lambda value: fb.fit(DATA, "y", cuts={"x": value}),
+    "eval_metric": lambda value: fb.fit(DATA, "y", eval_metric=value),
+    "quantile_alpha": lambda value: fb.fit(DATA, "y", objective="reg:quantileerror", quantile_alpha=value),
+    "interaction_constraints": lambda value: fb.fit(DATA, "y", interaction_constraints=value),
+    "interaction_constraints, a set": lambda value: fb.fit(DATA, "y", interaction_constraints=[value]),
+    "grid": lambda value: fb.fit(DATA, "y", n_estimators=1).partial_dependence(DATA, "x", grid=value),
+}
+
+
+@pytest.mark.parametrize("argument", SEVERAL)
+def test_an_array_without_dimensions_is_no_list(argument):
+    with pytest.raises(fb.ParameterError, match=rf"^{argument.partition(',')[0]}.*array\(0\.5\)"):
+        SEVERAL[argument](np.array(0.5))
