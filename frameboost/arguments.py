@@ -20,8 +20,8 @@ from frameboost.errors import ParameterError
 from frameboost.messages import did_you_mean, listed, shown
 
 __all__ = [
-    "BY_NAME", "Check", "anything", "checked", "column", "flag", "instance_of", "is_iterable", "is_text", "name_of", "names",
-    "number", "slice_of_rounds", "table", "whole", "word",
+    "BY_NAME", "Check", "anything", "checked", "column", "flag", "instance_of", "is_iterable", "is_text", "name_of",
+    "names", "number", "slice_of_rounds", "table", "whole", "word",
 ]  # fmt: skip
 
 # As Linux has it; the error of a longer one has all of it in its message.

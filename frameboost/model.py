@@ -274,7 +274,7 @@ class Model(ExportingModel, ExplainingModel):
         Raises
         ------
         ParameterError
-            If the model is not for two classes.
+            If the model is not for two classes, or has more than one margin.
         DataError
             If the labels are not 0 and 1, both.
 
@@ -288,8 +288,9 @@ class Model(ExportingModel, ExplainingModel):
         >>> model.calibrate(df, "y", method="isotonic").predict(df[:4]).to_list()
         [0.0, 0.0, 1.0, 1.0]
         """
-        if self._loss.classes != 2:
-            raise ParameterError(f"calibrate is for models of two classes, not for {shown(self.objective)}")
+        if self._loss.classes != 2 or self._loss.n_outputs > 1:
+            found = f"{shown(self.objective)} with {self._loss.n_outputs}"
+            raise ParameterError(f"calibrate is for models of two classes with one margin, not for {found}")
         margins, labels, weights = labelled_margins(self, data, target, weight)
         link = calibrated(margins, labels, weights, method)
         return Model(

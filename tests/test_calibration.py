@@ -92,7 +92,13 @@ def test_what_can_not_be_calibrated_is_refused(frames, model):
     assert "column 'z' is not in the data" in message(target="z")
     assert "that are not finite numbers of 0 or more" in message(weight="a")
     squared = fb.fit(frames[0], "a", features=["b"], n_estimators=1)
-    assert message(of=squared) == "calibrate is for models of two classes, not for 'reg:squarederror'"
+    needed = "calibrate is for models of two classes with one margin"
+    assert message(of=squared) == f"{needed}, not for 'reg:squarederror' with 1"
+    softmax = fb.fit(frames[0], "y", features=["b"], objective="multi:softprob", n_estimators=1)
+    several = fb.fit(frames[0].with_columns(z=pl.col("a") > 0), ["y", "z"], features=["b"],
+                     objective="binary:logistic", n_estimators=1)  # fmt: skip
+    for of in (softmax, several):
+        assert message(of=of) == f"{needed}, not for {of.objective!r} with 2"
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 4)), min_size=1, max_size=40))
