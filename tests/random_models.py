@@ -118,9 +118,7 @@ def to_polars(kind: FeatureType, values: list, name: str = "") -> pl.Series:
 def to_duckdb(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, table: str) -> None:
     """Make a table of the frame, in order, with DuckDB's own types."""
     wide = {name: _WIDE[dtype] for name, dtype in frame.schema.items() if dtype in _WIDE}
-    con.register(
-        "arrived", frame.with_columns(*(pl.col(name).cast(pl.String) for name in wide)).with_row_index("position")
-    )
+    con.register("arrived", frame.with_columns(frame[name].cast(pl.String) for name in wide).with_row_index("position"))
     quoted = {'"' + name.replace('"', '""') + '"': type_ for name, type_ in wide.items()}
     replace = f"REPLACE ({', '.join(f'CAST({q} AS {t}) AS {q}' for q, t in quoted.items())})" if wide else ""
     con.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * {replace} FROM arrived")

@@ -1,0 +1,36 @@
+"""``python -m tests.fuzz``: run random cases for as long as one likes, or one of them again."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+
+from tests.fuzz import KINDS
+from tests.fuzz.runner import run
+
+
+def main() -> int:
+    """Run what the arguments ask for; return 1 if a case failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--kind", action="append", choices=KINDS, help="by default all, each for its share of the time")
+    parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, help="by default another each time")
+    parser.add_argument("--case", type=int, help="run this case only")
+    given = parser.parse_args()
+    seed = secrets.randbelow(2**31) if given.seed is None else given.seed
+    kinds = given.kind or KINDS
+    seconds = given.minutes * 60 + given.seconds or 60.0
+    print(f"seed {seed}", flush=True)
+    outcomes = []
+    for kind in kinds:
+        one = {} if given.case is None else {"first": given.case, "count": 1}
+        outcomes.append(run(kind, [seed], seconds / len(kinds), tell=lambda failure: print(failure, flush=True), **one))
+        print(outcomes[-1], flush=True)
+    print("\n".join(["", *map(str, outcomes)]))
+    return int(any(outcome.failures for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Random columns, as literals: what the kinds of cases make their frames of."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from frameboost.types import FeatureType
+from tests.random_models import NAMES, TYPES, random_values, to_polars
+
+__all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "smaller_columns"]
+
+HEADER = """\
+import math
+import duckdb, numpy as np, polars as pl, frameboost as fb
+from frameboost.types import FeatureType
+from tests.random_models import to_duckdb, to_polars
+nan, inf = math.nan, math.inf
+"""
+# Names that no database refuses beside those that need care.
+_NAMES = [*(name for name in NAMES if name), "x", "y_", "label", "margin", "weight", "prediction", "row", "node", "^x$",
+          "*", "x0", "frameboost_", "é", "fold", "bias"]  # fmt: skip
+_ZONES = ["Europe/Paris", "Asia/Kathmandu", "America/New_York", "UTC"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column by its physical values; ``cast`` is a polars type that holds them too, as text, or empty."""
+
+    name: str
+    type: str
+    values: tuple
+    cast: str = ""
+
+    @property
+    def kind(self) -> FeatureType:
+        return FeatureType(self.type)
+
+    def series(self) -> pl.Series:
+        made = to_polars(self.kind, list(self.values), self.name)
+        return made.cast(eval(self.cast, {"pl": pl})) if self.cast else made
+
+    def text(self) -> str:
+        """Return the call that makes the series."""
+        made = f"to_polars(FeatureType({self.type!r}), {list(self.values)!r}, {self.name!r})"
+        return f"{made}.cast({self.cast})" if self.cast else made
+
+
+def as_frame(columns: Sequence[Column]) -> pl.DataFrame:
+    return pl.DataFrame([column.series() for column in columns])
+
+
+def frame_text(columns: Sequence[Column]) -> str:
+    return "pl.DataFrame([\n" + "".join(f"    {column.text()},\n" for column in columns) + "])"
+
+
+def random_columns(rng: np.random.Generator, n_rows: int, most: int) -> list[Column]:
+    """Draw columns of any types, with names that differ also where case is ignored."""
+    python = random.Random(int(rng.integers(2**62)))
+    n_columns = int(rng.integers(1, most + 1))
+    names = python.sample(_NAMES, n_columns)
+    columns: list[Column] = []
+    for name in names:
+        kind = FeatureType(python.choice(TYPES))
+        if columns and python.random() < 0.1:  # the same again
+            columns.append(replace(python.choice(columns), name=name))
+            continue
+        values = _values(kind, n_rows, python)
+        columns.append(Column(name, kind.name, tuple(values), _cast(kind, values, python)))
+    return columns
+
+
+def _values(kind: FeatureType, n_rows: int, rng: random.Random) -> list:
+    drawn = random_values(kind, n_rows, rng)
+    how = rng.choice(["any", "any", "few", "few", "smooth", "smooth", "constant", "one missing", "none"])
+    if how == "none" and rng.random() < 0.7:
+        how = "few"
+    if how == "few":
+        few = drawn[:4]
+        return [rng.choice(few) for _ in drawn]
+    if how == "constant":
+        return [next((v for v in drawn if v is not None), None)] * n_rows
+    if how == "one missing":
+        value = next((v for v in drawn if v is not None), None)
+        return [None, *([value] * (n_rows - 1))][:n_rows]
+    if how == "none":
+        return [None] * n_rows
+    return _smooth(kind, n_rows, rng) if how == "smooth" else drawn
+
+
+def _smooth(kind: FeatureType, n_rows: int, rng: random.Random) -> list:
+    """Draw values that are close to one another, some of them missing."""
+    if kind.is_categorical:
+        values: list = [f"c{rng.randrange(12)}" for _ in range(n_rows)]
+    elif kind.is_float:
+        values = [float(np.float32(rng.gauss(0, 1))) for _ in range(n_rows)]
+    elif kind.family == "boolean":
+        values = [rng.randrange(2) for _ in range(n_rows)]
+    else:
+        values = [rng.randrange(100) for _ in range(n_rows)]
+        if kind.name == "duration[ns]":  # DuckDB's INTERVAL holds microseconds
+            values = [value * 1000 for value in values]
+    return [None if rng.random() < 0.1 else value for value in values]
+
+
+def _cast(kind: FeatureType, values: list, rng: random.Random) -> str:
+    if kind.is_categorical:
+        known = sorted({v for v in values if v is not None})
+        rng.shuffle(known)
+        return rng.choice(["", "", "pl.Categorical", f"pl.Enum({known!r})"])
+    if kind.family == "timestamptz" and rng.random() < 0.5:
+        return f"pl.Datetime({kind.unit!r}, {rng.choice(_ZONES)!r})"
+    return ""
+
+
+def smaller_columns(columns: Sequence[Column], keep: Sequence[str] = ()) -> Iterator[list[Column]]:
+    """Yield the columns with fewer rows (half, ..., one fewer), and without one of those that are not to keep."""
+    n_rows = len(columns[0].values)
+    size = n_rows // 2
+    while size:
+        for start in range(0, n_rows, size):
+            if n_rows > size:
+                yield [replace(c, values=c.values[:start] + c.values[start + size :]) for c in columns]
+        size //= 2
+    for column in columns:
+        if column.name not in keep and len(columns) > 1:
+            yield [other for other in columns if other is not column]

@@ -1,0 +1,142 @@
+"""The public functions and methods, found by introspection, with a call of each that works, as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+import frameboost as fb
+from frameboost.parameters import Parameters
+
+__all__ = ["PRELUDE", "EntryPoint", "entry_points"]
+
+# What the arguments of calls are made of; a script of a call starts with it.
+PRELUDE = """\
+import datetime as dt, decimal, io, math, pathlib, pickle, tempfile, warnings
+import duckdb, numpy as np, pandas as pd, polars as pl, pyarrow as pa, frameboost as fb
+folder = pathlib.Path(tempfile.mkdtemp())
+df = pl.DataFrame({"x": [0.5, 1.5, None, 2.5, 3.0, 4.0] * 5, "s": ["a", "b", None, "a", "c", "b"] * 5,
+                   "y": [0, 1, 1, 0, 1, 0] * 5, "w": [1.0, 0.5, 2.0] * 10, "late": [False, True] * 15})
+con = duckdb.connect()
+con.register("arrived", df.to_arrow())
+con.execute("CREATE TABLE t AS FROM arrived")
+shape = dict(features=["x", "s"], n_estimators=2, max_depth=2, verbose=False)
+model = fb.fit(df, "y", objective="binary:logistic", **shape)
+classes = fb.fit(df, "y", objective="multi:softprob", **shape)
+model.save(folder / "model.json")
+"""
+
+_GOOD = {
+    "data": "df", "X": "df.select('x', 's')", "target": "'y'", "path": "folder / 'model.json'", "table": "'t'",
+    "view": "'v'", "column": "'scored'", "con": "con", "name": "'scored'", "baseline": "model.baseline(df)",
+    "feature": "'x'", "folder": "folder / 'dbt'", "source": "'t'", "model": "model",
+    "n_estimators": "2", "verbose": "False", "folds": "2",
+}  # fmt: skip
+# What the package itself sets.
+_INTERNAL = {"fb.Metric": ("columns", "terms")}
+# By function, where it differs.
+_OTHER = {
+    "FrameBoost": {"y": "df['y'].to_numpy()"},
+    "create_table_sql": {"target": "'scored'"},
+    "Metric": {"name": "'mine'", "sql": "'avg(abs(label - prediction))'"},
+    "Objective": {"gradient": "'margin - label'"},
+    "from_catboost": {"model": "b'{}'"}, "from_lightgbm": {"model": "b'tree'"}, "from_sklearn": {"model": "None"},
+    "from_xgboost": {"model": "b'{}'"},
+}  # fmt: skip
+_FIT = [name for name in inspect.signature(fb.fit).parameters if name not in ("data", "target", "parameters")]
+_SETTINGS = [field.name for field in dataclasses.fields(Parameters)]
+# What is behind the name of a ** of a signature.
+_KEYWORDS = {
+    "parameters": lambda: _SETTINGS,
+    "options": lambda: [*_FIT, *_SETTINGS],
+    "keywords": lambda: [*_FIT, *_SETTINGS],
+    "how": lambda: [*inspect.signature(fb.Model.query).parameters][2:],
+}
+_ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
+# scikit-learn's own, and what engines ask of a metric and a loss.
+_OTHERS = ("loss", "evaluate", "over", "set_params", "get_params",
+           "get_metadata_routing", "set_fit_request", "set_predict_request", "set_score_request")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """Something to call, as text; what it must be given, with values that work; what it takes besides, or by ``**``."""
+
+    text: str
+    required: tuple[tuple[str, str], ...]
+    optional: tuple[str, ...]
+    keywords: tuple[str, ...] = ()
+    is_estimator: bool = False
+
+
+def _entry(text: str, function: Callable[..., Any], *, bound: bool, is_estimator: bool = False) -> EntryPoint:
+    parameters = list(inspect.signature(function).parameters.values())
+    parameters = parameters[1:] if bound and parameters and parameters[0].name == "self" else parameters
+    other = next((values for key, values in _OTHER.items() if key in text), {})
+    required, optional, keywords = [], [], []
+    for parameter in parameters:
+        if parameter.name in _INTERNAL.get(text, ()):
+            continue
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            # One that is not known here is given a keyword that is not known there.
+            keywords += _KEYWORDS.get(parameter.name, lambda: ["unknown"])()
+        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            continue
+        elif parameter.default is inspect.Parameter.empty:
+            required.append((parameter.name, (_GOOD | other).get(parameter.name, "None")))
+        else:
+            optional.append(parameter.name)
+    if {"n_estimators", "verbose"} <= {*optional, *keywords}:  # so that a call is short
+        required += [("n_estimators", "2"), ("verbose", "False")]
+    return EntryPoint(text, tuple(required), tuple(optional), tuple(dict.fromkeys(keywords)), is_estimator)
+
+
+def entry_points() -> list[EntryPoint]:
+    """Return the functions and classes of `frameboost`, their methods, those of `df.boost`, and the estimators."""
+    found = []
+    for name in fb.__all__:
+        item = getattr(fb, name)
+        if (inspect.isclass(item) and issubclass(item, BaseException)) or not callable(item):
+            continue
+        if item is not fb.Model:  # which is made by fit and load
+            found.append(_entry(f"fb.{name}", item, bound=False))
+        if inspect.isclass(item):
+            owners = ["model", "classes"] if item is fb.Model else [_made(f"fb.{name}")]
+            found += [_entry(f"{owner}.{method}", function, bound=True)
+                      for owner in owners for method, function in _methods(item)]  # fmt: skip
+    for frame, space in (("df", pl.DataFrame.boost), ("df.lazy()", pl.LazyFrame.boost)):
+        found += [_entry(f"{frame}.boost.{method}", function, bound=True) for method, function in _methods(space)]
+    found += [
+        EntryPoint("model.__getitem__", (("rounds", "slice(1)"),), ()),
+        EntryPoint("model.__eq__", (("other", "model"),), ()),
+    ]
+    for name in _ESTIMATORS:
+        item = getattr(fb, name)
+        fields = [field for field in inspect.signature(item).parameters if field != "n_estimators"]
+        required = (("X", "df.select('x', 's')"), ("y", "df['y'].to_numpy()"))
+        found.append(EntryPoint(f"(lambda X, y, **given: fb.{name}(**({{'n_estimators': 2}} | given)).fit(X, y))",
+                                required, ("objective", "engine"), ("n_estimators", *fields), True))  # fmt: skip
+        fitted = f"fb.{name}(n_estimators=2).fit(df.select('x', 's'), df['y'].to_numpy())"
+        found += [_entry(f"{fitted}.{method}", function, bound=True, is_estimator=True)
+                  for method, function in _methods(item)]  # fmt: skip
+    return found
+
+
+def _methods(item: type) -> list[tuple[str, Callable[..., Any]]]:
+    members = inspect.getmembers(item, callable)
+    named = [(name, function) for name, function in members if not name.startswith("_") and name not in _OTHERS]
+    return [(name, function) for name, function in named if not inspect.isclass(function) and _is_ours(function)]
+
+
+def _is_ours(function: Callable[..., Any]) -> bool:
+    return (getattr(function, "__module__", "") or "").startswith(("frameboost", "sklearn.base"))
+
+
+def _made(text: str) -> str:
+    values = next(values for key, values in _OTHER.items() if key in text)
+    return f"{text}({', '.join(f'{name}={value}' for name, value in values.items())})"

@@ -1,0 +1,249 @@
+"""Fits that are stopped: by signals, by callbacks, by sources that go; what is left is what was there before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+
+import frameboost as fb
+from tests.fuzz.killed import check_killed_fit, check_killed_save
+
+__all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
+
+MOST_SECONDS, MOST_MEGABYTES = 60, 2000
+
+FAULTS = ["SIGINT", "SIGALRM", "SIGINT twice", "interrupt()", "callback raises", "callback exits", "callback queries",
+          "callback fits", "callback drops ours", "callback drops the source", "callback closes", "file goes",
+          "kill", "kill while saving"]  # fmt: skip
+_SOURCES = ["table", "view", "join", "file database", "parquet", "frame", "transaction"]
+_OPTIONS = [
+    {}, {"objective": "binary:logistic", "target": "late"}, {"tree_method": "approx"}, {"subsample": 0.5},
+    {"objective": "reg:absoluteerror"}, {"valid": "x > 900", "early_stopping_rounds": 9}, {"weight": "w"},
+    {"objective": "rank:pairwise", "target": "late", "group": "s", "features": ["x"]},
+    {"tree_method": "approx", "proposal": "local"},
+    {"objective": "multi:softprob", "target": "late"}, {"grow_policy": "lossguide", "max_leaves": 4},
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault, where the rows are, how they are trained on, and when the fault comes: a share of a fit's time."""
+
+    fault: str
+    source: str
+    options: dict
+    moment: float
+
+
+def generate(rng: np.random.Generator) -> Case:
+    python = random.Random(int(rng.integers(2**62)))
+    weights = [0.3 if fault.startswith("kill") else 4 if fault.startswith("SIG") else 1 for fault in FAULTS]
+    fault = python.choices(FAULTS, weights)[0]
+    source = "file database" if fault == "kill" else "parquet" if fault == "file goes" else python.choice(_SOURCES)
+    return Case(fault, source, python.choice(_OPTIONS), round(python.random(), 4))
+
+
+class Stopped(Exception):  # noqa: N818, as it is no error
+    """What a signal's handler and callbacks raise."""
+
+
+# --- where the rows are -----------------------------------------------------------------------------------------------
+
+_ROWS = """
+    SELECT hash(i) % 1000 AS x, 'k' || i % 7 AS s, hash(-i) % 1000 / 7 AS y, hash(i * 3) % 2 = 0 AS late,
+        1 + i % 3 AS w FROM range(2000) AS r(i)
+"""
+_CATALOG = """
+    SELECT 'table', table_name, temporary FROM duckdb_tables() UNION ALL
+    SELECT 'view', view_name, temporary FROM duckdb_views() WHERE NOT internal UNION ALL
+    SELECT 'function', function_name, false FROM duckdb_functions() WHERE NOT internal UNION ALL
+    SELECT 'setting', name || '=' || value, false FROM duckdb_settings() ORDER BY ALL
+"""
+
+
+class Place:
+    """A database with the rows, and a folder."""
+
+    def __init__(self, source: str, folder: Path) -> None:
+        self.source, self.folder = source, folder
+        self.con = duckdb.connect(folder / "d.db" if source == "file database" else ":memory:")
+        self.con.execute("SET enable_progress_bar = false")
+        self.con.execute(f"CREATE TABLE t AS {_ROWS}; CREATE VIEW seen AS FROM t")
+        self.con.execute("CREATE TEMP TABLE mine AS SELECT 1 AS x")
+        self.con.execute("CREATE TABLE k AS SELECT DISTINCT s AS key, length(s) AS z FROM t")
+        self.con.execute(f"COPY t TO '{folder / 't.parquet'}'")
+        self.frame = pl.read_parquet(folder / "t.parquet")
+        if source == "transaction":
+            self.con.execute("BEGIN")
+
+    def data(self) -> object:
+        if self.source == "frame":
+            return self.frame
+        if self.source == "join":
+            return self.con.sql("SELECT t.*, k.z FROM t JOIN k ON t.s = k.key")
+        if self.source == "parquet":
+            return self.con.read_parquet(str(self.folder / "*.parquet"))
+        return self.con.table("seen" if self.source == "view" else "t")
+
+    def state(self) -> tuple:
+        """Return all that a fit must leave as it is."""
+        sums = self.con.execute("SELECT count(*), sum(hash(t)) FROM t").fetchall()
+        return self.con.execute(_CATALOG).fetchall(), sums, sorted(path.name for path in self.folder.iterdir())
+
+    def recover(self) -> None:
+        """Do what a user does after an error in a transaction."""
+        if self.source == "transaction":
+            self.con.execute("ROLLBACK")
+            self.con.execute("BEGIN")
+
+
+def fit(data: object, options: dict, **more: object) -> fb.Model:
+    given = {"target": "y", "features": ["x", "s"], "n_estimators": 3, "max_depth": 3, "verbose": False} | options
+    return fb.fit(data, **given, **more)
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def check(case: Case) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        if case.fault == "kill":
+            return check_killed_fit(Path(name), case.options, case.moment)
+        if case.fault == "kill while saving":
+            return check_killed_save(Path(name), case.moment)
+        place = Place(case.source, Path(name))
+        expected = fit(place.data(), case.options)
+        start = time.perf_counter()
+        assert fit(place.data(), case.options) == expected
+        moment = (time.perf_counter() - start) * case.moment
+        before = place.state()
+        found = _with_fault(case, place, moment)
+        if case.fault != "callback closes":
+            place.recover()
+        if case.fault not in ("callback drops the source", "callback closes", "file goes"):
+            after = place.state()
+            differ = [set(map(str, a)) ^ set(map(str, b)) for a, b in zip(before, after, strict=True)]
+            assert after == before, f"left behind: {differ}"
+            assert fit(place.data(), case.options) == expected, "the next fit gives another model"
+        elif case.fault != "callback closes":
+            left = [row for row in place.con.execute(_CATALOG).fetchall() if "frameboost_" in str(row[1])]
+            assert not left, f"left behind: {left}"
+        assert found is None or found == expected, "the fit gives another model"
+    return None
+
+
+def _with_fault(case: Case, place: Place, moment: float) -> fb.Model | None:
+    """Return the model, or None if the fit was stopped as the fault asks for."""
+    kind = case.fault.partition(" ")[0]
+    with _signals(case.fault, moment, place) as expected:
+        more = {"callbacks": [_callback(case, place)]} if kind in ("callback", "file") else {}
+        try:
+            return fit(place.data(), case.options, **more)
+        except expected:
+            return None
+
+
+@contextlib.contextmanager
+def _signals(fault: str, moment: float, place: Place) -> Iterator[tuple[type[BaseException], ...]]:
+    """Yield what may be raised, while a signal is on its way; it has come, or will not come, at the end."""
+    done, in_transaction = threading.Event(), (duckdb.TransactionException,) * (place.source == "transaction")
+
+    def send() -> None:
+        for _ in range(2 if fault == "SIGINT twice" else 1):
+            if done.wait(moment):
+                return
+            if fault == "interrupt()":
+                place.con.interrupt()
+            else:
+                os.kill(os.getpid(), signal.SIGALRM if fault == "SIGALRM" else signal.SIGINT)
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    before = signal.signal(signal.SIGALRM, stop), signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=send) if fault.startswith(("SIG", "interrupt")) else None
+    try:
+        if thread is not None:
+            thread.start()
+        yield {
+            "SIGINT": (KeyboardInterrupt, *in_transaction), "SIGINT twice": (KeyboardInterrupt, *in_transaction),
+            # Of an error in any signal's handler DuckDB says the same as of Ctrl-C, and forgets which it was.
+            "SIGALRM": (Stopped, KeyboardInterrupt, *in_transaction),
+            "interrupt()": (duckdb.InterruptException, *in_transaction),
+            "callback raises": (Stopped,), "callback exits": (SystemExit,), "callback queries": (), "callback fits": (),
+            # What the database says of what is gone is the database's to say.
+            "callback drops ours": (fb.FrameboostError, duckdb.Error),
+            "callback drops the source": (fb.FrameboostError, duckdb.Error),
+            "callback closes": (fb.FrameboostError, duckdb.Error),
+            "file goes": (fb.FrameboostError, duckdb.Error, OSError),
+        }[fault]  # fmt: skip
+    finally:
+        done.set()
+        while thread is not None and thread.is_alive():
+            with contextlib.suppress(KeyboardInterrupt, Stopped):
+                thread.join()
+        with contextlib.suppress(KeyboardInterrupt, Stopped):
+            time.sleep(0.001)  # one that was sent just now arrives here
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+
+
+def _callback(case: Case, place: Place) -> Callable[[int, dict], None]:
+    at, con = 1 + int(case.moment * 3), place.con
+
+    def drop(kind: str, names: str) -> None:
+        for (name,) in con.execute(names).fetchall():
+            con.execute(f'DROP {kind} IF EXISTS "{name}"')
+
+    def called(number: int, values: dict) -> None:
+        if number != at:
+            return
+        if case.fault == "callback raises":
+            raise Stopped
+        if case.fault == "callback exits":
+            sys.exit(3)
+        if case.fault == "callback queries":
+            assert con.execute("SELECT count(*) FROM t").fetchall() == [(2000,)]
+            assert con.table("t").filter("x >= 0").aggregate("count(*)").fetchall() == [(2000,)]
+        elif case.fault == "callback fits":
+            fit(con.table("t"), {}).register(con, "inner_model")
+            con.execute("DROP MACRO IF EXISTS inner_model")
+        elif case.fault == "callback drops ours":
+            drop("TABLE", "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'frameboost_%'")
+        elif case.fault == "callback drops the source":
+            con.execute("DROP VIEW seen; DROP TABLE t")
+        elif case.fault == "callback closes":
+            con.close()
+        else:
+            (place.folder / "t.parquet").unlink()
+
+    return called
+
+
+def script(case: Case) -> str:
+    return f"""from tests.fuzz.faults import Case, check
+# {case.fault}, in a fit on a {case.source}; what follows must find what was there before, and fit the same model again
+for _ in range(20):  # as a moment is never quite the same
+    check({case!r})
+"""
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Yield it with plainer options and on a plainer source."""
+    if case.options and not case.fault.startswith("kill"):
+        yield replace(case, options={})
+    if case.source not in ("table", "parquet") and not case.fault.startswith("kill"):
+        yield replace(case, source="table")

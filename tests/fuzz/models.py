@@ -1,0 +1,247 @@
+"""Random models, scored in every way: the same bits everywhere, the same model from its file, sums that add up."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+
+import frameboost as fb
+from frameboost.model_file import read_model
+from frameboost.tree import Tree
+from tests.fuzz import frames
+from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, smaller_columns
+from tests.random_models import naive_leaves, random_model, to_duckdb
+from tests.warehouses import Warehouse, open_warehouse
+
+__all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
+
+MOST_SECONDS, MOST_MEGABYTES = 60, 2000
+# Databases beside DuckDB; the others that tests/warehouses.py knows take seconds to start.
+_WAREHOUSES = os.environ.get("FRAMEBOOST_FUZZ_WAREHOUSES", "sqlite").split(",")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model as the text of its file, and rows to score."""
+
+    model: str
+    columns: tuple[Column, ...]
+
+
+def generate(rng: np.random.Generator) -> Case:
+    if rng.random() < 0.3:
+        trained = _trained(rng)
+        if trained is not None:
+            return trained
+    columns = random_columns(rng, int(rng.choice([1, 7, 40, 300])), 5)
+    python = random.Random(int(rng.integers(2**62)))
+    kinds, names = [column.kind for column in columns], [column.name for column in columns]
+    n_trees, depth = int(rng.integers(1, 12)), int(rng.integers(0, 7))
+    model = random_model(kinds, names, python, n_trees, depth)
+    trees = [replace(tree, cover=_covers(tree)) for tree in model._trees]
+    model = fb.Model(model._loss, {}, model._features, model._base_margins, trees)
+    return Case(model.to_json(), tuple(columns))
+
+
+def _covers(tree: Tree) -> tuple[float, ...]:
+    """Return covers that add up, as those of training do: the number of leaves below each node."""
+    covers = [1.0] * len(tree)
+    for node in reversed(range(len(tree))):
+        if not tree.is_leaf(node):
+            covers[node] = covers[tree.left[node]] + covers[tree.right[node]]
+    return tuple(covers)
+
+
+def _trained(rng: np.random.Generator) -> Case | None:
+    drawn = frames.generate(rng)
+    columns = tuple(column for column in drawn.columns if column.name in drawn.options["features"])
+    model = frames.outcome_of(as_frame(drawn.columns), drawn.options, "numba")
+    return None if isinstance(model, str) else Case(model.to_json(), columns)
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def bits(values: Sequence, n_outputs: int) -> list[list[int]]:
+    """Return margins, of each row a number or several, as the integers that their bits make."""
+    rows = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), n_outputs).view(np.int64).tolist()
+
+
+def expected_margins(model: fb.Model, columns: Sequence[Column]) -> list[list[float]]:
+    """Return the margins by walking through the trees: exact sums, rounded once."""
+    values = {column.name: list(column.values) for column in columns}
+    margins = []
+    for leaves in naive_leaves(model, values):
+        of_row = [[base] for base in model._base_margins]
+        for tree, leaf in zip(model._trees, leaves, strict=True):
+            of_row[tree.output].append(tree.value[leaf])
+        margins.append([fsum(parts) for parts in of_row])
+    return margins
+
+
+def model_of(text: str) -> fb.Model:
+    return fb.Model._of_parts(read_model(text.encode()))
+
+
+def in_duckdb(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Column]) -> dict[str, list]:
+    """Return the margins by all ways to have them in DuckDB."""
+    con, found = duckdb.connect(), {}
+    to_duckdb(con, frame, "t")
+    for i, statement in enumerate(model.table_statements("trees")):
+        con.execute(statement)
+        assert i or con.execute("SELECT count(*) FROM trees")
+    rows = lambda query: [list(row[1:]) for row in sorted(con.execute(query).fetchall())]  # noqa: E731
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in model.features)
+    found["sql"] = _unpacked(rows(f"SELECT position, {model.sql('margin')} FROM t"))
+    for form in ("auto", "case", "bitvector", "staged", "table"):
+        trees = "trees" if form == "table" else None
+        found[f"query, {form}"] = rows(model.query("t", keep=["position"], output="margin", form=form, trees=trees))
+    has_udf = not any(column.kind.family == "duration" or column.type == "uint128" for column in columns)
+    for form in ("macro", "udf") if has_udf else ("macro",):
+        model.register(con, f"by {form}", output="margin", form=form)
+        found[form] = _unpacked(rows(f'SELECT position, "by {form}"({names}) FROM t'))
+    found["predict, of a relation"] = model.predict(con.sql("FROM t ORDER BY position"), "margin").to_list()
+    left = con.execute("SELECT table_name FROM duckdb_tables() WHERE table_name NOT IN ('t', 'trees')").fetchall()
+    assert not left, f"left in the database: {left}"
+    return found
+
+
+def _unpacked(rows: list[list]) -> list:
+    return [row[0] for row in rows]
+
+
+def in_warehouse(name: str, model: fb.Model, columns: Sequence[Column]) -> dict[str, tuple[list, list]]:
+    """Return the margins from another database, by form, with what they should be; nothing if it lacks a type.
+
+    Values that it can't hold are NULL there, and names that it can't have are others.
+    """
+    warehouse = open_warehouse(name)
+    if any(warehouse.column_type(c.kind) is None or not warehouse.holds(c.kind, 0 if c.kind.bounds else None)
+           for c in columns):  # fmt: skip
+        return {}
+    held = [replace(c, values=tuple(v if v is None or warehouse.holds(c.kind, v) else None for v in c.values))
+            for c in columns]  # fmt: skip
+    names = {c.name: c.name if _is_name(c.name, warehouse) else f"column {i}" for i, c in enumerate(columns)}
+    warehouse.fill("t", {names[column.name]: (column.kind, list(column.values)) for column in held})
+    warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
+    renamed = {feature: names[feature] for feature in model.features}
+    for statement in model.table_statements("trees", name, columns=renamed):
+        warehouse.run(statement)
+    found, expected = {}, expected_margins(model, held)
+    for form in ("case", "staged", "table"):
+        how = {"form": form, "trees": "trees" if form == "table" else None, "columns": renamed}
+        try:
+            query = model.query("t", name, keep=["id"], output="margin", **how)
+        except fb.ParameterError as error:  # larger than what the database says that it takes
+            assert form == "case" and "does not fit" in str(error), error
+            continue
+        found[f"{name}, {form}"] = [list(row[1:]) for row in sorted(warehouse.rows(query))], expected
+    return found
+
+
+def _is_name(name: str, warehouse: Warehouse) -> bool:
+    dialect = warehouse.dialect
+    return not set(name) & set(dialect.unnameable) and (dialect.ends_in_blank or name == name.strip())
+
+
+def check(case: Case) -> None:
+    model, frame = model_of(case.model), as_frame(case.columns)
+    before, n_outputs = frame.clone(), len(model._base_margins)
+    margins = expected_margins(model, case.columns)
+    expected = bits(margins, n_outputs)
+    found = {"predict": model.predict(frame, "margin").to_list()}
+    found["expr"] = frame.select(model.expr("margin")).to_series().to_list()
+    found["expr, lazy"] = frame.lazy().select(model.expr("margin")).collect(engine="streaming").to_series().to_list()
+    found |= in_duckdb(model, frame, case.columns)
+    for way, values in found.items():
+        assert bits(values, n_outputs) == expected, f"{way}: {values} is not {margins}"
+    for name in filter(None, _WAREHOUSES):
+        for way, (values, wanted) in in_warehouse(name, model, case.columns).items():
+            assert bits(values, n_outputs) == bits(wanted, n_outputs), f"{way}: {values} is not {wanted}"
+    leaves = model.predict(frame, "leaf").to_list()
+    values = {column.name: list(column.values) for column in case.columns}
+    assert leaves == naive_leaves(model, values), "other leaves"
+    _check_means(model, frame)
+    _check_file(model)
+    _check_sums(model, frame, margins)
+    assert frame.equals(before), "the frame has been changed"
+
+
+def _check_means(model: fb.Model, frame: pl.DataFrame) -> None:
+    """Hold predictions, which may need exp, to one another: equal but for the last bits of exp."""
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    rows = sorted(con.execute(model.query("t", keep=["position"])).fetchall())
+    found = {
+        "predict": model.predict(frame).to_list(),
+        "expr": frame.select(model.expr()).to_series().to_list(),
+        "query": [list(row[1:]) for row in rows],
+    }
+    first, *others = (np.array(values, dtype=np.float64).reshape(len(frame), -1) for values in found.values())
+    for way, other in zip(list(found)[1:], others, strict=True):
+        close = np.isclose(other, first, rtol=1e-14, atol=0.0, equal_nan=True)
+        assert close.all(), f"{way}: {other[~close]} is not {first[~close]}"
+
+
+def _check_file(model: fb.Model) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.save(path)
+        assert fb.load(path) == model, "the model that is read is not the one that was saved"
+        assert list(Path(folder).iterdir()) == [path], "more than the model's file is there"
+    assert pickle.loads(pickle.dumps(model)) == model, "the model that is unpickled is not the one that was pickled"
+
+
+def _check_sums(model: fb.Model, frame: pl.DataFrame, margins: list[list[float]]) -> None:
+    if "bias" in model.features:
+        return
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    for output, margin in enumerate(np.array(margins).T):
+        size = 1e-9 * (1 + sum(max(map(abs, tree.value)) for tree in model._trees) + abs(model._base_margins[output]))
+        for approx in (False, True):
+            given = model.explain(frame, approx=approx, output=output)
+            sums = given.to_numpy().sum(axis=1)
+            assert np.allclose(sums, margin, rtol=1e-9, atol=size), f"{approx=}: {sums} is not {margin}"
+        query = model.explain_query("t", keep=["position"], output=output)
+        rows = [row[1:] for row in sorted(con.execute(query).fetchall())]
+        assert rows == given.rows(), f"explain_query gives {rows}, explain {given.rows()}"
+
+
+def script(case: Case) -> str:
+    return f"""{HEADER}
+from tests.fuzz.columns import Column
+from tests.fuzz.models import bits, expected_margins, in_duckdb, model_of
+model = model_of({case.model!r})
+columns = {list(case.columns)!r}
+frame = {frame_text(case.columns)}
+print("expected", expected_margins(model, columns))
+print("predict ", model.predict(frame, "margin").to_list())
+print("expr    ", frame.select(model.expr("margin")).to_series().to_list())
+for way, values in in_duckdb(model, frame, columns).items():
+    print(way, values)
+# and explain, save and load, other databases:
+from tests.fuzz.models import Case, check
+check(Case(model.to_json(), columns))
+"""
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    model = model_of(case.model)
+    for columns in smaller_columns(case.columns, keep=model.features):
+        yield replace(case, columns=tuple(columns))
+    if model.n_rounds > 1:
+        half = model.n_rounds // 2
+        for rounds in (slice(0, half), slice(half, None), slice(1, None), slice(0, -1)):
+            yield replace(case, model=model[rounds].to_json())

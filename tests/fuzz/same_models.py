@@ -1,0 +1,51 @@
+"""What is promised of two models of one fit: equal, or, where exp or ln come in, of equal trees and close leaves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import frameboost as fb
+from tests.objectives import ARITHMETIC
+
+__all__ = ["ARITHMETIC", "difference"]
+
+_SHAPE = ["tree", "node", "feature", "threshold", "categories", "missing", "left", "right", "condition"]
+_TOLERANCE = 1e-9
+
+
+def difference(first: fb.Model, other: fb.Model, *, exact: bool) -> str:
+    """Return what differs between two models that should be the same, or an empty text."""
+    if exact:
+        if first != other:
+            return f"{first.to_json()}\nis not\n{other.to_json()}"
+        return _history(first, other)
+    for one, two in zip(first._trees, other._trees, strict=False):
+        at = next((i for i, pair in enumerate(zip(_asked(one), _asked(two), strict=False)) if len(set(pair)) > 1), None)
+        if at is not None:
+            # Gains that are equal but for the last bits may come in another order: from there on trees may differ.
+            return "" if math.isclose(one.gain[at], two.gain[at], rel_tol=1e-6) else f"{one}\nis not\n{two}"
+        scale = max(map(abs, one.value), default=0.0)
+        if len(one) != len(two) or not np.allclose(one.value, two.value, rtol=_TOLERANCE, atol=_TOLERANCE * scale):
+            return f"{one}\nis not\n{two}"
+    if len(first._trees) != len(other._trees):
+        return f"{len(first._trees)} trees are not {len(other._trees)}"
+    if not np.allclose(first.base_margin, other.base_margin, rtol=_TOLERANCE, atol=1e-12):
+        return f"base margin {first.base_margin} is not {other.base_margin}"
+    return _history(first, other)
+
+
+def _asked(tree) -> list[tuple]:
+    parts = tree.feature, tree.threshold, tree.categories, tree.missing_left, tree.left, tree.right
+    return list(zip(*parts, strict=True))
+
+
+def _history(first: fb.Model, other: fb.Model) -> str:
+    one, two = first.history, other.history
+    if one.columns != two.columns or len(one) != len(two):
+        return f"history {one} is not {two}"
+    for name in one.columns:
+        if not np.allclose(one[name], two[name], rtol=1e-7, atol=1e-9, equal_nan=True):
+            return f"history's {name} {one[name].to_list()} is not {two[name].to_list()}"
+    return ""

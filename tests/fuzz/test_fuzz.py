@@ -1,0 +1,27 @@
+"""Random cases of each kind, for a fixed time: ``FRAMEBOOST_FUZZ_SECONDS`` in all, 60 by default.
+
+Half of the cases are drawn with a seed that is always the same, so that a change is judged by cases that passed before
+it; half with the date, so that each day tries others, and a failure of today can be had again today by running the
+test, and later by the seed, which the failure names.
+"""
+
+import datetime as dt
+import os
+
+import pytest
+
+from tests.fuzz import KINDS
+from tests.fuzz.runner import run
+
+SECONDS = float(os.environ.get("FRAMEBOOST_FUZZ_SECONDS", "60"))
+FIXED_SEED = 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_cases(kind, record_property):
+    seeds = [FIXED_SEED, int(f"{dt.datetime.now(dt.UTC):%Y%m%d}")]
+    outcome = run(kind, seeds, SECONDS / len(KINDS))
+    record_property("fuzz", str(outcome))
+    assert outcome.cases > 0
+    if outcome.failures:
+        pytest.fail("\n".join(map(str, [outcome, *outcome.failures.values()])), pytrace=False)
