@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["partial_dependence_frame"]
 
 _GRID_SIZE = 20
+# What polars raises of values that a column can't hold, an AttributeError being of those that it knows nothing of.
+_UNREADABLE = (TypeError, ValueError, OverflowError, AttributeError, pl.exceptions.PolarsError)
 _PREDICTION = "prediction"
 # Of a series with a name such as ^a.*$ polars' methods look for columns of that pattern.
 _VALUES = "values"
@@ -100,7 +102,7 @@ def _given_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
         raise ParameterError("grid is empty; give at least one value")
     try:
         return pl.Series(column.name, listed, dtype=column.dtype, strict=True)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+    except _UNREADABLE as error:
         raise ParameterError(
             f"grid must hold values of column {shown(name)}, which has type {column.dtype}, not {shown(listed)}"
         ) from error

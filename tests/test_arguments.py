@@ -142,6 +142,7 @@ REFUSED = [
     (lambda m: m.explain_query("t", keep=None), "keep must be a list of column names, not None"),
     (lambda m: m.sql(dialect="snowflak"), "did you mean 'snowflake'?"),
     (lambda m: m.query("t", form="cas"), "did you mean 'case'?"),
+    (lambda m: m.partial_dependence(DATA, "x", grid=[lambda x: x]), "grid must hold values of column 'x', which has"),
     (lambda m: m["a":"b"], "a model is sliced by rounds, as model[:50], not by slice('a', 'b', None)"),
     (lambda m: m.sql(columns={"x": "\ud800"}), "the name '\\ud800' holds half of a character, a surrogate"),
     (lambda m: fb.fit(DATA, "\ud800"), "target holds half of a character, a surrogate: '\\ud800'"),
