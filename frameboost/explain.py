@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.compile.explain_sql import contributions_query, reasons_query
+from frameboost.compile.explain_sql import contribution_trees, contributions_query, reasons_query
 from frameboost.compile.forms import excess
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
@@ -75,20 +75,21 @@ def query_for_explanations(
     features = [column.feature for column in columns]
     asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
     stages = Stages(dialect, dialect.quote_path(table), keep, [columns[f].name for f in asked], None)
+    steps, bias = contribution_trees(len(features), base_margin, trees)
     if top is None:
         _refuse_bias(features, ignore_case=True)
         _refuse_twice([*keep, *(feature.name for feature in features), _BIAS])
-        return _fitting(contributions_query(stages, _BIAS, base_margin, trees, columns, dialect), trees, dialect)
+        return _fitting(contributions_query(stages, _BIAS, bias, steps, columns, dialect), steps, dialect)
     if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
         raise ParameterError(
             f"top must be an integer from 1 to {len(features)}, the number of features, not {shown(top)}"
         )
     _refuse_twice([*keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
-    return _fitting(reasons_query(stages, top, base_margin, trees, columns, dialect), trees, dialect)
+    return _fitting(reasons_query(stages, top, steps, columns, dialect), steps, dialect)
 
 
-def _fitting(text: str, trees: Sequence[Tree], dialect: Dialect) -> str:
-    if reason := excess(text, [trees], dialect, in_one=True):
+def _fitting(text: str, steps: Sequence[Sequence[Tree]], dialect: Dialect) -> str:
+    if reason := excess(text, steps, dialect, in_one=True):
         raise ParameterError(f"the explanations do not fit into one query: {reason}; explain a slice of the model")
     return text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from frameboost.types import Physical
@@ -83,6 +83,19 @@ class Tree:
             if not self.is_leaf(node):
                 depth[self.left[node]] = depth[self.right[node]] = depth[node] + 1
         return depth
+
+    def nestings(self, ends: Container[int] = ()) -> list[int]:
+        """Return the Horton-Strahler number of every node, a leaf's being 0; ``ends`` count as leaves.
+
+        So deep do choices nest if each path goes on with the child below which they nest deeper, as the rest of one
+        list of choices: at most log2 of the number of leaves, however long a chain of splits is.
+        """
+        nested = [0] * len(self)
+        for node in reversed(range(len(self))):  # children come after their parent
+            if not self.is_leaf(node) and node not in ends:
+                less, more = sorted((nested[self.left[node]], nested[self.right[node]]))
+                nested[node] = max(less + 1, more)
+        return nested
 
     def leaves(self) -> Iterator[int]:
         """Yield the leaves' indices in ascending order."""

@@ -13,13 +13,13 @@ import polars as pl
 import frameboost as fb
 from frameboost.leaf_grid import on_leaf_grid
 from frameboost.losses import get_loss
-from frameboost.schema import Feature
+from frameboost.schema import ZERO, Feature
 from frameboost.tree import Tree
 from frameboost.types import TYPE_NAMES, FeatureType
 
 __all__ = [
-    "NAMES", "TYPES", "naive_leaves", "naive_margins", "odd_values", "random_model", "random_values", "to_duckdb",
-    "to_polars",
+    "NAMES", "TYPES", "chain_model", "lopsided_model", "naive_leaves", "naive_margins", "odd_values",
+    "random_categories", "random_model", "random_values", "to_duckdb", "to_polars",
 ]  # fmt: skip
 
 NAMES = ["select", 'a"b', "it's", "naïve ☃", "new\nline", "{x}", "'; DROP TABLE t; --", "$1", "?", ":n", "%s",
@@ -61,12 +61,14 @@ def random_values(kind: FeatureType, n: int, rng: random.Random) -> list:
     return [rng.choice(odd) if rng.random() < 0.2 else rng.choice(odd_values(kind)) for _ in range(n)]
 
 
+def random_categories(kind: FeatureType, rng: random.Random) -> tuple[str, ...]:
+    """Return the categories of a feature, none if it has a type without."""
+    return tuple(sorted(rng.sample(_CATEGORIES, 8))) if kind.is_categorical else ()
+
+
 def random_model(kinds: list[FeatureType], names: list[str], rng: random.Random, n_trees: int, depth: int,
                  objective: str = "reg:squarederror") -> fb.Model:  # fmt: skip
-    features = [
-        Feature(name, kind, tuple(sorted(rng.sample(_CATEGORIES, 8))) if kind.is_categorical else ())
-        for name, kind in zip(names, kinds, strict=True)
-    ]
+    features = [Feature(name, kind, random_categories(kind, rng)) for name, kind in zip(names, kinds, strict=True)]
     trees = [_random_tree(features, rng, depth) for _ in range(n_trees)]
     base, trees = on_leaf_grid([rng.uniform(-3, 3)], trees)
     return fb.Model(get_loss(objective, {"scale_pos_weight": 1.0}), {}, features, base, trees)
@@ -77,27 +79,78 @@ def _random_tree(features: list[Feature], rng: random.Random, depth: int) -> Tre
 
     def grow(level: int) -> int:
         i = len(nodes)
-        leaf = {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
-                "gain": 0.0, "cover": 1.0, "value": rng.uniform(-1, 1)}  # fmt: skip
-        nodes.append(leaf)
+        nodes.append(_leaf(rng))
         if level < depth and rng.random() < 0.85:
-            leaf["feature"] = rng.randrange(len(features))
-            feature = features[leaf["feature"]]
-            leaf["missing_left"] = rng.random() < 0.5
-            if feature.type.is_categorical:
-                count = rng.randint(1, len(feature.categories))
-                leaf["categories"] = tuple(sorted(rng.sample(range(len(feature.categories)), count)))
-            elif rng.random() < 0.1:
-                leaf["missing_left"] = False  # presence: the present go left
-            else:
-                leaf["threshold"] = rng.choice(odd_values(feature.type))
-                if feature.type.is_float:
-                    leaf["threshold"] += 0.0
-            leaf["left"], leaf["right"] = grow(level + 1), grow(level + 1)
+            _split(nodes[i], features, rng)
+            nodes[i]["left"], nodes[i]["right"] = grow(level + 1), grow(level + 1)
         return i
 
     grow(0)
     return Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
+
+
+def _leaf(rng: random.Random) -> dict:
+    return {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
+            "gain": 0.0, "cover": 1.0, "value": rng.uniform(-1, 1), "with_missing": False}  # fmt: skip
+
+
+def _split(leaf: dict, features: list[Feature], rng: random.Random) -> None:
+    leaf["feature"] = rng.randrange(len(features))
+    feature = features[leaf["feature"]]
+    leaf["missing_left"] = rng.random() < 0.5
+    if feature.type.is_categorical:
+        count = rng.randint(1, len(feature.categories))
+        leaf["categories"] = tuple(sorted(rng.sample(range(len(feature.categories)), count)))
+    elif rng.random() < 0.1:
+        leaf["missing_left"] = False  # presence: the present go left
+    else:
+        leaf["threshold"] = rng.choice(odd_values(feature.type))
+        if feature.type.is_float:
+            leaf["threshold"] += 0.0
+
+
+def lopsided_model(features: list[Feature], rng: random.Random, n_trees: int, n_splits: int) -> fb.Model:
+    """Return a model of deep trees: each split but some is of a leaf that the split before has made.
+
+    Categories that a node names may go where missing goes, as in models of XGBoost's.
+    """
+    base, trees = on_leaf_grid([0.5], [_lopsided_tree(features, rng, n_splits) for _ in range(n_trees)])
+    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
+
+
+def _lopsided_tree(features: list[Feature], rng: random.Random, n_splits: int) -> Tree:
+    nodes, leaves = [_leaf(rng)], [0]
+    for _ in range(n_splits):
+        at = leaves.pop(-1 if rng.random() < 0.8 else rng.randrange(len(leaves)))
+        _split(nodes[at], features, rng)
+        nodes[at]["with_missing"] = nodes[at]["categories"] is not None and rng.random() < 0.5
+        nodes[at]["left"], nodes[at]["right"] = len(nodes), len(nodes) + 1
+        leaves += rng.sample([len(nodes), len(nodes) + 1], 2)
+        nodes += [_leaf(rng), _leaf(rng)]
+    return Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
+
+
+def chain_model(n_splits: int, side: str) -> fb.Model:
+    """Return a model of one tree over a float64 ``x``, each of whose splits has a leaf on the other side."""
+    nodes = []
+    for i in range(n_splits):
+        leaf, further = 2 * i + 1, 2 * i + 2
+        asked = {
+            "feature": 0, "threshold": float(i if side == "right" else n_splits - i), "missing_left": i % 7 == 3,
+            "left": leaf if side == "right" else further, "right": further if side == "right" else leaf,
+            "gain": 1.0, "cover": 1.0, "value": 0.0, "categories": None,
+        }  # fmt: skip
+        nodes += [asked, _end(float(i % 97))]
+    nodes.append(_end(-5.0))
+    tree = Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
+    base, trees = on_leaf_grid([0.5], [tree])
+    features = [Feature("x", FeatureType("float64"), ())]
+    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
+
+
+def _end(value: float) -> dict:
+    return {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
+            "gain": 0.0, "cover": 1.0, "value": value}  # fmt: skip
 
 
 # --- the same values as columns ---------------------------------------------------------------------------------------
@@ -138,11 +191,11 @@ def _walk(model: fb.Model, tree: Tree, columns: dict[str, list], row: int) -> in
     while tree.feature[at] >= 0:
         feature = model._features[tree.feature[at]]
         value = columns[feature.name][row]
-        if value is None or value != value:
+        if value is None or value != value or (feature.zero_is_missing and abs(value) <= ZERO):
             left = tree.missing_left[at]
         elif tree.categories[at] is not None:
             named = {feature.categories[code] for code in tree.categories[at]}
-            left = (value in named) != tree.missing_left[at]
+            left = (value in named) == (tree.missing_left[at] == tree.with_missing[at])
         else:
             left = tree.threshold[at] is None or value < tree.threshold[at]
         at = tree.left[at] if left else tree.right[at]

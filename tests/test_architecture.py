@@ -65,7 +65,7 @@ LAYERS = [
     ["compile.batch_scorer", "compile.deep_trees"],
     ["compile.byte_trees"],
     ["compile.arrays", "compile.feature_codes", "compile.polars", "compile.sql"],
-    ["compile.sql_columns", "compile.stages"],
+    ["compile.constant_rows", "compile.sql_columns", "compile.stages"],
     ["array_binning"],
     ["columns", "given_cuts", "interop.xgboost_features", "interop.xgboost_objectives", "outputs"],
     ["dialects.known"],

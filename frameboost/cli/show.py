@@ -79,18 +79,20 @@ def _trees(model: Model, count: int) -> Iterator[str]:
     for (number,), rows in frame.group_by("tree", maintain_order=True):
         nodes = rows.rows(named=True)
         output = f" (output {nodes[0]['output']})" if "output" in nodes[0] else ""
-        yield "\n".join([f"tree {number}{output}", *_drawn(nodes, kinds, 0, "", 1)])
+        yield "\n".join([f"tree {number}{output}", *_drawn(nodes, kinds)])
 
 
-def _drawn(
-    nodes: list[dict[str, Any]], kinds: Mapping[str, FeatureType], number: int, side: str, depth: int
-) -> Iterator[str]:
-    node = nodes[number]
-    yield "  " * depth + side + (f"{node['value']:.6g}" if node["feature"] is None else f"{_asked(node, kinds)}?")
-    if node["feature"] is not None:
-        for answer, place in (("yes", "left"), ("no", "right")):
+def _drawn(nodes: list[dict[str, Any]], kinds: Mapping[str, FeatureType]) -> Iterator[str]:
+    open_nodes = [(0, "", 1)]
+    while open_nodes:
+        number, side, depth = open_nodes.pop()
+        node = nodes[number]
+        yield "  " * depth + side + (f"{node['value']:.6g}" if node["feature"] is None else f"{_asked(node, kinds)}?")
+        if node["feature"] is None:
+            continue
+        for answer, place in (("no", "right"), ("yes", "left")):  # the last is drawn first
             missing = " or missing" if node["missing"] == place and not _asks_for_presence(node) else ""
-            yield from _drawn(nodes, kinds, node[place], f"{answer}{missing}: ", depth + 1)
+            open_nodes.append((node[place], f"{answer}{missing}: ", depth + 1))
 
 
 def _asked(node: Mapping[str, Any], kinds: Mapping[str, FeatureType]) -> str:

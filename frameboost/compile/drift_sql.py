@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from frameboost.compile.constant_rows import constant_rows
 from frameboost.compile.sql_columns import Column
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -20,8 +21,6 @@ __all__ = ["MISSING", "WatchedBin", "drift_query"]
 MISSING = -1
 # A bin with fewer rows counts as if it had this share: a logarithm of nothing would drown all else.
 _SMALLEST_SHARE = 1e-4
-# Some databases join no more SELECTs than 500 by UNION.
-_MOST_SELECTS = 400
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def drift_query(
          dialect.string(_label(columns[f], watched)), dialect.number(watched.share)]
         for place, (f, watched) in enumerate(watched_bins)
     ]  # fmt: skip
-    listed = _union([_row(row, described if place == 0 else (), dialect) for place, row in enumerate(rows)], dialect)
+    listed = constant_rows(rows, [quote(name) for name in described], dialect)
     found = " ".join(f"WHEN {place} THEN a.{names[str(place)]}" for place in range(len(watched_bins)))
     share, before = quote("share"), quote("training_share")
     stages.replace(
@@ -68,24 +67,8 @@ def drift_query(
     number = quote("feature_number")
     return stages.finish(
         f"SELECT {', '.join(shown)}, SUM({index}) OVER (PARTITION BY {number}) AS {quote('psi')}\n"
-        f"{stages.source()}\nORDER BY {quote('psi')} DESC, {number}, {quote('bin')}"
+        f"{stages.source()}\nORDER BY {quote('psi')} DESC, {number} ASC, {quote('bin')} ASC"
     )
-
-
-def _row(values: Sequence[str], names: Sequence[str], dialect: Dialect) -> str:
-    """Return a SELECT of constants, with names if there are any."""
-    named = (
-        [f"{value} AS {dialect.quote(name)}" for value, name in zip(values, names, strict=True)] if names else values
-    )
-    return (dialect.insert_row or "SELECT {v}").format(v=", ".join(named))
-
-
-def _union(selects: Sequence[str], dialect: Dialect) -> str:
-    if len(selects) <= _MOST_SELECTS:
-        return "\nUNION ALL\n".join(selects)
-    parts = [selects[first : first + _MOST_SELECTS] for first in range(0, len(selects), _MOST_SELECTS)]
-    whole = [f"SELECT * FROM (\n{_union(part, dialect)}\n) {dialect.alias}part_{i}" for i, part in enumerate(parts)]
-    return _union(whole, dialect)
 
 
 def _condition(column: Column, watched: WatchedBin, every: Sequence[WatchedBin], dialect: Dialect) -> str:

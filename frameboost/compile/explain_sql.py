@@ -9,90 +9,96 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from frameboost.compile.constant_rows import constant_rows
 from frameboost.compile.sql import margin_sql
-from frameboost.compile.sql_columns import Column
+from frameboost.compile.sql_columns import Column, renamed
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.expectations import means_on_grid
 from frameboost.tree import LEAF, Tree
 
-__all__ = ["contributions_query", "reasons_query"]
+__all__ = ["contribution_trees", "contributions_query", "reasons_query"]
 
-# Some databases take no more arguments than these.
-_ARGUMENTS = 50
+# Unlike the names of columns and databases, which some databases would take in their place.
+_ROW, _FEATURE = "row_of_data", "feature_of_model"
+
+
+def contribution_trees(n_features: int, base_margin: float, trees: Sequence[Tree]) -> tuple[list[list[Tree]], float]:
+    """Return for each feature the trees whose sum is its contribution, and the bias."""
+    bias, means = means_on_grid(base_margin, trees)
+    steps = [
+        [_steps(tree, of_tree, number) for tree, of_tree in zip(trees, means, strict=True) if number in tree.feature]
+        for number in range(n_features)
+    ]
+    return steps, bias
 
 
 def contributions_query(
     stages: Stages,
     bias_name: str,
-    base_margin: float,
-    trees: Sequence[Tree],
+    bias: float,
+    steps: Sequence[Sequence[Tree]],
     columns: Sequence[Column],
     dialect: Dialect,
 ) -> str:
     """Return a SELECT with a column a feature, and one for the bias (see `Model.explain_query`)."""
-    expressions, bias = _contributions(base_margin, trees, columns, dialect)
-    names = [*(column.feature.name for column in columns), bias_name]
-    return stages.select(dict(zip(names, [*expressions, dialect.number(bias)], strict=True)))
+    # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
+    values = {
+        column.feature.name: margin_sql(0.0, own, columns, dialect) for column, own in zip(columns, steps, strict=True)
+    }
+    return stages.select({**values, bias_name: dialect.number(bias)})
 
 
 def reasons_query(
-    stages: Stages, top: int, base_margin: float, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect
+    stages: Stages, top: int, steps: Sequence[Sequence[Tree]], columns: Sequence[Column], dialect: Dialect
 ) -> str:
     """Return a SELECT with the ``top`` largest contributions and whose they are (see `Model.explain_query`).
 
-    One reason after the other: the largest contribution of those not taken yet, of equal ones the first in the model's
-    order. A contribution that is taken counts as −1.
+    Each row becomes a row a feature, these are ranked by a window, and the first ones are put side by side again. Each
+    contribution is named but once on the way to the window, which no optimizer takes apart. If it were compared with
+    the others in one SELECT after the other, a database that puts expressions in the place of names would multiply
+    them with every comparison.
     """
-    expressions, _ = _contributions(base_margin, trees, columns, dialect)
-    places = range(len(columns))
-    found = stages.name({str(i): expression for i, expression in zip(places, expressions, strict=True)})
-    contributions = [found[str(i)] for i in places]
-    sizes = [dialect.call("ABS", [contribution]) for contribution in contributions]
-    reasons: dict[str, str] = {}
-    for k in range(1, top + 1):
-        largest = stages.name({"largest": _greatest(sizes, dialect)})["largest"]
-        cases = " ".join(f"WHEN {size} = {largest} THEN {i}" for i, size in zip(places, sizes, strict=True))
-        place = stages.name({"place": f"CASE {cases} END"})["place"]
-        names = [dialect.string(column.feature.name) for column in columns]
-        reasons[f"reason_{k}"] = _by_place(place, names)
-        reasons[f"contribution_{k}"] = _by_place(place, contributions)
-        if k < top:
-            taken = dialect.number(-1.0)
-            left = {
-                str(i): f"CASE WHEN {place} = {i} THEN {taken} ELSE {size} END"
-                for i, size in zip(places, sizes, strict=True)
-            }
-            sizes = list(stages.name(left).values())
-    return stages.select(reasons)
-
-
-def _greatest(values: Sequence[str], dialect: Dialect) -> str:
-    if len(values) == 1:
-        return values[0]
-    size = _ARGUMENTS
-    groups = [values[first : first + size] for first in range(0, len(values), size)]
-    calls = [dialect.call("GREATEST", group) if len(group) > 1 else group[0] for group in groups]
-    return _greatest(calls, dialect)
-
-
-def _by_place(place: str, values: Sequence[str]) -> str:
-    return f"CASE {place} {' '.join(f'WHEN {i} THEN {value}' for i, value in enumerate(values))} END"
-
-
-def _contributions(
-    base_margin: float, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect
-) -> tuple[list[str], float]:
-    """Return an expression a feature, and the bias."""
-    bias, means = means_on_grid(base_margin, trees)
-    expressions = []
-    for number in range(len(columns)):
-        steps = [
-            _steps(tree, of_tree, number) for tree, of_tree in zip(trees, means, strict=True) if number in tree.feature
-        ]
-        # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
-        expressions.append(margin_sql(0.0, steps, columns, dialect))
-    return expressions, bias
+    columns = renamed(columns, stages.rename_lost())
+    asked = {i: margin_sql(0.0, own, columns, dialect) for i, own in enumerate(steps) if own}
+    kept = stages.keep or []
+    row, place, feature, contribution, rank = stages.reserve(5)
+    values = dict(zip(asked, stages.reserve(len(asked)), strict=True))
+    worked_out = [*(f"{asked[i]} AS {name}" for i, name in values.items()), f"{dialect.row_number} AS {row}"]
+    stages.check(len(kept) + len(worked_out))
+    stages.reduce(f"SELECT {', '.join([*kept, *worked_out])}\n{stages.source()}", kept, [*values.values(), row])
+    names = [[str(i), dialect.string(column.feature.name)] for i, column in enumerate(columns)]
+    listed = constant_rows(names, [place, feature], dialect)
+    own = dialect.number(0.0)
+    if values:
+        whens = " ".join(f"WHEN {i} THEN {_ROW}.{name}" for i, name in values.items())
+        own = f"CASE {_FEATURE}.{place} {whens} ELSE {own} END"
+    selected = [
+        *(f"{_ROW}.{name} AS {name}" for name in [*kept, row]),
+        *(f"{_FEATURE}.{name} AS {name}" for name in (place, feature)),
+    ]
+    stages.replace(
+        f"SELECT {', '.join(selected)}, {own} AS {contribution}\n{stages.source(f'{dialect.alias}{_ROW}')}\n"
+        f"CROSS JOIN (\n{listed}\n) {dialect.alias}{_FEATURE}",
+        [row, place, feature, contribution],
+    )
+    size = dialect.call("ABS", [contribution])
+    stages.replace(
+        f"SELECT {', '.join([*kept, row, feature, contribution])}, "
+        f"ROW_NUMBER() OVER (PARTITION BY {row} ORDER BY {size} DESC, {place} ASC) AS {rank}\n{stages.source()}",
+        [row, feature, contribution, rank],
+    )
+    found = [
+        f"MAX(CASE WHEN {rank} = {k} THEN {value} END) AS {dialect.quote(f'{name}_{k}')}"
+        for k in range(1, top + 1)
+        for name, value in (("reason", feature), ("contribution", contribution))
+    ]
+    stages.check(len(kept) + len(found))
+    order = f"\nORDER BY {row} ASC" if dialect.keeps_order else ""
+    return stages.finish(
+        f"SELECT {', '.join([*stages.kept(), *found])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
+        f"GROUP BY {', '.join([row, *kept])}{order}"
+    )
 
 
 def _steps(tree: Tree, means: Sequence[float], number: int) -> Tree:

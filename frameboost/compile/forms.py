@@ -21,6 +21,8 @@ __all__ = ["FORMS", "Made", "check_size", "excess", "scoring_query"]
 FORMS = ("auto", "case", "bitvector", "staged", "table")
 # Levels of a parser's tree that a level of ours may be, and what is around it.
 _LEVELS, _AROUND = 2, 20
+# Entries of a parser's stack that are taken by CASE … WHEN … THEN, by ``(… +`` and by what is around and in them.
+_STACKED_A_CASE, _STACKED_A_SUM, _STACKED_AROUND = 5, 3, 26
 
 
 @dataclass(frozen=True)
@@ -133,19 +135,22 @@ def excess(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_o
         noun, most = ("view", limits.of_view()) if of_view else ("query", limits.text)
         return f"it has {len(text.encode()):,} bytes, and a {noun} in {dialect.name} at most {most:,}"
     every = [tree for of_output in trees for tree in of_output]
-    terms = sum(map(n_terms, every))
+    terms = sum(n_terms(tree, dialect) for tree in every)
     if limits.elements is not None and 2 * terms > limits.elements:
         return f"it has about {2 * terms:,} elements, and a query in {dialect.name} at most {limits.elements:,}"
     if not in_one or not every:
         return ""
     if limits.terms is not None and terms > limits.terms:
         return f"it has about {terms:,} names and values, and an expression in {dialect.name} at most {limits.terms:,}"
-    deepest = max(max(tree.depths()) for tree in every)
-    if limits.case_depth is not None and deepest + 1 > limits.case_depth:
-        return f"its trees have {deepest} levels, and CASEs in {dialect.name} nest {limits.case_depth} deep at most"
-    depth = _LEVELS * expression_depth(trees) + _AROUND
+    cases, sums = expression_depth(trees, dialect)
+    if limits.case_depth is not None and cases + 1 > limits.case_depth:
+        return f"its CASEs nest {cases + 1} deep, and in {dialect.name} {limits.case_depth} deep at most"
+    depth = _LEVELS * (cases + sums) + _AROUND
     if limits.depth is not None and depth > limits.depth:
         return f"it is about {depth} levels deep, and an expression in {dialect.name} at most {limits.depth}"
+    stack = _STACKED_A_CASE * cases + _STACKED_A_SUM * sums + _STACKED_AROUND
+    if limits.stack is not None and stack > limits.stack:
+        return f"it takes about {stack} entries of the parser's stack, which has {limits.stack} in {dialect.name}"
     return ""
 
 

@@ -22,6 +22,10 @@ __all__ = ["margin_expr", "output_expr"]
 
 # A symmetric tree of fewer levels is as fast as when/then.
 _SHALLOWEST_TABLE = 3
+# Levels of when/then in when/then: polars takes time quadratic in them, and of thousands the process dies.
+_DEEPEST_NESTED = 16
+# Columns of which the first value that is not null is taken.
+_MOST_AT_ONCE = 64
 _NO_CODE = -(2**63)
 # Sums of leaves that a lookup chooses from, eight bytes each.
 _LARGEST_TABLE = 2**12
@@ -99,15 +103,31 @@ def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], featur
     dtype = pl.UInt8 if len(leaves) <= 2**8 else pl.UInt16 if len(leaves) <= 2**16 else pl.UInt32
     place = {leaf: pl.lit(i, dtype=dtype) for i, leaf in enumerate(leaves)}
 
+    is_deep = max(tree.depths()) > _DEEPEST_NESTED
+    nested = tree.nestings() if is_deep else None
+
     def leaf_below(node: int) -> pl.Expr:
-        if tree.is_leaf(node):
-            return place[node]
-        number = tree.feature[node]
-        condition, holds_left = _test(tree, node, columns[number], features[number])
-        yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
-        return pl.when(condition).then(leaf_below(yes[node])).otherwise(leaf_below(no[node]))
+        arms = []
+        while not tree.is_leaf(node):
+            number = tree.feature[node]
+            condition, holds_left = _test(tree, node, columns[number], features[number])
+            yes, no = (tree.left[node], tree.right[node]) if holds_left else (tree.right[node], tree.left[node])
+            if nested is None:
+                return pl.when(condition).then(leaf_below(yes)).otherwise(leaf_below(no))
+            if nested[yes] > nested[no]:
+                condition, yes, no = (~condition).fill_null(value=True), no, yes
+            arms.append(pl.when(condition).then(leaf_below(yes)))
+            node = no
+        return _first([*arms, place[node]])
 
     return leaf_below(0)
+
+
+def _first(values: Sequence[pl.Expr]) -> pl.Expr:
+    """Return the first value that is not null; few are in memory at once."""
+    while len(values) > 1:
+        values = [pl.coalesce(values[at : at + _MOST_AT_ONCE]) for at in range(0, len(values), _MOST_AT_ONCE)]
+    return values[0]
 
 
 def _bits(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], levels: Sequence[int]) -> pl.Expr:

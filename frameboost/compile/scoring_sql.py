@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from frameboost.compile.deep_trees import tree_texts
-from frameboost.compile.sql import each_once, margin_sql, n_terms, shaped
-from frameboost.compile.sql_columns import Column
+from frameboost.compile.sql import case_depth, each_once, margin_sql, n_terms, shaped
+from frameboost.compile.sql_columns import Column, renamed
 from frameboost.compile.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.outputs import Output
@@ -45,11 +45,22 @@ class Scored:
         margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
         return f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin
 
+    def renamed(self, names: Mapping[str, str]) -> Scored:
+        """Return the same over columns of other names, all quoted."""
+        if not names:
+            return self
+        margins = [names.get(name, name) for _, name in self.base_columns]
+        starts = [(self.dialect.cast(name, "float64"), name) for name in margins]
+        return replace(
+            self, columns=renamed(self.columns, names), bases=[sql for sql, _ in starts] or self.bases,
+            base_columns=starts,
+        )  # fmt: skip
+
     @cached_property
     def uncompiled(self) -> str | None:
         """A zero that keeps the database from compiling all into one piece of code, where there is much."""
         template = self.dialect.uncompiled
-        if template is None or sum(map(n_terms, self.every_tree())) <= _MOST_COMPILED:
+        if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MOST_COMPILED:
             return None
         used = self.used()
         return template.format(x=used[0]) if used else None
@@ -82,10 +93,10 @@ def as_expressions(scored: Scored, stages: Stages, name: str, into: str = "") ->
     return stages.select(named(values, name), into)
 
 
-def expression_depth(trees: Sequence[Sequence[Tree]]) -> int:
+def expression_depth(trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tuple[int, int]:
     """Return how deep the expression of a margin is: its CASEs, and the sum over them."""
-    deepest = max((max(tree.depths()) for of_output in trees for tree in of_output), default=0)
-    return deepest + max(len(of_output) for of_output in trees).bit_length()
+    deepest = max((case_depth(tree, dialect) for of_output in trees for tree in of_output), default=0)
+    return deepest, max(len(of_output) for of_output in trees).bit_length()
 
 
 # --- stages -----------------------------------------------------------------------------------------------------------
@@ -93,6 +104,7 @@ def expression_depth(trees: Sequence[Sequence[Tree]]) -> int:
 
 def in_stages(scored: Scored, stages: Stages, name: str, into: str = "") -> str:
     """Return the query that adds up the trees column by column, then takes the sums through the output's stages."""
+    scored = scored.renamed(stages.rename_lost())
     dialect, output = scored.dialect, scored.output
     texts_in_order = iter(tree_texts(scored.every_tree(), scored.columns, dialect, stages))
     texts = [[next(texts_in_order) for _ in of_output] for of_output in scored.trees]
@@ -119,8 +131,8 @@ def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, 
     stages: list[dict[str, str]] = [{}]
     terms = 0
     for k, of_output in enumerate(texts):
-        for here in _slices(scored.trees[k], room):
-            more = sum(map(n_terms, scored.trees[k][here]))
+        for here in _slices(scored.trees[k], scored.dialect, room):
+            more = sum(n_terms(tree, scored.dialect) for tree in scored.trees[k][here])
             if room is not None and stages[-1] and terms + more > room:
                 stages, terms = [*stages, {}], 0
             total = [*of_output[here], *([zero] if zero and not stages[-1] else [])]
@@ -128,21 +140,21 @@ def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, 
     return stages
 
 
-def _slices(trees: Sequence[Tree], room: int | None) -> list[slice]:
+def _slices(trees: Sequence[Tree], dialect: Dialect, room: int | None) -> list[slice]:
     """Return which trees make a column each: not too many, and with no more names and values than there is room for."""
     starts, terms = [0], 0
     for i, tree in enumerate(trees):
-        terms += n_terms(tree)
+        terms += n_terms(tree, dialect)
         if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or (room is not None and terms > room)):
-            starts, terms = [*starts, i], n_terms(tree)
+            starts, terms = [*starts, i], n_terms(tree, dialect)
     return [slice(first, last) for first, last in zip(starts, [*starts[1:], len(trees)], strict=True) if last > first]
 
 
 def finish(scored: Scored, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
     """Return the query that takes margins, as SQL over the last stage, through the output's stages."""
     output, dialect = scored.output, scored.dialect
-    known = margins if each_once(output) else stages.name(margins)
+    known = margins if each_once(output) else stages.name(margins, often=True)
     for stage in output.stages:
-        known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()})
+        known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
     values = shaped(output, [value.to_sql(known, dialect) for value in output.values], dialect)
     return stages.select(named(values, name), into)

@@ -16,11 +16,17 @@ from frameboost.schema import Feature
 from frameboost.sql_text import literal, membership, quote_identifier
 from frameboost.tree import Tree
 
-__all__ = ["branch", "condition_sql", "each_once", "margin_sql", "n_terms", "output_sql", "shaped", "tree_sql"]
+__all__ = [
+    "branch", "case_depth", "chained_sql", "condition_sql", "each_once", "is_deep", "margin_sql", "n_terms",
+    "output_sql", "shaped", "tree_sql",
+]  # fmt: skip
 
 
 # A symmetric tree of fewer levels is as fast as a CASE.
 _SHALLOWEST_TABLE = 3
+# Levels of CASE in CASE. Parsers run out of their stacks with some levels more (SQLite's with 19), and these are what
+# most trees have.
+_DEEPEST_NESTED = 8
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------------
@@ -85,16 +91,23 @@ def margin_sql(base_margin: float | str, trees: Sequence[Tree], columns: Sequenc
     return dialect.sum([dialect.number(base_margin), *(tree_sql(tree, columns, dialect) for tree in trees)])
 
 
-def tree_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, node: int = 0) -> str:
-    """Return the subtree at ``node`` as a CASE expression."""
-    if tree.is_leaf(node):
-        return dialect.number(tree.value[node])
-    levels = tree.levels() if node == 0 and dialect.element is not None else None
+def tree_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect) -> str:
+    """Return a tree as a CASE expression."""
+    levels = tree.levels() if dialect.element is not None else None
     if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _table_sql(tree, columns, dialect, levels)
+    if is_deep(tree, dialect):
+        return chained_sql(tree, columns, dialect)[0]
+    return _nested_sql(tree, columns, dialect, 0)
+
+
+def _nested_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, node: int) -> str:
+    """Return the subtree at ``node`` with CASE in CASE, one a level."""
+    if tree.is_leaf(node):
+        return dialect.number(tree.value[node])
     condition, holds_left = columns[tree.feature[node]].test(tree, node)
     yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
-    return branch(dialect, condition, *(tree_sql(tree, columns, dialect, child[node]) for child in (yes, no)))
+    return branch(dialect, condition, *(_nested_sql(tree, columns, dialect, child[node]) for child in (yes, no)))
 
 
 def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
@@ -102,10 +115,53 @@ def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
     return dialect.branch.format(c=condition, t=then, e=otherwise)
 
 
-def n_terms(tree: Tree) -> int:
+# --- deep trees -------------------------------------------------------------------------------------------------------
+
+
+def is_deep(tree: Tree, dialect: Dialect) -> bool:
+    """Whether the tree has too many levels for CASE in CASE, so that it is written by `chained_sql`."""
+    most = dialect.limits.case_depth
+    nested = _DEEPEST_NESTED if most is None else min(_DEEPEST_NESTED, most - 1)
+    return max(tree.depths()) > nested
+
+
+def case_depth(tree: Tree, dialect: Dialect) -> int:
+    """Return how deep CASEs nest in the tree's expression."""
+    return tree.nestings()[0] if is_deep(tree, dialect) else max(tree.depths())
+
+
+def chained_sql(
+    tree: Tree, columns: Sequence[Column], dialect: Dialect, roots: Sequence[int] = (0,), ends: Sequence[int] = ()
+) -> dict[int, str]:
+    """Return the subtrees at ``roots`` with as many WHENs in a CASE as there are splits on a path.
+
+    The path goes on, after ELSE, to the child whose own CASEs nest deeper; the other child is behind THEN. So CASEs
+    nest no deeper than log2 of the number of leaves. ``ends`` are nodes that end the tree; their value is their number.
+    """
+    last_nodes = frozenset(ends)
+    nested = tree.nestings(last_nodes)
+
+    def below(node: int) -> str:
+        cases = []
+        while node not in last_nodes and not tree.is_leaf(node):
+            column = columns[tree.feature[node]]
+            condition, holds_left = column.test(tree, node)
+            yes, no = (tree.left[node], tree.right[node]) if holds_left else (tree.right[node], tree.left[node])
+            if nested[yes] > nested[no]:
+                condition, yes, no = column.negated(condition, tree, node), no, yes
+            cases.append(f"WHEN {condition} THEN {below(yes)}")
+            node = no
+        last = str(node) if node in last_nodes else dialect.number(tree.value[node])
+        return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
+
+    return {root: below(root) for root in roots}
+
+
+def n_terms(tree: Tree, dialect: Dialect) -> int:
     """Return how many names and values the tree's expression has, at most."""
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
-    return len(tree) - len(inner) + sum(3 + 2 * len(tree.categories[node] or ()) for node in inner)
+    a_split = 5 if is_deep(tree, dialect) else 3  # conditions that are negated ask for NULL besides
+    return len(inner) + 1 + sum(a_split + 2 * len(tree.categories[node] or ()) for node in inner)
 
 
 def _table_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, levels: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frameboost.dialects.dialect import Dialect, Outside
 from frameboost.errors import ParameterError
@@ -12,7 +12,7 @@ from frameboost.schema import ZERO, Feature
 from frameboost.tree import Tree
 from frameboost.types import Physical
 
-__all__ = ["NEVER", "Column", "find_columns"]
+__all__ = ["NEVER", "Column", "find_columns", "renamed"]
 
 NEVER = "1 = 0"
 
@@ -106,9 +106,21 @@ class Column:
             return f"{self.value} < {literal}", True
         return f"{self.value} >= {literal}{self._is_number(self.value)}", False
 
+    def negated(self, condition: str, tree: Tree, node: int) -> str:
+        """Return the opposite of the condition of `test`: true of a missing value wherever that is not."""
+        if tree.with_missing[node]:
+            return f"NOT ({condition})"
+        value = self.value if self.feature.zero_is_missing else self.name
+        return f"NOT ({condition}) OR {value} IS NULL"
+
     def categories(self, codes: Sequence[int]) -> list[str]:
         """Return the categories of those codes as literals."""
         return [str(self.dialect.literal(self.feature.type, self.feature.categories[code])) for code in codes]
+
+
+def renamed(columns: Sequence[Column], names: Mapping[str, str]) -> tuple[Column, ...]:
+    """Return the columns under other names, all quoted."""
+    return tuple(replace(column, name=names.get(column.name, column.name)) for column in columns)
 
 
 def find_columns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from frameboost.dialects.dialect import Dialect
@@ -36,10 +37,10 @@ class Stages:
     Examples
     --------
     >>> from frameboost.dialects.known import get_dialect
-    >>> stages = Stages(get_dialect("sqlite"), '"t"', ["id"], ['"x"'], None)
-    >>> twice = stages.name({"twice": '2 * "x"'})["twice"]
+    >>> stages = Stages(get_dialect("postgres"), '"t"', ["id"], ['"x"'], None)
+    >>> twice = stages.name({"twice": '2 * "x"'}, often=True)["twice"]
     >>> print(stages.select({"square": f"{twice} * {twice}"}))
-    WITH stage_1 AS (
+    WITH stage_1 AS MATERIALIZED (
     SELECT "id", "x", 2 * "x" AS "v_1"
     FROM "t"
     )
@@ -58,9 +59,32 @@ class Stages:
         self._named: list[str] = []
         self._count = 0
         self._stages: list[str] = []
+        self._fenced: set[int] = set()
+        self._called: dict[str, str] = {}
 
-    def name(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Work values out, and return the names by which later stages know them."""
+    def rename_lost(self) -> dict[str, str]:
+        """Begin with a stage that renames columns whose names no stage can have; return the new ones, all quoted."""
+        lost = self._dialect.lost_names
+        names = [name for name in self.reads if lost is not None and re.fullmatch(lost, name[1:-1].lower())]
+        if not names or self.keep is None:
+            return {}
+        new = dict(zip(names, self.reserve(len(names)), strict=True))
+        columns = [f"{name} AS {new[name]}" if name in new else name for name in self.reads]
+        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [])
+        self.reads = [new.get(name, name) for name in self.reads]
+        self.keep = [new.get(name, name) for name in self.keep]
+        self._called = {alias: name for name, alias in new.items()}
+        return new
+
+    def kept(self) -> list[str]:
+        """Return the columns that are kept, for the last SELECT."""
+        return [f"{name} AS {self._called[name]}" if name in self._called else name for name in self.keep or ()]
+
+    def name(self, values: Mapping[str, str], *, often: bool = False) -> dict[str, str]:
+        """Work values out, and return the names by which later stages know them.
+
+        ``often``: whether these use some of them more than once, so that it matters that each is worked out once.
+        """
         names = {}
         for key in values:
             self._count += 1
@@ -69,7 +93,9 @@ class Stages:
         before = self._named[: len(self._named) - len(values)]
         columns = [self._everything()] if self.keep is None else [*self.reads, *before]
         columns += [f"{value} AS {names[key]}" for key, value in values.items()]
-        self._check(len(columns))
+        self.check(len(columns))
+        if often:
+            self._fenced.add(len(self._stages))
         self._stages.append(f"SELECT {', '.join(columns)}\n{self.source()}")
         return names
 
@@ -86,7 +112,7 @@ class Stages:
     def aggregate(self, values: Mapping[str, str]) -> dict[str, str]:
         """Make a stage of a single row of aggregates, and return their names."""
         names = dict(zip(values, self.reserve(len(values)), strict=True))
-        self._check(len(values))
+        self.check(len(values))
         columns = [f"{value} AS {names[key]}" for key, value in values.items()]
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", list(names.values()))
         return names
@@ -106,8 +132,10 @@ class Stages:
 
         ``into`` is a clause of its own, before FROM.
         """
+        if self._dialect.aliases_hide_columns and {self._dialect.quote(name) for name in values} & {*self.reads}:
+            values = self.name(values)
         if self.keep is not None:
-            columns = list(self.keep)
+            columns = self.kept()
         elif not self._stages:
             columns = [self._everything()]
         elif self._dialect.except_columns is not None:
@@ -118,15 +146,25 @@ class Stages:
                 "name the columns to return in keep"
             )
         columns += [f"{value} AS {self._dialect.quote(name)}" for name, value in values.items()]
-        self._check(len(columns))
+        self.check(len(columns))
         return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}")
 
     def finish(self, final: str) -> str:
         """Return the query that ends in a SELECT of one's own."""
         if not self._stages:
             return final
-        steps = (f"{self._stage}{i} AS (\n{step}\n)" for i, step in enumerate(self._stages, 1))
-        return "WITH " + ",\n".join(steps) + f"\n{final}"
+        most = self._dialect.limits.stages
+        if most is not None and len(self._stages) > most:
+            raise ParameterError(
+                f"the query would have {len(self._stages):,} stages, and {self._dialect.name} takes {most:,} at most"
+            )
+        return "WITH " + ",\n".join(map(self._written, range(len(self._stages)))) + f"\n{final}"
+
+    def _written(self, number: int) -> str:
+        name, query = f"{self._stage}{number + 1}", self._stages[number]
+        if number not in self._fenced:
+            return f"{name} AS (\n{query}\n)"
+        return self._dialect.fenced_stage.format(name=name, select=query.removeprefix("SELECT "))
 
     def _everything(self) -> str:
         return "*" if self._stages else self._dialect.star.format(table=self._table)
@@ -137,7 +175,8 @@ class Stages:
             return f"FROM {self._stage}{len(self._stages)} {alias}".rstrip()
         return f"FROM {self._table}" + (f"\nWHERE {self._where}" if self._where else "")
 
-    def _check(self, columns: int) -> None:
+    def check(self, columns: int) -> None:
+        """Raise `ParameterError` if a SELECT may not have so many columns."""
         most = self._dialect.limits.columns
         if most is not None and columns > most:
             raise ParameterError(

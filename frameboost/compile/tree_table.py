@@ -180,6 +180,7 @@ def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str
     """
     if stages.keep is None:
         raise ParameterError("form='table' adds up many rows for each of yours; name the columns to return in keep")
+    scored = scored.renamed(stages.rename_lost())
     trees = scored.every_tree()
     walk = _Walk(scored, trees, scored.dialect.quote_path(trees_table))
     row, node, *sums = stages.reserve(2 + len(scored.bases))

@@ -131,6 +131,16 @@ class Dialect:
         The number of rows, and what adds one where ``{c}`` holds, both in 64 bits.
     row_number
         A number that is different in each row.
+    fenced_stage
+        A common table expression ``{name}`` of SELECT ``{select}`` whose values are worked out once, where the database
+        would otherwise put their expressions wherever their names stand.
+    keeps_order
+        Whether the rows of a table have an order of their own, in which ``row_number`` counts them.
+    lost_names
+        A regular expression for names, in lower case, that a column of a table can have, but not one of a common table
+        expression.
+    aliases_hide_columns
+        Whether a name that a SELECT gives to a value stands for that value wherever else in the SELECT it is used.
     any_case
         Whether names that differ only in case are one name, quoted or not.
     limits
@@ -194,6 +204,10 @@ class Dialect:
     update_needs_where: bool = False
     count: tuple[str, str] = ("COUNT(*)", "SUM(CASE WHEN {c} THEN 1 ELSE 0 END)")
     row_number: str = "ROW_NUMBER() OVER ()"
+    fenced_stage: str = "{name} AS (\nSELECT {select}\n)"
+    keeps_order: bool = False
+    lost_names: str | None = None
+    aliases_hide_columns: bool = False
     any_case: bool = False
     limits: Limits = field(default_factory=Limits)
 

@@ -49,6 +49,7 @@ DUCKDB = _DuckDB(
     has_bit_vectors=True,
     longest_list=0,  # DuckDB makes a join of every IN, and the joins of all splits take time quadratic in their number
     except_columns="* EXCLUDE ({v})",
+    keeps_order=True,
     any_case=True,
-    limits=Limits(depth=1000),
+    limits=Limits(depth=1000, stages=400),
 )  # fmt: skip

@@ -50,7 +50,9 @@ _POSTGRES = Dialect(
     exp=_GUARDED_EXP.format(x="{x}", high="709::float8", low="-708::float8"),
     create_index="CREATE INDEX {index} ON {name} ({columns})",
     array="ARRAY[{v}]",
-    limits=Limits(text=256 * 2**20, view=32 * 2**20, depth=1000, columns=1664),
+    fenced_stage="{name} AS MATERIALIZED (\nSELECT {select}\n)",
+    keeps_order=True,
+    limits=Limits(text=256 * 2**20, view=32 * 2**20, depth=1000, stages=200, columns=1664),
 )  # fmt: skip
 
 _BACKSLASH = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -87,7 +89,8 @@ _CLICKHOUSE = Dialect(
     create_table="CREATE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
     update="ALTER TABLE {name}\nUPDATE {column} = {value}{where}",
     update_needs_where=True,
-    limits=Limits(text=262_144, depth=1000, elements=50_000),
+    aliases_hide_columns=True,
+    limits=Limits(text=262_144, depth=1000, stages=100, elements=50_000),
 )  # fmt: skip
 
 _SPARK = Dialect(
@@ -144,8 +147,11 @@ _MYSQL = Dialect(
     text_literal="CAST(CONVERT({v} USING utf8mb4) AS BINARY)",
     exp=_GUARDED_EXP.format(x="{x}", high="709e0", low="-708e0"),
     create_index="CREATE INDEX {index} ON {name} ({columns})",
+    fenced_stage="{name} AS (\nSELECT {select}\nLIMIT 18446744073709551615\n)",
+    keeps_order=True,
+    lost_names=r"(?s)\s.*",
     any_case=True,
-    limits=Limits(text=16 * 2**20, depth=100, columns=4096),
+    limits=Limits(text=16 * 2**20, depth=100, stages=64, columns=4096),
 )  # fmt: skip
 
 _BIGQUERY = Dialect(
@@ -277,6 +283,7 @@ _TSQL = Dialect(
     selects_into=True,
     row_number="ROW_NUMBER() OVER (ORDER BY (SELECT NULL))",
     create_index="CREATE INDEX {index} ON {name} ({columns})",
+    fenced_stage="{name} AS (\nSELECT TOP (9223372036854775807) {select}\n)",
     any_case=True,
     limits=Limits(text=256 * 2**20, depth=500, case_depth=10, columns=4096, terms=65_535),
 )  # fmt: skip
@@ -326,6 +333,7 @@ _ORACLE = Dialect(
     insert_row="SELECT {v} FROM DUAL",
     create_index="CREATE INDEX {index} ON {name} ({columns})",
     row_number="ROWNUM",
+    fenced_stage="{name} AS (\nSELECT /*+ NO_MERGE */ {select}\n)",
     longest_list=1000,
     limits=Limits(text=2**20, depth=500, columns=1000),
 )  # fmt: skip

@@ -25,6 +25,10 @@ class Limits:
         Levels of an expression, as its parser counts them.
     case_depth
         CASE within CASE.
+    stack
+        Entries of the parser's stack.
+    stages
+        Common table expressions, each of which reads the one before.
     columns
         Columns of a SELECT.
     elements
@@ -37,6 +41,8 @@ class Limits:
     view: int | None = None
     depth: int | None = None
     case_depth: int | None = None
+    stack: int | None = None
+    stages: int | None = None
     columns: int | None = None
     elements: int | None = None
     terms: int | None = None

@@ -46,6 +46,10 @@ class _SQLite(Dialect):
 SQLITE = _SQLite(
     name="sqlite",
     parser="sqlite",
+    quotes=("`", "`"),  # what is in double quotes and no column is a string
+    lost_names="true|false",
+    fenced_stage="{name} AS MATERIALIZED (\nSELECT {select}\n)",
+    keeps_order=True,
     infinity=("9e999", "-9e999"),
     types={
         **dict.fromkeys(_INTEGERS, "INTEGER"), "float32": "REAL", "float64": "REAL", "decimal": "NUMERIC",
@@ -60,5 +64,5 @@ SQLITE = _SQLite(
     index_in_schema=True,
     create_index="CREATE INDEX {index} ON {name} ({columns})",
     any_case=True,
-    limits=Limits(text=10**9, depth=1000, columns=2000),
+    limits=Limits(text=10**9, depth=1000, case_depth=9, stack=100, stages=64, columns=2000),
 )  # fmt: skip

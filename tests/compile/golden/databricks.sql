@@ -243,31 +243,44 @@ FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
-SELECT `id`, 0.0D AS `v_1`, 0.0D AS `v_2`, 0.0D AS `v_3`, 0.0D AS `v_4`, 0.0D AS `v_5`, 0.0D AS `v_6`, 0.0D AS `v_7`, 0.0D AS `v_8`, 0.0D AS `v_9`, 0.0D AS `v_10`
+SELECT `id`, (0.0D
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.4375D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 0.9375D ELSE -1.0625D END END ELSE -0.3125D END) AS `v_6`, (0.0D
+ + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5833333333333339D ELSE 0.16666666666666607D END ELSE 0.4166666666666661D END) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, GREATEST(ABS(`v_1`), ABS(`v_2`), ABS(`v_3`), ABS(`v_4`), ABS(`v_5`), ABS(`v_6`), ABS(`v_7`), ABS(`v_8`), ABS(`v_9`), ABS(`v_10`)) AS `v_11`
-FROM stage_1
+SELECT row_of_data.`id` AS `id`, row_of_data.`v_1` AS `v_1`, feature_of_model.`v_2` AS `v_2`, feature_of_model.`v_3` AS `v_3`, CASE feature_of_model.`v_2` WHEN 0 THEN row_of_data.`v_6` WHEN 2 THEN row_of_data.`v_7` ELSE 0.0D END AS `v_4`
+FROM stage_1 AS row_of_data
+CROSS JOIN (
+SELECT 0 AS `v_2`, 'x' AS `v_3`
+UNION ALL
+SELECT 1, 'f'
+UNION ALL
+SELECT 2, 'n'
+UNION ALL
+SELECT 3, 'big'
+UNION ALL
+SELECT 4, 'price'
+UNION ALL
+SELECT 5, 'ok'
+UNION ALL
+SELECT 6, 'day'
+UNION ALL
+SELECT 7, 'at'
+UNION ALL
+SELECT 8, 'seen'
+UNION ALL
+SELECT 9, 'it\'s "x\\y] `z'
+) AS feature_of_model
 ),
 stage_3 AS (
-SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, CASE WHEN ABS(`v_1`) = `v_11` THEN 0 WHEN ABS(`v_2`) = `v_11` THEN 1 WHEN ABS(`v_3`) = `v_11` THEN 2 WHEN ABS(`v_4`) = `v_11` THEN 3 WHEN ABS(`v_5`) = `v_11` THEN 4 WHEN ABS(`v_6`) = `v_11` THEN 5 WHEN ABS(`v_7`) = `v_11` THEN 6 WHEN ABS(`v_8`) = `v_11` THEN 7 WHEN ABS(`v_9`) = `v_11` THEN 8 WHEN ABS(`v_10`) = `v_11` THEN 9 END AS `v_12`
+SELECT `id`, `v_1`, `v_3`, `v_4`, ROW_NUMBER() OVER (PARTITION BY `v_1` ORDER BY ABS(`v_4`) DESC, `v_2` ASC) AS `v_5`
 FROM stage_2
-),
-stage_4 AS (
-SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, `v_12`, CASE WHEN `v_12` = 0 THEN -1.0D ELSE ABS(`v_1`) END AS `v_13`, CASE WHEN `v_12` = 1 THEN -1.0D ELSE ABS(`v_2`) END AS `v_14`, CASE WHEN `v_12` = 2 THEN -1.0D ELSE ABS(`v_3`) END AS `v_15`, CASE WHEN `v_12` = 3 THEN -1.0D ELSE ABS(`v_4`) END AS `v_16`, CASE WHEN `v_12` = 4 THEN -1.0D ELSE ABS(`v_5`) END AS `v_17`, CASE WHEN `v_12` = 5 THEN -1.0D ELSE ABS(`v_6`) END AS `v_18`, CASE WHEN `v_12` = 6 THEN -1.0D ELSE ABS(`v_7`) END AS `v_19`, CASE WHEN `v_12` = 7 THEN -1.0D ELSE ABS(`v_8`) END AS `v_20`, CASE WHEN `v_12` = 8 THEN -1.0D ELSE ABS(`v_9`) END AS `v_21`, CASE WHEN `v_12` = 9 THEN -1.0D ELSE ABS(`v_10`) END AS `v_22`
-FROM stage_3
-),
-stage_5 AS (
-SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, `v_12`, `v_13`, `v_14`, `v_15`, `v_16`, `v_17`, `v_18`, `v_19`, `v_20`, `v_21`, `v_22`, GREATEST(`v_13`, `v_14`, `v_15`, `v_16`, `v_17`, `v_18`, `v_19`, `v_20`, `v_21`, `v_22`) AS `v_23`
-FROM stage_4
-),
-stage_6 AS (
-SELECT `id`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, `v_10`, `v_11`, `v_12`, `v_13`, `v_14`, `v_15`, `v_16`, `v_17`, `v_18`, `v_19`, `v_20`, `v_21`, `v_22`, `v_23`, CASE WHEN `v_13` = `v_23` THEN 0 WHEN `v_14` = `v_23` THEN 1 WHEN `v_15` = `v_23` THEN 2 WHEN `v_16` = `v_23` THEN 3 WHEN `v_17` = `v_23` THEN 4 WHEN `v_18` = `v_23` THEN 5 WHEN `v_19` = `v_23` THEN 6 WHEN `v_20` = `v_23` THEN 7 WHEN `v_21` = `v_23` THEN 8 WHEN `v_22` = `v_23` THEN 9 END AS `v_24`
-FROM stage_5
 )
-SELECT `id`, CASE `v_12` WHEN 0 THEN 'x' WHEN 1 THEN 'f' WHEN 2 THEN 'n' WHEN 3 THEN 'big' WHEN 4 THEN 'price' WHEN 5 THEN 'ok' WHEN 6 THEN 'day' WHEN 7 THEN 'at' WHEN 8 THEN 'seen' WHEN 9 THEN 'it\'s "x\\y] `z' END AS `reason_1`, CASE `v_12` WHEN 0 THEN `v_1` WHEN 1 THEN `v_2` WHEN 2 THEN `v_3` WHEN 3 THEN `v_4` WHEN 4 THEN `v_5` WHEN 5 THEN `v_6` WHEN 6 THEN `v_7` WHEN 7 THEN `v_8` WHEN 8 THEN `v_9` WHEN 9 THEN `v_10` END AS `contribution_1`, CASE `v_24` WHEN 0 THEN 'x' WHEN 1 THEN 'f' WHEN 2 THEN 'n' WHEN 3 THEN 'big' WHEN 4 THEN 'price' WHEN 5 THEN 'ok' WHEN 6 THEN 'day' WHEN 7 THEN 'at' WHEN 8 THEN 'seen' WHEN 9 THEN 'it\'s "x\\y] `z' END AS `reason_2`, CASE `v_24` WHEN 0 THEN `v_1` WHEN 1 THEN `v_2` WHEN 2 THEN `v_3` WHEN 3 THEN `v_4` WHEN 4 THEN `v_5` WHEN 5 THEN `v_6` WHEN 6 THEN `v_7` WHEN 7 THEN `v_8` WHEN 8 THEN `v_9` WHEN 9 THEN `v_10` END AS `contribution_2`
-FROM stage_6;
+SELECT `id`, MAX(CASE WHEN `v_5` = 1 THEN `v_3` END) AS `reason_1`, MAX(CASE WHEN `v_5` = 1 THEN `v_4` END) AS `contribution_1`, MAX(CASE WHEN `v_5` = 2 THEN `v_3` END) AS `reason_2`, MAX(CASE WHEN `v_5` = 2 THEN `v_4` END) AS `contribution_2`
+FROM stage_3
+WHERE `v_5` <= 2
+GROUP BY `v_1`, `id`;
 
 -- drift
 WITH stage_1 AS (
@@ -301,4 +314,4 @@ SELECT 9, 9, 'it\'s "x\\y] `z', 2, 'other', 0.125D
 )
 SELECT `feature`, `bin`, `label`, `training_share`, `share`, SUM((CASE WHEN `share` < 0.0001D THEN 0.0001D ELSE `share` END - CASE WHEN `training_share` < 0.0001D THEN 0.0001D ELSE `training_share` END) * LN((CASE WHEN `share` < 0.0001D THEN 0.0001D ELSE `share` END) / (CASE WHEN `training_share` < 0.0001D THEN 0.0001D ELSE `training_share` END))) OVER (PARTITION BY `feature_number`) AS `psi`
 FROM stage_2
-ORDER BY `psi` DESC, `feature_number`, `bin`;
+ORDER BY `psi` DESC, `feature_number` ASC, `bin` ASC;

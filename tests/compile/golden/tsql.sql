@@ -28,7 +28,7 @@ SELECT [id], [x], [f], [n], (CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NU
 FROM [orders]
 ),
 stage_2 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], (0.5e0
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], (0.5e0
  + [v_1]) AS [v_3], 0.0e0 AS [v_4], (-0.25e0
  + [v_2]) AS [v_5]
 FROM stage_1
@@ -43,21 +43,21 @@ SELECT [id], [x], [f], [n], (CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NU
 FROM [orders]
 ),
 stage_2 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], (0.5e0
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], (0.5e0
  + [v_1]) AS [v_3], 0.0e0 AS [v_4], (-0.25e0
  + [v_2]) AS [v_5]
 FROM stage_1
 ),
 stage_3 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
 FROM stage_2
 ),
 stage_4 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
 FROM stage_3
 ),
 stage_5 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
 FROM stage_4
 )
 SELECT [id], ([v_7] / [v_10]) AS [prediction_0], ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
@@ -216,21 +216,21 @@ SELECT [id], [x], [f], [n], (CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NU
 FROM [orders]
 ),
 stage_2 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], (0.5e0
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], (0.5e0
  + [v_1]) AS [v_3], 0.0e0 AS [v_4], (-0.25e0
  + [v_2]) AS [v_5]
 FROM stage_1
 ),
 stage_3 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
 FROM stage_2
 ),
 stage_4 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
 FROM stage_3
 ),
 stage_5 AS (
-SELECT [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
 FROM stage_4
 )
 SELECT [id], ([v_7] / [v_10]) AS [prediction_0], ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
@@ -249,31 +249,44 @@ FROM [orders];
 
 -- reasons
 WITH stage_1 AS (
-SELECT [id], 0.0e0 AS [v_1], 0.0e0 AS [v_2], 0.0e0 AS [v_3], 0.0e0 AS [v_4], 0.0e0 AS [v_5], 0.0e0 AS [v_6], 0.0e0 AS [v_7], 0.0e0 AS [v_8], 0.0e0 AS [v_9], 0.0e0 AS [v_10]
+SELECT [id], (0.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN CASE WHEN [x] IS NOT NULL THEN 0.4375e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.9375e0 ELSE -1.0625e0 END END ELSE -0.3125e0 END) AS [v_6], (0.0e0
+ + CASE WHEN [n] >= -7 THEN CASE WHEN [n] IS NOT NULL THEN -0.5833333333333339e0 ELSE 0.16666666666666607e0 END ELSE 0.4166666666666661e0 END) AS [v_7], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_1]
 FROM [orders]
 ),
 stage_2 AS (
-SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], GREATEST(ABS([v_1]), ABS([v_2]), ABS([v_3]), ABS([v_4]), ABS([v_5]), ABS([v_6]), ABS([v_7]), ABS([v_8]), ABS([v_9]), ABS([v_10])) AS [v_11]
-FROM stage_1
+SELECT row_of_data.[id] AS [id], row_of_data.[v_1] AS [v_1], feature_of_model.[v_2] AS [v_2], feature_of_model.[v_3] AS [v_3], CASE feature_of_model.[v_2] WHEN 0 THEN row_of_data.[v_6] WHEN 2 THEN row_of_data.[v_7] ELSE 0.0e0 END AS [v_4]
+FROM stage_1 AS row_of_data
+CROSS JOIN (
+SELECT 0 AS [v_2], N'x' AS [v_3]
+UNION ALL
+SELECT 1, N'f'
+UNION ALL
+SELECT 2, N'n'
+UNION ALL
+SELECT 3, N'big'
+UNION ALL
+SELECT 4, N'price'
+UNION ALL
+SELECT 5, N'ok'
+UNION ALL
+SELECT 6, N'day'
+UNION ALL
+SELECT 7, N'at'
+UNION ALL
+SELECT 8, N'seen'
+UNION ALL
+SELECT 9, N'it''s "x\y] `z'
+) AS feature_of_model
 ),
 stage_3 AS (
-SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], CASE WHEN ABS([v_1]) = [v_11] THEN 0 WHEN ABS([v_2]) = [v_11] THEN 1 WHEN ABS([v_3]) = [v_11] THEN 2 WHEN ABS([v_4]) = [v_11] THEN 3 WHEN ABS([v_5]) = [v_11] THEN 4 WHEN ABS([v_6]) = [v_11] THEN 5 WHEN ABS([v_7]) = [v_11] THEN 6 WHEN ABS([v_8]) = [v_11] THEN 7 WHEN ABS([v_9]) = [v_11] THEN 8 WHEN ABS([v_10]) = [v_11] THEN 9 END AS [v_12]
+SELECT [id], [v_1], [v_3], [v_4], ROW_NUMBER() OVER (PARTITION BY [v_1] ORDER BY ABS([v_4]) DESC, [v_2] ASC) AS [v_5]
 FROM stage_2
-),
-stage_4 AS (
-SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], [v_12], CASE WHEN [v_12] = 0 THEN -1.0e0 ELSE ABS([v_1]) END AS [v_13], CASE WHEN [v_12] = 1 THEN -1.0e0 ELSE ABS([v_2]) END AS [v_14], CASE WHEN [v_12] = 2 THEN -1.0e0 ELSE ABS([v_3]) END AS [v_15], CASE WHEN [v_12] = 3 THEN -1.0e0 ELSE ABS([v_4]) END AS [v_16], CASE WHEN [v_12] = 4 THEN -1.0e0 ELSE ABS([v_5]) END AS [v_17], CASE WHEN [v_12] = 5 THEN -1.0e0 ELSE ABS([v_6]) END AS [v_18], CASE WHEN [v_12] = 6 THEN -1.0e0 ELSE ABS([v_7]) END AS [v_19], CASE WHEN [v_12] = 7 THEN -1.0e0 ELSE ABS([v_8]) END AS [v_20], CASE WHEN [v_12] = 8 THEN -1.0e0 ELSE ABS([v_9]) END AS [v_21], CASE WHEN [v_12] = 9 THEN -1.0e0 ELSE ABS([v_10]) END AS [v_22]
-FROM stage_3
-),
-stage_5 AS (
-SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], [v_12], [v_13], [v_14], [v_15], [v_16], [v_17], [v_18], [v_19], [v_20], [v_21], [v_22], GREATEST([v_13], [v_14], [v_15], [v_16], [v_17], [v_18], [v_19], [v_20], [v_21], [v_22]) AS [v_23]
-FROM stage_4
-),
-stage_6 AS (
-SELECT [id], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], [v_10], [v_11], [v_12], [v_13], [v_14], [v_15], [v_16], [v_17], [v_18], [v_19], [v_20], [v_21], [v_22], [v_23], CASE WHEN [v_13] = [v_23] THEN 0 WHEN [v_14] = [v_23] THEN 1 WHEN [v_15] = [v_23] THEN 2 WHEN [v_16] = [v_23] THEN 3 WHEN [v_17] = [v_23] THEN 4 WHEN [v_18] = [v_23] THEN 5 WHEN [v_19] = [v_23] THEN 6 WHEN [v_20] = [v_23] THEN 7 WHEN [v_21] = [v_23] THEN 8 WHEN [v_22] = [v_23] THEN 9 END AS [v_24]
-FROM stage_5
 )
-SELECT [id], CASE [v_12] WHEN 0 THEN N'x' WHEN 1 THEN N'f' WHEN 2 THEN N'n' WHEN 3 THEN N'big' WHEN 4 THEN N'price' WHEN 5 THEN N'ok' WHEN 6 THEN N'day' WHEN 7 THEN N'at' WHEN 8 THEN N'seen' WHEN 9 THEN N'it''s "x\y] `z' END AS [reason_1], CASE [v_12] WHEN 0 THEN [v_1] WHEN 1 THEN [v_2] WHEN 2 THEN [v_3] WHEN 3 THEN [v_4] WHEN 4 THEN [v_5] WHEN 5 THEN [v_6] WHEN 6 THEN [v_7] WHEN 7 THEN [v_8] WHEN 8 THEN [v_9] WHEN 9 THEN [v_10] END AS [contribution_1], CASE [v_24] WHEN 0 THEN N'x' WHEN 1 THEN N'f' WHEN 2 THEN N'n' WHEN 3 THEN N'big' WHEN 4 THEN N'price' WHEN 5 THEN N'ok' WHEN 6 THEN N'day' WHEN 7 THEN N'at' WHEN 8 THEN N'seen' WHEN 9 THEN N'it''s "x\y] `z' END AS [reason_2], CASE [v_24] WHEN 0 THEN [v_1] WHEN 1 THEN [v_2] WHEN 2 THEN [v_3] WHEN 3 THEN [v_4] WHEN 4 THEN [v_5] WHEN 5 THEN [v_6] WHEN 6 THEN [v_7] WHEN 7 THEN [v_8] WHEN 8 THEN [v_9] WHEN 9 THEN [v_10] END AS [contribution_2]
-FROM stage_6;
+SELECT [id], MAX(CASE WHEN [v_5] = 1 THEN [v_3] END) AS [reason_1], MAX(CASE WHEN [v_5] = 1 THEN [v_4] END) AS [contribution_1], MAX(CASE WHEN [v_5] = 2 THEN [v_3] END) AS [reason_2], MAX(CASE WHEN [v_5] = 2 THEN [v_4] END) AS [contribution_2]
+FROM stage_3
+WHERE [v_5] <= 2
+GROUP BY [v_1], [id];
 
 -- drift
 WITH stage_1 AS (
@@ -307,4 +320,4 @@ SELECT 9, 9, N'it''s "x\y] `z', 2, N'other', 0.125e0
 )
 SELECT [feature], [bin], [label], [training_share], [share], SUM((CASE WHEN [share] < 0.0001e0 THEN 0.0001e0 ELSE [share] END - CASE WHEN [training_share] < 0.0001e0 THEN 0.0001e0 ELSE [training_share] END) * LOG((CASE WHEN [share] < 0.0001e0 THEN 0.0001e0 ELSE [share] END) / (CASE WHEN [training_share] < 0.0001e0 THEN 0.0001e0 ELSE [training_share] END))) OVER (PARTITION BY [feature_number]) AS [psi]
 FROM stage_2
-ORDER BY [psi] DESC, [feature_number], [bin];
+ORDER BY [psi] DESC, [feature_number] ASC, [bin] ASC;

@@ -1,0 +1,224 @@
+"""Trees of many levels: chains of thousands of splits, and what each database takes of CASE in CASE."""
+
+import random
+import sqlite3
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.errors import ParameterError
+from frameboost.leaf_grid import on_leaf_grid
+from frameboost.losses import get_loss
+from frameboost.schema import Feature
+from frameboost.tree import Tree
+from frameboost.types import FeatureType
+from tests.random_models import (
+    TYPES,
+    chain_model,
+    lopsided_model,
+    naive_margins,
+    random_categories,
+    random_values,
+    to_polars,
+)  # fmt: skip
+from tests.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
+
+SPLITS = 5_000
+X = [None, float("nan"), -1.0, 0.0, 0.5, 2_499.5, 4_998.5, 4_999.0, 1e9, *np.linspace(1, 4_990, 30).tolist()]
+
+
+@pytest.fixture(scope="module", params=["left", "right"])
+def chain(request) -> fb.Model:
+    return chain_model(SPLITS, request.param)
+
+
+@pytest.fixture(scope="module")
+def rows() -> pl.DataFrame:
+    return pl.DataFrame({"id": range(len(X)), "x": X})
+
+
+def margins(model: fb.Model, xs: list = X) -> list[float]:
+    return naive_margins(model, {"x": xs}).tolist()
+
+
+# --- a chain of thousands of splits -----------------------------------------------------------------------------------
+
+
+def test_a_chain_predicts_and_survives_its_file(chain, rows, tmp_path):
+    assert chain.predict(rows).to_list() == margins(chain)
+    chain.save(tmp_path / "chain.json")
+    loaded = fb.load(tmp_path / "chain.json")
+    assert loaded.predict(rows).to_list() == margins(chain)
+    assert loaded.trees["depth"].max() == SPLITS
+
+
+def test_a_chain_is_a_polars_expression(chain, rows):
+    assert rows.select(chain.expr()).to_series().to_list() == margins(chain)
+    assert rows.lazy().select(chain.expr()).collect(engine="streaming").to_series().to_list() == margins(chain)
+
+
+def test_a_chain_is_looked_up_by_bits_in_duckdb(rows):
+    model = chain_model(1_000, "left")
+    con = duckdb.connect()
+    con.register("t", rows)
+    found = sorted(con.execute(model.query("t", keep=["id"], form="bitvector")).fetchall())
+    assert [margin for _, margin in found] == margins(model)
+
+
+def test_a_chain_explains_itself(chain, rows):
+    total = margins(chain)
+    for approx in (True, False):
+        np.testing.assert_allclose(chain.explain(rows, approx=approx).sum_horizontal().to_numpy(), total, rtol=1e-9)
+    con = duckdb.connect()
+    con.register("t", rows)
+    found = con.sql(chain.explain_query("t", keep=[])).pl()
+    assert found.equals(chain.explain(rows, approx=True))
+    reasons = con.execute(chain.explain_query("t", keep=["id"], top=1)).fetchall()
+    assert reasons == [(i, "x", value) for i, value in enumerate(found["x"])]
+
+
+def test_a_chain_is_looked_at_and_exported(chain, rows, tmp_path):
+    dependence = chain.partial_dependence(rows, "x", grid=[0.0, 2_500.5])
+    assert dependence["prediction"].to_list() == margins(chain, [0.0, 2_500.5])
+    xgboost = pytest.importorskip("xgboost")
+    chain.to_xgboost(tmp_path / "chain.json")
+    booster = xgboost.Booster(model_file=tmp_path / "chain.json")
+    xs = [x for x in X if x is not None]
+    found = booster.predict(xgboost.DMatrix(np.array(xs).reshape(-1, 1), feature_names=["x"]))
+    np.testing.assert_allclose(found, margins(chain, xs), rtol=1e-6)
+
+
+def test_the_command_line_draws_a_chain(tmp_path):
+    chain_model(3_000, "right").save(tmp_path / "chain.json")
+    command = [sys.executable, "-m", "frameboost", "show", str(tmp_path / "chain.json"), "--trees", "1"]
+    drawn = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    at = drawn.index("tree 0")
+    assert drawn[at + 1 : at + 5] == ['  "x" < 0.0?', "    yes: 0", '    no or missing: "x" < 1.0?', "      yes: 1"]
+    assert drawn[-1] == "  " * 3_001 + "no: -5"
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_a_chain_runs_in_every_database(name, side):
+    warehouse = open_warehouse(name)
+    model = chain_model(600 if name == "clickhouse" else SPLITS, side)  # ClickHouse takes a second for each thousand
+    xs = [x if x is None or warehouse.holds(FeatureType("float64"), x) else None for x in X]
+    warehouse.fill("t", {"x": (FeatureType("float64"), xs)})
+    for form in ("auto", "staged"):
+        found = sorted(warehouse.rows(model.query("t", name, keep=["id"], form=form)))
+        assert [margin for _, margin in found] == margins(model, xs)
+
+
+# --- deep trees of all questions --------------------------------------------------------------------------------------
+
+
+def features_of_all_types(warehouse, rng: random.Random) -> list[Feature]:
+    kinds = [k for k in map(FeatureType, TYPES) if warehouse.column_type(k) and not k.precision_and_scale]
+    found = [Feature(f"x{i}", kind, random_categories(kind, rng)) for i, kind in enumerate(kinds)]
+    return [*found, Feature("zero", FeatureType("float64"), (), zero_is_missing=True)]
+
+
+@pytest.mark.parametrize("form", ["auto", "staged"])
+@pytest.mark.parametrize("name", ALL)
+def test_deep_trees_of_all_types_say_the_same(name, form):
+    warehouse = open_warehouse(name)
+    rng = random.Random(f"{name} {form}")
+    model = lopsided_model(features_of_all_types(warehouse, rng), rng, n_trees=4, n_splits=90)
+    assert model.trees["depth"].max() > 20
+    values = {}
+    for feature in model._features:
+        drawn = random_values(feature.type, 80, rng)
+        if feature.name == "zero":
+            drawn = [0.0 if i % 3 == 0 else value for i, value in enumerate(drawn)]
+        values[feature.name] = [v if v is None or warehouse.holds(feature.type, v) else None for v in drawn]
+    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model._features})
+    found = sorted(warehouse.rows(model.query("t", name, keep=["id"], form=form)))
+    assert [margin for _, margin in found] == naive_margins(model, values).tolist()
+
+
+def test_deep_trees_of_all_types_are_polars_expressions():
+    warehouse = open_warehouse("duckdb")
+    rng = random.Random(7)
+    model = lopsided_model(features_of_all_types(warehouse, rng), rng, n_trees=4, n_splits=90)
+    values = {feature.name: random_values(feature.type, 200, rng) for feature in model._features}
+    values["zero"] = [0.0 if i % 3 == 0 else value for i, value in enumerate(values["zero"])]
+    frame = pl.DataFrame([to_polars(f.type, values[f.name], f.name) for f in model._features])
+    assert frame.select(model.expr()).to_series().to_list() == naive_margins(model, values).tolist()
+
+
+# --- how deep CASEs nest ----------------------------------------------------------------------------------------------
+
+
+def perfect(depth: int, threshold: float) -> Tree:
+    """Return a tree of 2^depth leaves."""
+    inner, size = 2**depth - 1, 2 ** (depth + 1) - 1
+    return Tree(
+        feature=tuple(i % 3 if i < inner else -1 for i in range(size)),
+        threshold=tuple(threshold + i if i < inner else None for i in range(size)), categories=(None,) * size,
+        missing_left=tuple(i < inner and i % 2 == 0 for i in range(size)),
+        left=tuple(2 * i + 1 if i < inner else -1 for i in range(size)),
+        right=tuple(2 * i + 2 if i < inner else -1 for i in range(size)), gain=(0.0,) * size, cover=(1.0,) * size,
+        value=tuple(i / 8 for i in range(size)),
+    )  # fmt: skip
+
+
+def test_choices_nest_by_the_number_of_strahler():
+    assert perfect(4, 0.0).nestings()[0] == 4
+    for side in ("left", "right"):
+        assert set(chain_model(100, side)._trees[0].nestings()) == {0, 1}
+    assert perfect(4, 0.0).nestings(ends={1, 2})[0] == 1
+
+
+@pytest.mark.parametrize("zero_is_missing", [False, True])
+@pytest.mark.parametrize("n_trees", [1, 3, 40, 300])
+def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):
+    # A threshold of 1e300 is a product of six numbers, of which the parser keeps some in mind.
+    for depth in range(7, 12):
+        base, trees = on_leaf_grid([0.5], [perfect(depth, 1e300), *[perfect(1, 0.5)] * (n_trees - 1)])
+        features = [Feature(f"x{i}", FeatureType("float64"), (), zero_is_missing=zero_is_missing) for i in range(3)]
+        model = fb.Model(get_loss("binary:logistic", {"scale_pos_weight": 1.0}), {}, features, base, trees)
+        con = sqlite3.connect(":memory:")
+        con.execute("CREATE TABLE t (id INTEGER, x0 REAL, x1 REAL, x2 REAL)")
+        con.execute("INSERT INTO t VALUES (1, 0.5, -0.5, NULL)")
+        [prediction] = model.predict(pl.DataFrame({"x0": [0.5], "x1": [-0.5], "x2": [None]}, schema_overrides={
+            "x2": pl.Float64}))  # fmt: skip
+        taken = 0
+        for form in ("auto", "case", "staged"):
+            try:
+                query = model.query("t", "sqlite", keep=["id"], form=form)
+            except ParameterError as error:
+                assert form == "case" and ("nest" in str(error) or "parser's stack" in str(error))
+            else:
+                taken += 1
+                assert con.execute(query).fetchall() == [(1, pytest.approx(prediction, rel=1e-14))]
+        assert taken >= 2
+        assert taken == 3 or depth > 7
+
+
+@pytest.mark.parametrize("name", ["sqlite", "clickhouse", "mariadb"])
+def test_a_table_is_walked_as_far_down_as_the_database_lets(name, tmp_path):
+    warehouse = open_warehouse(name)
+    most = warehouse.dialect.limits.stages - 2
+    warehouse.fill("t", {"x": (FeatureType("float64"), [None, 1.5, 1e9])})
+    model = chain_model(most, "right")
+    warehouse.load_trees("trees", model, tmp_path)
+    found = sorted(warehouse.rows(model.query("t", name, keep=["id"], form="table", trees="trees")))
+    assert [margin for _, margin in found] == margins(model, [None, 1.5, 1e9])
+    with pytest.raises(ParameterError, match=rf"would have {most + 3} stages, and {name} takes {most + 2} at most"):
+        chain_model(most + 1, "right").query("t", name, keep=["id"], form="table", trees="trees")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    "name", ["tsql", "oracle", "snowflake", "bigquery", "redshift", "trino", "databricks", "mysql"]
+)
+def test_a_chain_is_one_case_everywhere(name, side):
+    text = chain_model(1_000, side).query("t", name, keep=["id"])
+    assert text.count("CASE") == 1
+    assert text.count("WHEN") == 1_000
+    assert not text.startswith("WITH")

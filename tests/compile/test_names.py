@@ -1,0 +1,117 @@
+"""Columns whose names mean something else in SQL, in every form of query and every database that runs here."""
+
+import random
+import sqlite3
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.errors import ParameterError
+from frameboost.types import FeatureType
+from tests.random_models import naive_margins, random_model, random_values
+from tests.warehouses import ALL_BUT_SPARK, open_warehouse
+
+NAMES = [
+    "true", "false", "null", "current_date", "current_timestamp", "rowid", "_rowid_", "user", "select", "default",
+    "date", "a.b", "d", "n", "m", "f", "t", "left", "value", "category", "node", "*", "'", '"', "`", "]", "1", "1=1",
+    "--", "/*", "?", ":x", "@x", "%s", "{x}", "v_1", "stage_1", " x",
+]  # fmt: skip
+KINDS = ["float64", "int64", "string"]
+
+
+def model_over(names: list[str], rng: random.Random) -> fb.Model:
+    kinds = [FeatureType(KINDS[i % len(KINDS)]) for i in range(len(names))]
+    return random_model(kinds, names, rng, n_trees=30, depth=4)
+
+
+def nameable(warehouse) -> list[str]:
+    found = []
+    for name in NAMES:
+        try:
+            warehouse.dialect.quote(name)
+        except ParameterError:
+            continue
+        found.append(name)
+    return found
+
+
+@pytest.fixture(params=ALL_BUT_SPARK)
+def filled(request):
+    """Return a database, a model over columns of such names, and their values."""
+    warehouse = open_warehouse(request.param)
+    rng = random.Random(request.param)
+    model = model_over(nameable(warehouse), rng)
+    values = {}
+    for feature in model._features:
+        drawn = random_values(feature.type, 40, rng)
+        values[feature.name] = [v if v is None or warehouse.holds(feature.type, v) else None for v in drawn]
+    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model._features})
+    return warehouse, model, values
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "table", "bitvector"])
+def test_every_form_reads_the_columns(filled, form, tmp_path):
+    warehouse, model, values = filled
+    if form == "bitvector" and not warehouse.dialect.has_bit_vectors:
+        pytest.skip(f"{warehouse.name} has no such form")
+    warehouse.load_trees("trees", model, tmp_path)
+    query = model.query("t", warehouse.name, keep=["id"], form=form, trees="trees" if form == "table" else None)
+    assert [margin for _, margin in sorted(warehouse.rows(query))] == naive_margins(model, values).tolist()
+
+
+def test_contributions_and_reasons_read_the_columns(filled):
+    warehouse, model, _ = filled
+    rows = sorted(warehouse.rows(model.explain_query("t", warehouse.name, keep=["id"])))
+    reasons = sorted(warehouse.rows(model.explain_query("t", warehouse.name, keep=["id"], top=3)))
+    names = [feature.name for feature in model._features]
+    for (i, *contributions), found in zip(rows, reasons, strict=True):
+        by_size = sorted(zip(names, contributions, strict=False), key=lambda pair: -abs(pair[1]))
+        assert tuple(found) == (i, *by_size[0], *by_size[1], *by_size[2])
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "table", "top"])
+def test_the_columns_are_kept(filled, form, tmp_path):
+    warehouse, model, values = filled
+    model = model[:4]
+    warehouse.load_trees("trees", model, tmp_path)
+    keep = ["id", *(name for name in values if name != "f")]
+    if form == "top":
+        query = model.explain_query("t", warehouse.name, keep=keep, top=1)
+    else:
+        query = model.query("t", warehouse.name, keep=keep, form=form, trees="trees" if form == "table" else None)
+    expected = sorted(zip(range(40), *(values[name] for name in keep[1:]), strict=True), key=lambda row: row[0])
+    found = sorted(warehouse.rows(query), key=lambda row: row[0])
+    assert list(map(_comparable, (row[: len(keep)] for row in found))) == list(map(_comparable, expected))
+
+
+def _comparable(row: tuple) -> list:
+    return [None if value is None or value != value else value for value in row]
+
+
+@pytest.mark.parametrize("form", ["staged", "table"])
+@pytest.mark.parametrize("name", ["true", "FALSE"])
+def test_sqlite_starts_from_margins_of_such_names(name, form):
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [0.0, 0.0, 8.0, 8.0], name: [0.5, 1.5, None, 2.0]})
+    model = fb.fit(frame, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0)
+    con = sqlite3.connect(":memory:")
+    con.execute(f'CREATE TABLE t (x REAL, "{name}" REAL)')
+    con.executemany("INSERT INTO t VALUES (?, ?)", frame.select("x", name).rows())
+    for statement in model.table_statements("trees", "sqlite"):
+        con.execute(statement)
+    query = model.query("t", "sqlite", keep=["x", name], base_margin=name, form=form, trees="trees")
+    expected = [(1.0, 0.5, -3.5), (2.0, 1.5, -2.5), (3.0, None, None), (4.0, 2.0, 6.0)]  # leaves of −4 and 4
+    found = con.execute(query)
+    assert [column[0] for column in found.description] == ["x", name, "prediction"]
+    assert sorted(found.fetchall()) == expected
+
+
+@pytest.mark.parametrize("form", ["case", "staged"])
+def test_sqlite_says_that_a_column_is_not_there(form):
+    # In double quotes it would be a string, which is above every number.
+    model = model_over(["x", "z"], random.Random(1))
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE t (id INTEGER, x REAL)")
+    con.execute("INSERT INTO t VALUES (1, 0.5)")
+    with pytest.raises(sqlite3.OperationalError, match="no such column: z"):
+        con.execute(model.query("t", "sqlite", keep=["id"], form=form))

@@ -1,0 +1,145 @@
+"""Reason codes of models as large as they are in use, and what else names a value and then uses it often."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.types import FeatureType
+from tests.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
+
+N_FEATURES = 14
+N_ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def data() -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2_000, N_FEATURES))
+    x[rng.random(x.shape) < 0.05] = np.nan
+    y = np.nansum(x * np.linspace(-1, 1, N_FEATURES), axis=1) + np.nan_to_num(x[:, 0] * x[:, 1])
+    frame = pl.DataFrame(x, schema=[f"x{i}" for i in range(N_FEATURES)]).fill_nan(None)
+    place = pl.Series("place", rng.choice(["A", "a", "it's", None], size=2_000).tolist(), dtype=pl.String)
+    y += 3 * (place == "A").fill_null(value=False).to_numpy()
+    return frame.with_columns(place, pl.lit(1.0).alias("never"), pl.Series("y", y))
+
+
+@pytest.fixture(scope="module")
+def model(data) -> fb.Model:
+    model = fb.fit(data, "y", n_estimators=100, max_depth=6, learning_rate=0.1)
+    assert model.n_trees == 100
+    assert model.trees["depth"].max() == 6
+    return model
+
+
+def fill(warehouse, data: pl.DataFrame, model: fb.Model) -> None:
+    warehouse.fill("t", {f.name: (f.type, data[f.name].to_list()) for f in model._features})
+
+
+def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tuple]:
+    contributions = model.explain(data, approx=True).drop("bias")
+    rows = []
+    for i, values in enumerate(contributions.rows()):
+        by_size = sorted(zip(contributions.columns, values, strict=True), key=lambda pair: -abs(pair[1]))
+        rows.append((i, *(part for pair in by_size[:top] for part in pair)))
+    return rows
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_reasons_of_many_features(name, model, data):
+    warehouse = open_warehouse(name)
+    # ClickHouse takes no longer texts, and Spark its time.
+    some, data = model[: {"clickhouse": 20, "spark": 5}.get(name, 100)], data[:N_ROWS]
+    fill(warehouse, data, some)
+    found = sorted(warehouse.rows(some.explain_query("t", name, keep=["id"], top=3)))
+    assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_contributions_of_many_features(name, model, data):
+    warehouse = open_warehouse(name)
+    some, data = model[: 20 if name == "clickhouse" else 100], data[:N_ROWS]
+    fill(warehouse, data, some)
+    found = sorted(warehouse.rows(some.explain_query("t", name, keep=["id"])))
+    assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_predictions_may_be_called_like_a_feature(name, of_classes, data):
+    warehouse = open_warehouse(name)
+    some = of_classes[:1]
+    data = data[:20].rename({"x0": "p_0", "x1": "p_1"})
+    columns = {"x0": "p_0", "x1": "p_1"}
+    values = {columns.get(f.name, f.name): f for f in some._features}
+    warehouse.fill("t", {other: (f.type, data[other].to_list()) for other, f in values.items()})
+    query = some.query("t", name, keep=["id"], output="margin", name="p", columns=columns)
+    expected = some.predict(data.rename({"p_0": "x0", "p_1": "x1"}), "margin")
+    assert [list(row[1:]) for row in sorted(warehouse.rows(query))] == expected.to_list()
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_all_features_are_reasons_of_a_single_row(name, model, data):
+    warehouse = open_warehouse(name)
+    some, data, top = model[:3], data[:1], N_FEATURES + 2
+    fill(warehouse, data, some)
+    [found] = warehouse.rows(some.explain_query("t", name, keep=["id"], top=top))
+    assert tuple(found) == expected_reasons(some, data, top)[0]
+    assert ("never", 0.0) in zip(found[1::2], found[2::2], strict=True)
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_a_model_that_asks_nothing_has_reasons(name, data):
+    warehouse = open_warehouse(name)
+    nothing = fb.fit(data, "y", n_estimators=2, gamma=1e12)
+    fill(warehouse, data[:2], nothing)
+    found = sorted(warehouse.rows(nothing.explain_query("t", name, keep=["id"], top=2)))
+    assert [tuple(row) for row in found] == [(i, "x0", 0.0, "x1", 0.0) for i in range(2)]
+
+
+def test_reasons_come_in_the_order_of_the_rows(model, data):
+    expected = [row[1:] for row in expected_reasons(model[:5], data, 2)]
+    for name in ("duckdb", "postgres", "sqlite"):
+        warehouse = open_warehouse(name)
+        fill(warehouse, data, model)
+        found = warehouse.rows(model[:5].explain_query("t", name, keep=[], top=2))
+        assert [tuple(row) for row in found] == expected
+
+
+@pytest.fixture(scope="module")
+def of_classes(data) -> fb.Model:
+    ranks = np.argsort(np.argsort(data["y"].to_numpy()))
+    frame = data.with_columns(pl.Series("y", ranks * 25 // len(data)))
+    return fb.fit(frame, "y", objective="multi:softprob", n_estimators=8, max_depth=4)
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_probabilities_of_many_classes(name, of_classes, data):
+    warehouse = open_warehouse(name)
+    some, data = of_classes[: 2 if name == "clickhouse" else 8], data[:50]
+    fill(warehouse, data, some)
+    found = sorted(warehouse.rows(some.query("t", name, keep=["id"])))
+    np.testing.assert_allclose([row[1:] for row in found], some.predict(data).to_numpy(), rtol=1e-13)
+
+
+def test_plans_are_not_much_longer_than_queries(model, of_classes, data):
+    warehouse = open_warehouse("postgres")
+    fill(warehouse, data[:5], model)
+    reasons = model.explain_query("t", "postgres", keep=["id"], top=3)
+    for query in (reasons, of_classes.query("t", "postgres", keep=["id"])):
+        plan = warehouse.rows(f"EXPLAIN (VERBOSE) {query}")
+        assert len(query) > 100_000
+        # Each step is shown with the whole of the expressions below it: here a dozen times.
+        assert sum(len(line) for (line,) in plan) < 20 * len(query)
+
+
+def test_columns_of_a_query_of_reasons_are_limited(data):
+    wide = pl.DataFrame({f"f{i}": [0.0, 1.0, i % 2] for i in range(600)}).with_columns(y=pl.Series([0.0, 1.0, 3.0]))
+    model = fb.fit(wide, "y", n_estimators=1, min_child_weight=0)
+    columns = {f"f{i}": (FeatureType("float64"), wide[f"f{i}"].to_list()) for i in range(600)}
+    for name in ("sqlite", "postgres", "duckdb"):
+        warehouse = open_warehouse(name)
+        warehouse.fill("wide", columns)
+        found = sorted(warehouse.rows(model.explain_query("wide", name, keep=["id"], top=400)))
+        assert [tuple(row) for row in found] == expected_reasons(model, wide, 400)
+    with pytest.raises(fb.ParameterError, match=r"would have 1,201 columns, and a SELECT in oracle has at most 1,000"):
+        model.explain_query("wide", "oracle", keep=["id"], top=600)
