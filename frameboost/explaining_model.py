@@ -158,7 +158,7 @@ class ExplainingModel:
         dialect, columns, limits
             As in `sql`.
         keep
-            Columns to return besides.
+            Columns to return besides; with ``top`` of types that can be grouped by.
         top
             If given, reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` name the features with
             the largest contributions either way, and say what they are; of equal ones the first in the model's order
