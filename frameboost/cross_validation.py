@@ -19,6 +19,7 @@ from frameboost.sql_text import quote_identifier
 
 __all__ = ["cv"]
 
+_MOST_FOLDS = 1_000_000
 _FOLD = 20  # which draw a key is for; `frameboost.sampling` has others
 
 
@@ -107,8 +108,8 @@ def _parts(source: Source, folds: int | str, time: str | None, seed: int) -> Ite
             raise ParameterError("time does not go with a column of folds; give the number of folds")
         yield from _by_column(source, folds)
         return
-    if not isinstance(folds, int) or isinstance(folds, bool) or folds < 2:
-        raise ParameterError(f"folds must be an integer of at least 2 or a column name, not {shown(folds)}")
+    if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
+        raise ParameterError(f"folds must be an integer from 2 to {_MOST_FOLDS:,} or a column name, not {shown(folds)}")
     yield from _by_time(source, time, folds) if time is not None else _by_hash(source, folds, seed)
 
 

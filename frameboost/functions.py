@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from frameboost.arguments import flag
+from frameboost.arguments import flag, word
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.interrupts import signals_later
@@ -67,8 +67,7 @@ class _Function:
 
 def check_options(form: Any, temporary: Any, replace: Any) -> None:
     """Raise `ParameterError` if there are no such functions."""
-    if form not in ("auto", "macro", "udf"):
-        raise ParameterError(f"form must be one of 'auto', 'macro', 'udf', not {shown(form)}")
+    word("auto", "macro", "udf")("form", form)
     flag("temporary", temporary)
     flag("replace", replace)
     if form == "udf" and not temporary:

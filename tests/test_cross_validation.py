@@ -95,7 +95,7 @@ def test_bad_folds_are_refused(frame):
             fb.cv(data, "y", **OPTIONS | options)
         return str(error.value)
 
-    assert message(folds=1) == "folds must be an integer of at least 2 or a column name, not 1"
+    assert message(folds=1) == "folds must be an integer from 2 to 1,000,000 or a column name, not 1"
     assert message(folds="when") == "column 'when', of folds, is not in the data"
     assert message(folds="day", time="day") == "time does not go with a column of folds; give the number of folds"
     assert message(time="when") == "time column 'when' is not in the data"
