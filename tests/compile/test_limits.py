@@ -229,9 +229,9 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
         (["text"], "limits must be a dict of numbers by limit, such as {'text': 2000000}, not ['text']"),
         ({"txt": 5}, "limits names 'txt', which is no limit; did you mean 'text'?"),
         ({"size": 5}, "limits names 'size', which is no limit; they are 'text', 'view', 'depth', 'case_depth', "
-                       "'columns', 'elements', 'terms'"),
-        ({7: 5}, "limits names 7, which is no limit; they are 'text', 'view', 'depth', 'case_depth', 'columns', "
-                 "'elements', 'terms'"),
+                       "'stack', 'stages', 'columns', 'elements', 'terms'"),
+        ({7: 5}, "limits names 7, which is no limit; they are 'text', 'view', 'depth', 'case_depth', 'stack', "
+                 "'stages', 'columns', 'elements', 'terms'"),
         ({"text": 0}, "limits must give 'text' a positive integer, or None for no limit, not 0"),
         ({"text": -1}, "limits must give 'text' a positive integer, or None for no limit, not -1"),
         ({"view": True}, "limits must give 'view' a positive integer, or None for no limit, not True"),
@@ -252,7 +252,8 @@ def test_limits_that_are_none(method, limits, said, tmp_path):
     [
         ({"text": 2_000}, "at most 2,000"),
         ({"depth": 30}, "an expression in duckdb at most 30"),
-        ({"case_depth": 4}, "CASEs in duckdb nest 4 deep at most"),
+        ({"case_depth": 4}, "nest 6 deep, and in duckdb 4 deep at most"),
+        ({"stack": 60}, "entries of the parser's stack, which has 60 in duckdb"),
         ({"elements": 500}, "at most 500"),
         ({"terms": 300}, "an expression in duckdb at most 300"),
         ({"columns": 1}, "a SELECT in duckdb has at most 1"),
