@@ -1,6 +1,7 @@
 """Nothing of the user's is dropped or hidden by `register`, unless it was told so, and nothing is left half-made."""
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 
@@ -366,3 +367,11 @@ def test_options_are_yes_or_no(con, option):
     with pytest.raises(fb.ParameterError) as error:
         MODEL.register(con, "f", **{option: 1})
     assert str(error.value) == f"{option} must be True or False, not 1"
+
+
+@pytest.mark.parametrize(
+    "form", [pl.DataFrame({"x": [1]}), pl.DataFrame(), np.array(["udf", "udf"]), b"udf", "udd"], ids=repr
+)
+def test_a_form_that_is_no_word_is_refused(con, form):
+    with pytest.raises(fb.ParameterError, match=r"^form must be one of 'auto', 'macro', 'udf', not "):
+        MODEL.register(con, "f", form=form)
