@@ -18,7 +18,7 @@ from tests.fuzz import draw_case, kind_module
 __all__ = ["Failure", "Outcome", "run"]
 
 _ROOT = Path(__file__).parents[2]
-_STARTING_SECONDS, _SHRINKING_SECONDS = 60, 40
+_STARTING_SECONDS, _SHRINKING_SECONDS, _COMPILING_SECONDS = 60, 40, 60
 
 
 @dataclass
@@ -90,9 +90,9 @@ def _one_process(outcome: Outcome, task: dict) -> int:
                     _note(outcome, said["failed"], said["signature"], said.get("error", ""), said.get("script"))
                 elif "at" in said:
                     outcome.cases += 1
-                    at, fresh, patience = said["at"], False, kind_module(outcome.kind).MOST_SECONDS * 2
+                    at, fresh, patience = said["at"], False, _patience(outcome.kind)
                 else:
-                    patience = _SHRINKING_SECONDS + kind_module(outcome.kind).MOST_SECONDS * 2
+                    patience = _SHRINKING_SECONDS + _patience(outcome.kind)
             hung = process.poll() is None
             if hung:  # faulthandler writes where each thread is
                 process.send_signal(signal.SIGABRT)
@@ -109,6 +109,11 @@ def _one_process(outcome: Outcome, task: dict) -> int:
         raise RuntimeError(f"the process that runs the cases did not start:\n{text}")
     _note(outcome, at, "the case does not end" if hung else f"the process died (exit code {code})", text, None)
     return at + 1
+
+
+def _patience(kind: str) -> float:
+    """Return how long a case may be silent: twice what it may take, and kernels may have to be compiled for it."""
+    return kind_module(kind).MOST_SECONDS * 2 + _COMPILING_SECONDS
 
 
 def _read(process: subprocess.Popen, patience: float) -> bytes | None:
