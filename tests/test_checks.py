@@ -25,7 +25,7 @@ def is_one_sentence(message: str) -> bool:
     [
         (good(), {"weight": "y"}, "weight 'y' is also the target"),
         (good(), {"weight": ["w"]}, "weight must be a column name, not ['w']"),
-        (good(), {"target": None}, "target must be a column name, not None"),
+        (good(), {"target": None}, "target must be a column name or a list of them, not None"),
         (good(), {"features": 5}, "features must be a list of column names, not 5"),
         (good(), {"features": {"x"}}, "features must be a list of column names, not {'x'}"),
         (good(), {"features": ["x", 5]}, "feature must be a column name, not 5"),

@@ -339,7 +339,7 @@ def test_predicates_that_a_database_refuses_are_refused_with_its_words(predicate
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("valid", "message"), [
-    (3, "data is a int"),
+    (3, "valid is a int"),
     (ODD.clear(), "'valid', the data to validate on, has no rows; it needs at least 1"),
     ("x > 99", "'valid', the data to validate on, has no rows; it needs at least 1"),
     ("x > -99", "the data has no rows; training needs at least 2"),
