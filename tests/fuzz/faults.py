@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -148,57 +147,80 @@ def check(case: Case) -> None:
 def _with_fault(case: Case, place: Place, moment: float) -> fb.Model | None:
     """Return the model, or None if the fit was stopped as the fault asks for."""
     kind = case.fault.partition(" ")[0]
-    with _signals(case.fault, moment, place) as expected:
+    expected = _EXPECTED[case.fault] + (duckdb.TransactionException,) * (place.source == "transaction")
+    with _Signals(case.fault, moment, place) as signals:
         more = {"callbacks": [_callback(case, place)]} if kind in ("callback", "file") else {}
         try:
-            return fit(place.data(), case.options, **more)
+            try:
+                signals.arm()
+                return fit(place.data(), case.options, **more)
+            finally:
+                signals.disarm()
         except expected:
             return None
 
 
-@contextlib.contextmanager
-def _signals(fault: str, moment: float, place: Place) -> Iterator[tuple[type[BaseException], ...]]:
-    """Yield what may be raised, while a signal is on its way; it has come, or will not come, at the end."""
-    done, in_transaction = threading.Event(), (duckdb.TransactionException,) * (place.source == "transaction")
+# What a fit may raise of each fault.
+_EXPECTED: dict[str, tuple[type[BaseException], ...]] = {
+    "SIGINT": (KeyboardInterrupt,), "SIGINT twice": (KeyboardInterrupt,),
+    "SIGALRM": (Stopped,), "interrupt()": (duckdb.InterruptException,),
+    "callback raises": (Stopped,), "callback exits": (SystemExit,), "callback queries": (), "callback fits": (),
+    # What the database says of what is gone is the database's to say.
+    "callback drops ours": (fb.FrameboostError, duckdb.Error),
+    "callback drops the source": (fb.FrameboostError, duckdb.Error),
+    "callback closes": (fb.FrameboostError, duckdb.Error),
+    "file goes": (fb.FrameboostError, duckdb.Error, OSError),
+}  # fmt: skip
 
-    def send() -> None:
-        for _ in range(2 if fault == "SIGINT twice" else 1):
-            if done.wait(moment):
+
+class _Signals:
+    """Sends what a fault asks for, so long after it is armed; nothing is raised, or comes, where it is not."""
+
+    def __init__(self, fault: str, moment: float, place: Place) -> None:
+        self.armed = False
+        self._fault, self._moment, self._con = fault, moment, place.con
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._send) if fault.startswith(("SIG", "interrupt")) else None
+
+    def _send(self) -> None:
+        while not self.armed and not self._done.wait(0.0001):
+            pass
+        for _ in range(2 if self._fault == "SIGINT twice" else 1):
+            if self._done.wait(self._moment) or not self.armed:
                 return
-            if fault == "interrupt()":
-                place.con.interrupt()
+            if self._fault == "interrupt()":
+                self._con.interrupt()
             else:
-                os.kill(os.getpid(), signal.SIGALRM if fault == "SIGALRM" else signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGALRM if self._fault == "SIGALRM" else signal.SIGINT)
 
-    def stop(*_: object) -> None:
-        raise Stopped
+    def arm(self) -> None:
+        """Let them come; one Ctrl-C meets Python's own handler, two meet one of the user's."""
+        self.armed = True
+        if self._fault == "SIGINT":
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGALRM, stop), signal.signal(signal.SIGINT, signal.default_int_handler)
-    thread = threading.Thread(target=send) if fault.startswith(("SIG", "interrupt")) else None
-    try:
-        if thread is not None:
-            thread.start()
-        yield {
-            "SIGINT": (KeyboardInterrupt, *in_transaction), "SIGINT twice": (KeyboardInterrupt, *in_transaction),
-            # Of an error in any signal's handler DuckDB says the same as of Ctrl-C, and forgets which it was.
-            "SIGALRM": (Stopped, KeyboardInterrupt, *in_transaction),
-            "interrupt()": (duckdb.InterruptException, *in_transaction),
-            "callback raises": (Stopped,), "callback exits": (SystemExit,), "callback queries": (), "callback fits": (),
-            # What the database says of what is gone is the database's to say.
-            "callback drops ours": (fb.FrameboostError, duckdb.Error),
-            "callback drops the source": (fb.FrameboostError, duckdb.Error),
-            "callback closes": (fb.FrameboostError, duckdb.Error),
-            "file goes": (fb.FrameboostError, duckdb.Error, OSError),
-        }[fault]  # fmt: skip
-    finally:
-        done.set()
-        while thread is not None and thread.is_alive():
-            with contextlib.suppress(KeyboardInterrupt, Stopped):
-                thread.join()
-        with contextlib.suppress(KeyboardInterrupt, Stopped):
-            time.sleep(0.001)  # one that was sent just now arrives here
-        signal.signal(signal.SIGALRM, before[0])
-        signal.signal(signal.SIGINT, before[1])
+    def disarm(self) -> None:
+        """Let none come any more; one that is on its way may be raised here."""
+        self.armed = False
+        signal.signal(signal.SIGINT, self._stop)
+
+    def _stop(self, number: int, frame: object) -> None:
+        if self.armed:
+            raise KeyboardInterrupt if number == signal.SIGINT else Stopped
+
+    def __enter__(self) -> _Signals:
+        self._before = [(number, signal.signal(number, self._stop)) for number in (signal.SIGALRM, signal.SIGINT)]
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+        time.sleep(0.001)  # one that was sent just now arrives here
+        for number, handler in self._before:
+            signal.signal(number, handler)
 
 
 def _callback(case: Case, place: Place) -> Callable[[int, dict], None]:
