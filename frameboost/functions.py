@@ -87,7 +87,7 @@ def as_connection(con: Any) -> duckdb.DuckDBPyConnection:
     if not isinstance(con, duckdb.DuckDBPyConnection):
         raise ParameterError(f"con must be a DuckDB connection, not {shown(con)}")
     try:
-        con.execute("SELECT 1")
+        con.execute("SELECT 1").fetchall()
     except duckdb.ConnectionException as error:
         raise ParameterError("con is a connection that has been closed; give an open one") from error
     return con

@@ -130,6 +130,7 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
         if isinstance(given, dict):
             check_keys(given, FOREIGN_FIELDS if "links" in given else _OBJECTIVE_FIELDS, "damaged model, objective")
             if "links" in given:
+                _check_outputs(document, len(given["links"]) if isinstance(given["links"], list) else 1)
                 return read_foreign_loss(given)
             return _of_targets(Objective(**{key: _string(given, key) for key in given}).loss(), document)
         if not isinstance(given, str):
@@ -146,17 +147,24 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
 
 def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
     """Make sure that there is a margin and a tree for each class, before a loss of so many classes is made."""
-    margins, trees = document.get("base_margin"), read_list(document, "trees")
+    margins = document.get("base_margin")
     if num_class is None or not isinstance(margins, list) or len(margins) != num_class:
         fail("damaged model", "base_margin", f"a list of {num_class} finite numbers", margins)
-    if len(trees) < num_class:
-        raise ModelFileError(f"damaged model: its {len(trees)} trees are not whole rounds of {num_class} outputs")
+    _check_outputs(document, num_class)
+
+
+def _check_outputs(document: Mapping[str, Any], n_outputs: int) -> None:
+    """Make sure that there is a tree for each output, before a loss of so many is made."""
+    n_trees = len(read_list(document, "trees"))
+    if n_trees < n_outputs:
+        raise ModelFileError(f"damaged model: its {n_trees} trees are not whole rounds of {n_outputs} outputs")
 
 
 def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
     """Return the loss over as many targets as there are base margins, where it has but one output of its own."""
     margins = document.get("base_margin")
     if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MOST_TARGETS:
+        _check_outputs(document, len(margins))
         return of_targets(loss, len(margins))
     return loss
 

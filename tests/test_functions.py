@@ -375,3 +375,11 @@ def test_options_are_yes_or_no(con, option):
 def test_a_form_that_is_no_word_is_refused(con, form):
     with pytest.raises(fb.ParameterError, match=r"^form must be one of 'auto', 'macro', 'udf', not "):
         MODEL.register(con, "f", form=form)
+
+
+def test_a_word_that_is_a_relation_leaves_no_result_unread():
+    con = duckdb.connect()
+    model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
+    with pytest.raises(fb.ParameterError, match=r"^output must be one of"):
+        model.register(con, "score", output=con.sql("SELECT 1 AS x"))
+    assert con.sql("SELECT 2").fetchall() == [(2,)]

@@ -7,6 +7,7 @@ import re
 
 import joblib
 import numpy as np
+import polars as pl
 import pytest
 
 import frameboost as fb
@@ -236,3 +237,17 @@ def test_whatever_is_changed_is_refused_or_works(path):
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         fb.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("change", [
+    {"base_margin": [0.0] * 9_999},
+    {"objective": {"name": "of:another", "links": ["EXP(margin_0)"] * 9_999, "classes": 0}},
+])  # fmt: skip
+def test_more_outputs_than_trees_are_refused_before_a_loss_is_made_of_them(change, tmp_path, monkeypatch):
+    model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(json.loads(model.to_json()) | change))
+    monkeypatch.setattr("frameboost.model_file.of_targets", None)
+    monkeypatch.setattr("frameboost.model_file.read_foreign_loss", None)
+    with pytest.raises(fb.ModelFileError, match=r"^damaged model: its 1 trees are not whole rounds of 9999 outputs$"):
+        fb.load(path)
