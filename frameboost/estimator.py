@@ -281,7 +281,10 @@ def check_numbers(y: Any, estimator: Estimator) -> Array:
     values = _target(y, estimator)
     if values.dtype.kind not in "biufO":
         raise ValueError(f"y has type {values.dtype}; a target must be numeric")
-    numbers = values.astype(np.float64)
+    try:
+        numbers = values.astype(np.float64)
+    except OverflowError as error:  # of Python's integers
+        raise ParameterError("y holds a number beyond any float64; a target must be of finite numbers") from error
     assert_all_finite(numbers, input_name="y")
     return numbers
 

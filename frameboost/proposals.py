@@ -90,7 +90,7 @@ class LocalSplitter:
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        found = self._engine.node_bins([node.id for node in nodes], self._max_bin)
+        found = [_with_a_bin(f) for f in self._engine.node_bins([node.id for node in nodes], self._max_bin)]
         # The same scan as over bins that all nodes share: it passes over those that are empty, and so over those that
         # a node does not have.
         layout = SlotLayout([_numbered(b, of_nodes) for b, of_nodes in zip(self._bins, found, strict=True)])
@@ -115,6 +115,13 @@ class _Given:
         """See `HistogramEngine.histograms`."""
         assert len(nodes) == len(self._histograms)
         out[places] = self._histograms
+
+
+def _with_a_bin(of_nodes: NodeBins) -> NodeBins:
+    """Return the bins with an empty one before that for missing values, if a feature is missing in all of the nodes."""
+    if of_nodes.histogram.shape[1] > 1:
+        return of_nodes
+    return replace(of_nodes, histogram=np.pad(of_nodes.histogram, ((0, 0), (1, 0), (0, 0))))
 
 
 def _numbered(bins: Bins, of_nodes: NodeBins) -> Bins:

@@ -360,3 +360,20 @@ def test_what_does_not_go_together_is_an_error(options, message):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 2.0]}), "y", **options)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
+def test_a_feature_may_be_missing_in_all_nodes_that_are_open(engine):
+    # x parts its missing values, on the right, from the others; below them x has no bin at all, and z parts them.
+    x = [0.0] * 10 + [None] * 10
+    z = [0.0] * 10 + [0.0] * 5 + [1.0] * 5
+    frame = pl.DataFrame({"x": x, "z": z, "y": [0.0] * 10 + [20.0] * 5 + [30.0] * 5})
+    options = {
+        "tree_method": "approx",
+        "proposal": "local",
+        "grow_policy": "lossguide",
+        "max_leaves": 5,
+        "max_depth": 0,
+    }
+    model = fb.fit(frame, "y", n_estimators=1, learning_rate=1, reg_lambda=0, engine=engine, **options)
+    assert model.predict(frame).to_list() == frame["y"].to_list()

@@ -150,6 +150,7 @@ REFUSED = [
     (lambda m: m.sql(columns={"x": "\ud800"}), "the name '\\ud800' holds half of a character, a surrogate"),
     (lambda m: fb.fit(DATA, "\ud800"), "target holds half of a character, a surrogate: '\\ud800'"),
     (lambda m: fb.FrameBoostClassifier(objective=5).fit([[1], [2]], [1, 2]), "objective 5 is not one of a classifier"),
+    (lambda m: fb.FrameBoostRegressor().fit([[1], [2]], [1, 10**400]), "y holds a number beyond any float64"),
     (lambda m: fb.FrameBoostRegressor().fit([[1], [2]], [1, 2], eval_set=[(1,)]),
      "eval_set must be a list of pairs (X, y)"),
 ]  # fmt: skip

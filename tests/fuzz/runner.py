@@ -132,6 +132,9 @@ def _note(outcome: Outcome, at: int, signature: str, error: str, script: str | N
         return
     seed, number = outcome.seeds[at % len(outcome.seeds)], at // len(outcome.seeds)
     if script is None:
-        script = kind_module(outcome.kind).script(draw_case(outcome.kind, seed, number))
+        try:
+            script = kind_module(outcome.kind).script(draw_case(outcome.kind, seed, number))
+        except Exception as failed:  # what the case is drawn with fails too: that is the failure
+            script = f"# drawing the case fails: {type(failed).__name__}: {failed}"
     outcome.failures[signature] = Failure(outcome.kind, seed, number, signature, error, script)
     outcome.tell(outcome.failures[signature])
