@@ -60,8 +60,7 @@ class Expression:
         if self.text in self.columns or self.text in ("0", "1"):  # as of many constants, which is no work for a parser
             return
         try:
-            self.to_sql({name: name for name in self.columns})  # walks, and so checks, every part of it
-            self.is_condition  # noqa: B018  # which checks what is a number and what is none
+            self.is_condition  # noqa: B018  # which walks, and so checks, every part of it
         except RecursionError:
             raise ParameterError(f"the expression {shown(self.text[:40])}... is nested too deeply") from None
 
