@@ -95,9 +95,9 @@ class RelationSource:
         """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
         holds = f"COALESCE(({quote_identifier(predicate) if is_column else predicate}), FALSE)"
         try:
-            self.relation.limit(1).filter(holds).aggregate(
-                "COUNT(*)"
-            ).fetchall()  # as a text that is no date is found out by a row only
+            if not (is_column or negated):  # once for both parts
+                # A text that is no date, say, is found out only when a row is compared with it.
+                self.relation.limit(1).filter(holds).aggregate("COUNT(*)").fetchall()
             return RelationSource(self.relation.filter(f"NOT {holds}" if negated else holds))
         except duckdb.Error as error:
             raise _unusable(predicate, error) from error
