@@ -215,8 +215,7 @@ class Estimator(BaseEstimator):
         """Return the frames and targets of ``eval_set``, a list of (X, y); ``encode`` checks a target."""
         if eval_set is None:
             return []
-        pairs = isinstance(eval_set, list | tuple) and [isinstance(p, list | tuple) and len(p) == 2 for p in eval_set]
-        if pairs is False or not all(pairs):
+        if not isinstance(eval_set, list | tuple) or not all(map(_is_pair, eval_set)):
             raise ParameterError("eval_set must be a list of pairs (X, y)")
         found = []
         for X, y in eval_set:
@@ -260,6 +259,10 @@ class Estimator(BaseEstimator):
         if isinstance(parameters["n_jobs"], int | np.integer) and parameters["n_jobs"] == -1:  # scikit-learn: all
             parameters["n_jobs"] = None
         self.model_ = fit(frame, features=features, verbose=False, **parameters)
+
+
+def _is_pair(given: object) -> bool:
+    return isinstance(given, list | tuple) and len(given) == 2
 
 
 def _is_table(X: Any) -> bool:

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from frameboost.errors import ParameterError
-from frameboost.messages import cut, shown
+from frameboost.messages import cut, reason, shown
 from frameboost.spelling import Speller
 
 __all__ = ["ExpressionTree", "Folder", "case_parts", "split_aggregates"]
@@ -64,8 +64,8 @@ def _parsed(text: str) -> exp.Expression:
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
-        reason = str(error).partition("\n")[0]  # what follows is the text with colours for a terminal
-        raise ParameterError(f"{shown(text)} is not a SQL expression: {reason}") from error
+        # Of the first line: what follows is the text with colours for a terminal.
+        raise ParameterError(f"{shown(text)} is not a SQL expression: {reason(error)}") from error
     if len(statements) != 1 or statements[0] is None:
         raise ParameterError(f"{shown(text)} is not one SQL expression")
     return cast("exp.Expression", statements[0])

@@ -15,7 +15,7 @@ import polars as pl
 
 from frameboost.errors import DataError, ParameterError
 from frameboost.files import replaced as replaced_file
-from frameboost.messages import listed, shown
+from frameboost.messages import listed, reason, shown
 from frameboost.sql_text import quote_identifier, quote_path
 
 __all__ = [
@@ -127,7 +127,7 @@ def _reason(error: BaseException) -> str:
         return os.strerror(errno.ENOENT)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return str(error).strip().partition("\n")[0]
+    return reason(error)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -58,22 +58,23 @@ def scoring_query(
     """
     _check_form(form, trees_table, scored.dialect)
     dialect, into = scored.dialect, made.into(scored.dialect)
-    noun, fits_otherwise = ("view" if made.what == "view" else "query"), False
+    is_view, fits_otherwise = made.what == "view", False
+    noun = "view" if is_view else "query"
     reason = ""
     for query, trees, in_one in _without_table(scored, make_stages, form, name, into):
         if query is None:
             reason = "the output has a margin in it several times, which takes form='staged'"
             continue
         statement = made.statement(query, dialect)
-        reason = excess(statement, trees, dialect, in_one=in_one, of_view=made.what == "view")
+        reason = excess(statement, trees, dialect, in_one=in_one, of_view=is_view)
         if not reason:
             return statement
-        fits_otherwise |= made.what == "view" and not excess(statement, trees, dialect, in_one=in_one)
-        if _too_long(statement, dialect, of_view=made.what == "view"):
+        fits_otherwise |= is_view and not excess(statement, trees, dialect, in_one=in_one)
+        if _too_long(statement, dialect, of_view=is_view):
             break  # stages are longer still
     if trees_table is not None and form in ("auto", "table"):
         statement = made.statement(query_over_table(scored, make_stages(), trees_table, name, into), dialect)
-        reason = excess(statement, [], dialect, in_one=False, of_view=made.what == "view")
+        reason = excess(statement, [], dialect, in_one=False, of_view=is_view)
         if not reason:
             return statement
         raise ParameterError(f"the model does not fit into one {noun}, not even as form='table': {reason}")
