@@ -12,13 +12,13 @@ import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` w
 from frameboost.api import fit, load
 from frameboost.cross_validation import cv
 from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
-from frameboost.interop.catboost import from_catboost
-from frameboost.interop.lightgbm import from_lightgbm
+from frameboost.interop.catboost.reader import from_catboost
+from frameboost.interop.lightgbm.reader import from_lightgbm
 from frameboost.interop.sklearn import from_sklearn
-from frameboost.interop.xgboost import from_xgboost
-from frameboost.metric import Metric
-from frameboost.model import Model
-from frameboost.objective import Objective
+from frameboost.interop.xgboost.reader import from_xgboost
+from frameboost.losses.objective import Objective
+from frameboost.metrics.metric import Metric
+from frameboost.model.model import Model
 
 if TYPE_CHECKING:
     from frameboost.sklearn import FrameBoostClassifier as FrameBoostClassifier

@@ -8,34 +8,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from frameboost.arguments import checked
-from frameboost.checks import check_held_out, check_rows, find_roles, pick_features
-from frameboost.closing import closed_after
-from frameboost.constraints import Constraints
-from frameboost.continuing import check_continues, joined, with_margins
+from frameboost.binning.given_cuts import bins_from_cuts
+from frameboost.checks.arguments import checked
+from frameboost.checks.messages import shown
+from frameboost.data.held_out import HeldOut, held_out_sources
+from frameboost.data.sources import Source, open_source
 from frameboost.engines.choose import check_engine, make_engine
 from frameboost.engines.contract import Aggregate, Engine
+from frameboost.ensemble.model_file import read_model
 from frameboost.errors import ParameterError
-from frameboost.expressions import Expression
-from frameboost.given_cuts import bins_from_cuts
-from frameboost.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.log import Callback, TrainingLog
-from frameboost.loss import Loss, of_targets
-from frameboost.losses import LOSSES, get_loss
-from frameboost.messages import shown
-from frameboost.metric import Metric
-from frameboost.metrics import get_metrics
-from frameboost.model import Model
-from frameboost.model_file import read_model
-from frameboost.objective import Objective
-from frameboost.parallel import Workers
-from frameboost.parameters import Parameters, parameter_table
-from frameboost.progress import progress, telling_of_compiling
-from frameboost.ranking_checks import check_queries, with_group
-from frameboost.sources import Source, open_source
-from frameboost.terms import evaluate
-from frameboost.validation import HeldOut, held_out_sources
+from frameboost.expressions.expression import Expression
+from frameboost.losses.known import LOSSES, get_loss
+from frameboost.losses.loss import Loss, of_targets
+from frameboost.losses.objective import Objective
+from frameboost.metrics.known import get_metrics
+from frameboost.metrics.metric import Metric
+from frameboost.metrics.terms import evaluate
+from frameboost.model.continuing import check_continues, joined, with_margins
+from frameboost.model.model import Model
+from frameboost.parameters.parameters import Parameters, parameter_table
+from frameboost.runtime.cleanup import closed_after
+from frameboost.runtime.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
+from frameboost.runtime.progress import progress, telling_of_compiling
+from frameboost.runtime.workers import Workers
+from frameboost.training.constraints import Constraints
+from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
+from frameboost.training.evaluation import Callback, TrainingLog
+from frameboost.training.ranking_checks import check_queries, with_group
+from frameboost.trees.leaf_grid import on_leaf_grid
 
 __all__ = ["fit", "load"]
 
@@ -62,7 +62,10 @@ def fit(
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
     with signals_later():  # numba can't be imported again where Ctrl-C has interrupted that
-        from frameboost.boosting import Rows, boost  # which needs it, as what the package imports at once does not
+        from frameboost.training.boosting import (  # which needs it, as what the package imports at once does not
+            Rows,
+            boost,
+        )
 
     settings = _settings(objective, cuts, valid, parameters)
     source, held_out = held_out_sources(open_source(data), valid)

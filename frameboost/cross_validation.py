@@ -8,19 +8,19 @@ from typing import Any
 import polars as pl
 
 from frameboost.api import fit
-from frameboost.arguments import checked
-from frameboost.draws import draw_expr, draw_sql, key_of
+from frameboost.checks.arguments import checked
+from frameboost.checks.messages import shown
+from frameboost.data.sources import FrameSource, Source, open_source
 from frameboost.errors import DataError, ParameterError
-from frameboost.messages import shown
-from frameboost.metrics import larger_is_better
-from frameboost.polars_names import column
-from frameboost.sources import FrameSource, Source, open_source
-from frameboost.sql_text import quote_identifier
+from frameboost.expressions.draws import draw_expr, draw_sql, key_of
+from frameboost.expressions.polars_names import column
+from frameboost.expressions.sql_text import quote_identifier
+from frameboost.metrics.known import larger_is_better
 
 __all__ = ["cv"]
 
 _MOST_FOLDS = 1_000_000
-_FOLD = 20  # which draw a key is for; `frameboost.sampling` has others
+_FOLD = 20  # which draw a key is for; `frameboost.training.sampling` has others
 
 
 @checked()

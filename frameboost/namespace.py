@@ -7,8 +7,8 @@ from typing import Any, Literal
 import polars as pl
 
 from frameboost.api import fit
-from frameboost.arguments import checked, instance_of
-from frameboost.model import Model
+from frameboost.checks.arguments import checked, instance_of
+from frameboost.model.model import Model
 
 __all__ = ["FrameNamespace", "LazyFrameNamespace"]
 

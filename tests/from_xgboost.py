@@ -8,10 +8,10 @@ import numpy as np
 import xgboost
 
 import frameboost as fb
-from frameboost.losses import get_loss
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.losses.known import get_loss
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.tree import Tree
 
 __all__ = ["from_xgboost"]
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from math import factorial
 
 import frameboost as fb
-from frameboost.tree import Tree
+from frameboost.trees.tree import Tree
 
 __all__ = ["algorithm_2", "expectation", "goes_left", "interaction", "saabas", "shapley", "with_covers"]
 

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 import frameboost as fb
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.losses import get_loss
-from frameboost.schema import ZERO, Feature
-from frameboost.tree import Tree
-from frameboost.types import TYPE_NAMES, FeatureType
+from frameboost.losses.known import get_loss
+from frameboost.schema.feature import ZERO, Feature
+from frameboost.schema.types import TYPE_NAMES, FeatureType
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import Tree
 
 __all__ = [
     "NAMES", "TYPES", "chain_model", "lopsided_model", "naive_leaves", "naive_margins", "odd_values",

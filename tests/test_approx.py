@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning import cut_positions, weighted_cut_positions
+from frameboost.binning.bins import cut_positions, weighted_cut_positions
+from frameboost.data.sources import open_source
 from frameboost.engines.choose import make_engine
-from frameboost.expressions import Expression
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.sources import open_source
-from frameboost.types import FeatureType
+from frameboost.expressions.expression import Expression
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from tests.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.test_same_trees import IN_DUCKDB, as_relation, assert_same, shuffled
 from tests.xgboost_trees import compare_models, random_case, share_equal

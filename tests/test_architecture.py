@@ -103,18 +103,18 @@ DEPTH = {
 }
 # What needs more than the package depends on: a distribution that is the extra of that name.
 OPTIONAL = {
-    "frameboost.estimator": {"sklearn"},
+    "frameboost.sklearn.estimator": {"sklearn"},
     "frameboost.sklearn": {"sklearn"},
-    "frameboost.udf": {"pyarrow"},
-    "frameboost.interop.catboost_hash": {"clickhouse_cityhash"},
+    "frameboost.model.udf": {"pyarrow"},
+    "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
 }
 DISTRIBUTIONS = {
     "sklearn": ("sklearn", "scikit-learn"),
     "pyarrow": ("arrow", "pyarrow"),
     "clickhouse_cityhash": ("catboost", "clickhouse-cityhash"),
 }  # of a module: the extra, and the distribution
-INTRINSICS = {"frameboost.engines.intrinsics", "frameboost.team_intrinsics"}
-KERNELS = {"frameboost.gain", "frameboost.kernel", *INTRINSICS} | {
+INTRINSICS = {"frameboost.runtime.intrinsics", "frameboost.runtime.team_intrinsics"}
+KERNELS = {"frameboost.splits.gain", "frameboost.runtime.kernel", *INTRINSICS} | {
     name for name in MODULES if name.endswith("_kernels")
 }
 
@@ -146,7 +146,7 @@ def test_imports_only_point_down(name):
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_kernels_import_nothing_but_numpy_and_numba(name):
     numba = {"numba.core", "numba.extending", "llvmlite", "typing"} if name in INTRINSICS else set()
-    if name == "frameboost.kernel":
+    if name == "frameboost.runtime.kernel":
         numba = {"numba.core.caching", "numba.core.dispatcher", "numba.core.sigutils"}
         numba |= {"collections.abc", "functools", "typing", "warnings"}
     assert imported(MODULES[name]) <= {"__future__", "numpy", "numba"} | KERNELS | numba
@@ -155,7 +155,9 @@ def test_kernels_import_nothing_but_numpy_and_numba(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_kernels_are_compiled_in_one_way(name):
     # Numba's own decorators let an error of the cache's disk out of a fit.
-    assert name == "frameboost.kernel" or not re.search(r"\b(n?jit|vectorize)\b", MODULES[name].read_text("utf-8"))
+    assert name == "frameboost.runtime.kernel" or not re.search(
+        r"\b(n?jit|vectorize)\b", MODULES[name].read_text("utf-8")
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -186,9 +188,17 @@ heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "I
          "numba", "llvmlite", "sqlglot"}
 print(sorted(heavy & set(sys.modules)))
 assert frameboost.fit and "fit" in dir(frameboost)
-from frameboost import calibration_kernels, category_kernels, gain, split_kernels, symmetric_kernels
-from frameboost.engines import exact_kernels, histogram_kernels, partition_kernels, ranking_kernels
-from frameboost.compile import predict_kernels, shap_kernels
+from frameboost.training import calibration_kernels
+from frameboost.splits import category_kernels
+from frameboost.splits import gain
+from frameboost.splits import kernels as split_kernels
+from frameboost.splits import symmetric_kernels
+from frameboost.engines.memory import exact_kernels
+from frameboost.engines.memory import histogram_kernels
+from frameboost.engines.memory import partition_kernels
+from frameboost.engines.memory import ranking_kernels
+from frameboost.compile.arrays.flat_trees import predict_kernels
+from frameboost.compile.arrays.flat_trees import shap_kernels
 import numba
 kernels = [f for m in (split_kernels, gain, exact_kernels, histogram_kernels, partition_kernels, ranking_kernels,
                        predict_kernels, shap_kernels, calibration_kernels, category_kernels, symmetric_kernels)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.arguments import BY_NAME, checked, whole
+from frameboost.checks.arguments import BY_NAME, checked, whole
 from frameboost.namespace import FrameNamespace, LazyFrameNamespace
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "y": [0.0, 1.0, 1.0, 0.0] * 5, "w": [1.0] * 20})

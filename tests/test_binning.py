@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost import binning
-from frameboost.binning import cut_positions, sample_condition
-from frameboost.columns import propose_bins, sample_of
-from frameboost.schema import Feature
-from frameboost.types import FeatureType
+from frameboost.binning.bins import bins as binning
+from frameboost.binning.bins import cut_positions, sample_condition
+from frameboost.binning.codes import propose_bins, sample_of
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
 FLOAT = Feature("x", FeatureType("float64"))
 

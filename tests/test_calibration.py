@@ -11,8 +11,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 import frameboost as fb
-from frameboost.calibration import calibrated
-from frameboost.calibration_kernels import pool_adjacent_violators
+from frameboost.training.calibration import calibrated
+from frameboost.training.calibration_kernels import pool_adjacent_violators
 
 FEATURES = ["a", "b"]
 

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning import Bins, SlotLayout
-from frameboost.constraints import Constraints
+from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Penalties, Split, Stats
-from frameboost.gain import leaf_score, leaf_weight
-from frameboost.nodes import OpenNode
-from frameboost.parallel import Workers
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.splitting import HistogramSplitter
-from frameboost.types import FeatureType
+from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.splits.gain import leaf_score, leaf_weight
+from frameboost.training.constraints import Constraints
+from frameboost.training.node import OpenNode
+from frameboost.training.splitter import HistogramSplitter
 
 SEEDS = st.integers(0, 2**32 - 1)
 ENGINES = ["numba", "polars", "duckdb"]

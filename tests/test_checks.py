@@ -184,7 +184,7 @@ def test_what_the_rows_show_is_refused_before_training(engine, monkeypatch):
     def boost(*_):
         raise AssertionError("training has begun")
 
-    monkeypatch.setattr("frameboost.boosting.boost", boost)
+    monkeypatch.setattr("frameboost.training.boosting.boost", boost)
     for frame in (good().head(1), good().with_columns(y=pl.lit(1)), good().with_columns(x=pl.lit(None, pl.Float64))):
         refused(engine, frame)
     with pytest.raises(AssertionError, match="training has begun"):

@@ -18,8 +18,8 @@ import sklearn.base
 import xgboost
 
 import frameboost as fb
-from frameboost.losses import LOSSES
-from frameboost.parameters import Parameters
+from frameboost.losses.known import LOSSES
+from frameboost.parameters.parameters import Parameters
 from tests.compatibility import PAGE, ROOT, SECTIONS, STATUSES, Row, markdown, read_rows
 from tests.test_xgboost_parameters import CASES
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.constraints import Constraints
 from frameboost.engines.contract import Split, Stats
-from frameboost.gain import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
-from frameboost.nodes import OpenNode
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.types import FeatureType
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
+from frameboost.training.constraints import Constraints
+from frameboost.training.node import OpenNode
 from tests.test_splitting import nested
 from tests.xgboost_trees import Case, compare_models, quantile_cuts, random_case, share_equal
 

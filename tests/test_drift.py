@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.losses import get_loss
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.losses.known import get_loss
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.tree import Tree
 from tests.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
 from tests.warehouses import ALL_BUT_SPARK, open_warehouse
 

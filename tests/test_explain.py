@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
 from tests.frames import every_type
 from tests.from_xgboost import from_xgboost
 from tests.naive_shap import with_covers

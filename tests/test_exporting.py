@@ -17,9 +17,9 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.foreign_loss import foreign_loss
-from frameboost.schema import Feature
-from frameboost.types import FeatureType
+from frameboost.losses.foreign import foreign_loss
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from tests.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
 from tests.warehouses import open_warehouse
 

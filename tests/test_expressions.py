@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.engines.contract import Aggregate
-from frameboost.engines.numba import NumbaEngine
-from frameboost.engines.polars import PolarsEngine
-from frameboost.engines.session import DuckDBSession
-from frameboost.engines.sql import SqlEngine
-from frameboost.expressions import Expression, float_literal
-from frameboost.parallel import Workers
+from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.expressions.expression import Expression, float_literal
+from frameboost.runtime.workers import Workers
 
 ROWS = pl.DataFrame({
     "label": [0.0, 1.0, -2.5, 3.0, None, 1e-300],

@@ -11,10 +11,10 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.expressions import Expression, float_literal
-from frameboost.grid import ceil_log2, grid_offset, grid_step
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.tree import Tree
+from frameboost.expressions.expression import Expression, float_literal
+from frameboost.expressions.grid import ceil_log2, grid_offset, grid_step
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import Tree
 
 FINITE = st.floats(-1e150, 1e150)
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.numba import NumbaEngine
-from frameboost.gain import leaf_score
-from frameboost.parameters import Parameters
+from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.parameters.parameters import Parameters
+from frameboost.splits.gain import leaf_score
 
 HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines import row_partition
-from frameboost.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
-from frameboost.progress import telling_of_compiling
+from frameboost.engines.memory import row_partition
+from frameboost.runtime.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
+from frameboost.runtime.progress import telling_of_compiling
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send")
 
@@ -157,7 +157,7 @@ def test_ctrl_c_is_answered_while_a_kernel_compiles(monkeypatch):
 
     stream = Answered()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr("frameboost.progress._HEARD_SECONDS", 0.0)
+    monkeypatch.setattr("frameboost.runtime.progress._HEARD_SECONDS", 0.0)
     signal.signal(signal.SIGINT, lambda *_: None)  # which has to wait for LLVM; the answer does not
 
     def source(x):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from frameboost import kernel
+from frameboost.runtime import kernel
 
 ROOT = Path(__file__).parent.parent
 CAPABILITIES = 41  # of Linux
@@ -70,7 +70,7 @@ def halves(tmp_path, monkeypatch):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(kernel, "_has_warned", False)
     path = tmp_path / "halving.py"
-    path.write_text("from frameboost.kernel import kernel\n\n@kernel\ndef half(x):\n    return x / 2\n")
+    path.write_text("from frameboost.runtime.kernel import kernel\n\n@kernel\ndef half(x):\n    return x / 2\n")
 
     def load():
         spec = importlib.util.spec_from_file_location("halving", path)

@@ -14,14 +14,14 @@ import scipy.stats
 import xgboost
 
 import frameboost as fb
+from frameboost.data.sources import open_source
 from frameboost.engines.choose import make_engine
-from frameboost.expressions import Expression
-from frameboost.losses import LOSSES, get_loss
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.sources import open_source
-from frameboost.terms import compute_gradients
-from frameboost.types import FeatureType
+from frameboost.expressions.expression import Expression
+from frameboost.losses.known import LOSSES, get_loss
+from frameboost.metrics.terms import compute_gradients
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from tests.objectives import ARITHMETIC, CASES, FEATURES, Case, labelled_rows, matrix, train_xgboost
 from tests.test_same_trees import ENGINES, assert_same
 

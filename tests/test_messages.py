@@ -1,4 +1,4 @@
-"""Messages are short whatever the user has given: every value in them goes through `frameboost.messages`."""
+"""Messages are short whatever the user has given: every value in them goes through `frameboost.checks.messages`."""
 
 import ast
 
@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from frameboost.messages import cut, did_you_mean, listed, reason, shown
+from frameboost.checks.messages import cut, did_you_mean, listed, reason, shown
 from tests.test_architecture import MODULES
 
 

@@ -14,8 +14,8 @@ import sklearn.metrics
 import xgboost
 
 import frameboost as fb
-from frameboost.metrics import METRICS, get_metrics
-from frameboost.parameters import Parameters
+from frameboost.metrics.known import METRICS, get_metrics
+from frameboost.parameters.parameters import Parameters
 from tests.objectives import CASES, FEATURES, labelled_rows, matrix, train_xgboost
 from tests.test_losses import RENEWED, fit, loss_of
 from tests.test_same_trees import ENGINES

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.model_file import read_model
+from frameboost.ensemble.model_file import read_model
 from tests.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 GOLDEN = """{
@@ -247,7 +247,7 @@ def test_more_outputs_than_trees_are_refused_before_a_loss_is_made_of_them(chang
     model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
     path = tmp_path / "model.json"
     path.write_text(json.dumps(json.loads(model.to_json()) | change))
-    monkeypatch.setattr("frameboost.model_file.of_targets", None)
-    monkeypatch.setattr("frameboost.model_file.read_foreign_loss", None)
+    monkeypatch.setattr("frameboost.ensemble.model_file.of_targets", None)
+    monkeypatch.setattr("frameboost.ensemble.model_file.read_foreign_loss", None)
     with pytest.raises(fb.ModelFileError, match=r"^damaged model: its 1 trees are not whole rounds of 9999 outputs$"):
         fb.load(path)

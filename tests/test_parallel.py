@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameboost.parallel import Workers
+from frameboost.runtime.workers import Workers
 
 
 @given(st.integers(1, 5), st.integers(0, 50), st.integers(0, 20))

@@ -11,7 +11,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.parameters import Parameters, markdown_table
+from frameboost.parameters.parameters import Parameters, markdown_table
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0, 0, 1, 5] * 5})
 
@@ -130,4 +130,4 @@ def test_documentation_names_every_parameter():
     for item in fields(Parameters):
         assert f"\n{item.name} : " in fb.fit.__doc__
     page = (Path(__file__).parent.parent / "docs" / "parameters.md").read_text(encoding="utf-8")
-    assert markdown_table() in page, "docs/parameters.md is not what frameboost.parameters says"
+    assert markdown_table() in page, "docs/parameters.md is not what frameboost.parameters.parameters says"

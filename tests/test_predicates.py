@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.predicates import check_repeatable
+from frameboost.data.predicates import check_repeatable
 
 DAYS = pl.date_range(dt.date(2012, 1, 1), dt.date(2012, 7, 18), eager=True)
 TIMES = DAYS.cast(pl.Datetime("us"))

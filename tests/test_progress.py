@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost import progress
+from frameboost.runtime import progress
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0, 0, 1, 5] * 5})
 

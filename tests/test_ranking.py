@@ -11,15 +11,15 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from frameboost.data.sources import FrameSource
 from frameboost.engines.choose import make_engine
-from frameboost.expressions import Expression
-from frameboost.gradients import Aggregate
-from frameboost.losses import get_loss
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.sources import FrameSource
-from frameboost.terms import define_terms
-from frameboost.types import FeatureType
+from frameboost.expressions.expression import Expression
+from frameboost.losses.gradients import Aggregate
+from frameboost.losses.known import get_loss
+from frameboost.metrics.terms import define_terms
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
 ENGINES = ["numba", "polars", "duckdb"]
 FEATURES = list("abcd")

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost import binning
-from frameboost.engines import numba, sql
-from frameboost.engines.numba import NumbaEngine
-from frameboost.engines.sql import SqlEngine
+from frameboost.binning.bins import bins as binning
+from frameboost.engines.duckdb import engine as sql
+from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.memory import engine as numba
+from frameboost.engines.memory.engine import NumbaEngine
 from tests.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 ENGINES = ["numba", "polars", "duckdb"]

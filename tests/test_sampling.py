@@ -12,15 +12,15 @@ import pytest
 import scipy.stats
 
 import frameboost as fb
-from frameboost.draws import draw_expr, draw_sql, key_of, mix
+from frameboost.data.sources import open_source
 from frameboost.engines.choose import make_engine
-from frameboost.expressions import Expression
-from frameboost.nodes import OpenNode
-from frameboost.parameters import Parameters
-from frameboost.sampling import FeatureSampler, _gradient_bound, sample_rows
-from frameboost.schema import Feature
-from frameboost.sources import open_source
-from frameboost.types import FeatureType
+from frameboost.expressions.draws import draw_expr, draw_sql, key_of, mix
+from frameboost.expressions.expression import Expression
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.training.node import OpenNode
+from frameboost.training.sampling import FeatureSampler, _gradient_bound, sample_rows
 from tests.test_same_trees import ENGINES, assert_same
 
 QUIET = {"verbose": False}

@@ -23,8 +23,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import frameboost as fb
-from frameboost.estimator import FROM_THE_DATA
-from frameboost.parameters import Parameters
+from frameboost.parameters.parameters import Parameters
+from frameboost.sklearn.estimator import FROM_THE_DATA
 from tests.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers, typed
 
 ROOT = Path(__file__).parent.parent

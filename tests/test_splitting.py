@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.engines.contract import Stats
-from frameboost.histograms import HistogramPool
-from frameboost.nodes import OpenNode
-from frameboost.parallel import Workers
+from frameboost.runtime.workers import Workers
+from frameboost.training.histograms import HistogramPool
+from frameboost.training.node import OpenNode
 
 SEEDS = st.integers(0, 2**32 - 1)
 BY_HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}

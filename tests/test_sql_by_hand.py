@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 import frameboost as fb
-from frameboost.binning import Bins
+from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Split, Stats
-from frameboost.engines.session import DuckDBSession
-from frameboost.engines.sql import SqlEngine
-from frameboost.engines.sql_binning import SqlColumn
-from frameboost.expressions import Expression
-from frameboost.schema import Feature
-from frameboost.types import FeatureType
+from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions.expression import Expression
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import sqlglot
 from sqlglot import exp
 
 import frameboost as fb
-from frameboost import sql_files
-from frameboost.engines import sql
+from frameboost.engines.duckdb import engine as sql
+from frameboost.expressions.expression import sql_files
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "sql").glob("*.sql"))

@@ -8,9 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from frameboost.parallel import Workers
-from frameboost.team_intrinsics import outlined
-from frameboost.team_kernels import SIZE, serve, share_out
+from frameboost.runtime.team_intrinsics import outlined
+from frameboost.runtime.team_kernels import SIZE, serve, share_out
+from frameboost.runtime.workers import Workers
 
 
 @numba.njit(nogil=True)

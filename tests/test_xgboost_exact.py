@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.exact import midpoint
-from frameboost.types import FeatureType
+from frameboost.engines.memory.exact import midpoint
+from frameboost.schema.types import FeatureType
 from tests.xgboost_trees import Case, compare_models, our_trees, random_case, share_equal
 
 SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"

@@ -24,7 +24,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.dialects.known import get_dialect
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
 from tests.random_models import to_duckdb, to_polars
 
 __all__ = ["ALL", "ALL_BUT_SPARK", "WAREHOUSES", "Warehouse", "open_warehouse", "python_value"]

@@ -21,7 +21,7 @@ from frameboost.cli.show import add_show
 from frameboost.cli.sql import add_sql
 from frameboost.cli.train import add_train
 from frameboost.errors import FrameboostError, ParameterError
-from frameboost.parameters import Parameters
+from frameboost.parameters.parameters import Parameters
 
 __all__ = ["main"]
 

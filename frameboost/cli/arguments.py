@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
+from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
-from frameboost.messages import listed, shown
 
 __all__ = ["Commands", "Parser", "UsageError", "add_command", "check_keep", "names", "pairs", "setting", "value"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from frameboost.cli.arguments import Commands, add_command, check_keep
+from frameboost.data.sources import open_source
+from frameboost.data.table_files import check_writable, read_table, write_text
 from frameboost.interop.open_model import open_model
-from frameboost.interop.xgboost_writer import to_xgboost
-from frameboost.sources import open_source
-from frameboost.tables import check_writable, read_table, write_text
+from frameboost.interop.xgboost.writer import to_xgboost
 
 __all__ = ["add_convert"]
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from frameboost.checks.messages import shown
 from frameboost.cli.arguments import Commands, add_command, check_keep, names
+from frameboost.data.sources import FrameSource, open_source
+from frameboost.data.table_files import check_format, check_writable, read_table, write_table
 from frameboost.errors import ParameterError
+from frameboost.expressions.polars_names import column
 from frameboost.interop.open_model import open_model
-from frameboost.messages import shown
-from frameboost.model import Model
-from frameboost.polars_names import column
-from frameboost.sources import FrameSource, open_source
-from frameboost.tables import check_format, check_writable, read_table, write_table
+from frameboost.model.model import Model
 
 __all__ = ["add_score"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from frameboost.cli.arguments import Commands, add_command
+from frameboost.expressions.sql_text import quote_identifier
 from frameboost.interop.open_model import open_model
-from frameboost.model import Model
-from frameboost.parameters import Parameters
-from frameboost.sql_text import quote_identifier
-from frameboost.types import FeatureType
+from frameboost.model.model import Model
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.types import FeatureType
 
 __all__ = ["add_show"]
 

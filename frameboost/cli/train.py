@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from frameboost.api import fit
 from frameboost.cli.arguments import Commands, Parser, UsageError, add_command, names, setting, value
+from frameboost.data.sources import open_source
+from frameboost.data.table_files import STDOUT, check_writable, is_table, read_table, write_text
 from frameboost.engines.choose import ENGINES
 from frameboost.interop.open_model import open_model
-from frameboost.model import Model
-from frameboost.parameter_fields import values_text
-from frameboost.parameters import Parameters
-from frameboost.sources import open_source
-from frameboost.tables import STDOUT, check_writable, is_table, read_table, write_text
+from frameboost.model.model import Model
+from frameboost.parameters.fields import values_text
+from frameboost.parameters.parameters import Parameters
 
 __all__ = ["add_train"]
 

@@ -9,13 +9,13 @@ from operator import add
 import numpy as np
 import polars as pl
 
-from frameboost.columns import not_zero
-from frameboost.expressions import Expression
-from frameboost.outputs import Output
-from frameboost.polars_names import column
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType, Physical
+from frameboost.binning.codes import not_zero
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.polars_names import column
+from frameboost.losses.outputs import Output
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType, Physical
+from frameboost.trees.tree import Tree
 
 __all__ = ["margin_expr", "output_expr"]
 

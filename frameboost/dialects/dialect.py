@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from frameboost.arguments import is_text
+from frameboost.checks.arguments import is_text
+from frameboost.checks.messages import shown
 from frameboost.dialects.limits import Limits
 from frameboost.errors import ParameterError
-from frameboost.messages import shown
-from frameboost.sql_text import path_parts
-from frameboost.types import FeatureType, Physical
+from frameboost.expressions.sql_text import path_parts
+from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["Dialect", "Outside"]
 
@@ -105,7 +105,7 @@ class Dialect:
     lambda_
         ``{value}``, SQL over ``m``, for the only item of a list ``{x}``; None where a value can't be named in passing.
     has_bit_vectors
-        Whether queries by bits of words (`frameboost.compile.bit_vectors`) are its SQL.
+        Whether queries by bits of words (`frameboost.compile.sql.bit_vectors`) are its SQL.
     star
         All columns of ``{table}``, with others beside them.
     except_columns

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect, Outside
 from frameboost.dialects.limits import Limits
-from frameboost.expressions import IN_DUCKDB
-from frameboost.sql_text import literal
-from frameboost.types import FeatureType, Physical
+from frameboost.expressions.expression import IN_DUCKDB
+from frameboost.expressions.sql_text import literal
+from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["DUCKDB"]
 

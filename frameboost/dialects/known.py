@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.limits import Limits, replaced
 from frameboost.dialects.sqlite import SQLITE
 from frameboost.errors import ParameterError
-from frameboost.messages import did_you_mean, listed, shown
 
 __all__ = ["DIALECTS", "get_dialect"]
 

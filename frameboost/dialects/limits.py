@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
-from frameboost.messages import did_you_mean, listed, shown
 
 __all__ = ["Limits", "replaced"]
 

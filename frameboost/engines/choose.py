@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 import duckdb
 import polars as pl
 
+from frameboost.checks.messages import listed, shown
+from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.engines.contract import Engine
-from frameboost.engines.polars import PolarsEngine
-from frameboost.engines.polars_approx import PolarsApproxEngine
-from frameboost.engines.session import DuckDBSession
-from frameboost.engines.sql import SqlEngine
-from frameboost.engines.sql_approx import SqlApproxEngine
-from frameboost.engines.sql_binning import SqlColumn
+from frameboost.engines.duckdb.approx import SqlApproxEngine
+from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.polars.approx import PolarsApproxEngine
+from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.errors import ParameterError
-from frameboost.messages import listed, shown
-from frameboost.parallel import Workers
-from frameboost.parameters import Parameters
-from frameboost.polars_names import column
-from frameboost.schema import Feature
-from frameboost.sources import FrameSource, RelationSource, Source
-from frameboost.sql_text import quote_identifier
-from frameboost.types import FeatureType
+from frameboost.expressions.polars_names import column
+from frameboost.expressions.sql_text import quote_identifier
+from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
 __all__ = ["ENGINES", "check_engine", "make_engine"]
 
@@ -71,11 +71,11 @@ def make_engine(
         kind = SqlApproxEngine if parameters.tree_method == "approx" else SqlEngine
         return _sql_engine(source, features, roles, kind, in_order=parameters.subsample < 1.0)
     # Here, as `import frameboost` is to do without numba, which these need.
-    from frameboost.engines.exact import ExactEngine
-    from frameboost.engines.held_out import HeldOutEngine
-    from frameboost.engines.numba import NumbaEngine
-    from frameboost.engines.numba_approx import NumbaGlobalEngine, NumbaLocalEngine
-    from frameboost.engines.ranked import RankedEngine
+    from frameboost.engines.memory.approx import NumbaGlobalEngine, NumbaLocalEngine
+    from frameboost.engines.memory.engine import NumbaEngine
+    from frameboost.engines.memory.exact import ExactEngine
+    from frameboost.engines.memory.held_out import HeldOutEngine
+    from frameboost.engines.memory.sorted_columns import RankedEngine
 
     workers = workers or Workers(parameters.n_jobs)
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), *roles.values()])))

@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning import Bins
-from frameboost.engines.node_bins import NodeBins
-from frameboost.expressions import Expression
-from frameboost.gradients import Aggregate, Scalar
-from frameboost.query_terms import Pairs
-from frameboost.schema import Feature
+from frameboost.binning.bins import Bins
+from frameboost.binning.node_bins import NodeBins
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.query_terms import Pairs
+from frameboost.losses.gradients import Aggregate, Scalar
+from frameboost.schema.feature import Feature
 
 __all__ = [
     "Aggregate",
@@ -89,7 +89,7 @@ class Split(NamedTuple):
     """The best split of an open node.
 
     A row goes left where its bin's code is less than ``bin``, or, for a categorical feature, where its code is in
-    ``categories`` if missing goes right and not in it if missing goes left (see `frameboost.tree.Tree`).
+    ``categories`` if missing goes right and not in it if missing goes left (see `frameboost.trees.tree.Tree`).
 
     ``threshold`` says the same in the feature's own values; None where ``bin`` is past the last bin (is it present?).
     """
@@ -140,7 +140,7 @@ class QueryWindow:
 class Sample:
     """Which rows a tree sees: its gradients as expressions over ``g``, ``h`` and ``draw``.
 
-    ``draw`` is uniform in [0, 1), a hash of ``key`` and the row's position (see `frameboost.draws`).
+    ``draw`` is uniform in [0, 1), a hash of ``key`` and the row's position (see `frameboost.expressions.draws`).
     """
 
     key: int
@@ -188,7 +188,7 @@ class Engine(Protocol):
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """Store numbers of every row by name: ``g_0``, ``h_0`` for the first output and so on, and others.
 
-        Gradients are put on the grids on which their sums are exact (see `frameboost.gradients.rounded`).
+        Gradients are put on the grids on which their sums are exact (see `frameboost.losses.gradients.rounded`).
         """
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from frameboost.arguments import path as check_path
+from frameboost.checks.arguments import path as check_path
+from frameboost.checks.json import OTHER_FORMS
+from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.json_checks import OTHER_FORMS
-from frameboost.messages import shown
 
 __all__ = ["comes_from", "refuse", "text_of"]
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from frameboost.arguments import path as check_path
+from frameboost.checks.arguments import path as check_path
+from frameboost.checks.json import OTHER_FORMS
+from frameboost.ensemble.model_file import FORMAT, read_model
 from frameboost.errors import FrameboostError, ModelFileError
-from frameboost.interop.catboost import from_catboost
-from frameboost.interop.lightgbm import from_lightgbm
-from frameboost.interop.xgboost import from_xgboost
-from frameboost.json_checks import OTHER_FORMS
-from frameboost.model import Model
-from frameboost.model_file import FORMAT, read_model
+from frameboost.interop.catboost.reader import from_catboost
+from frameboost.interop.lightgbm.reader import from_lightgbm
+from frameboost.interop.xgboost.reader import from_xgboost
+from frameboost.model.model import Model
 
 __all__ = ["open_model"]
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.checks.json import is_finite
+from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.interop.float32 import float64_thresholds
-from frameboost.json_checks import is_finite
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.loss import Loss
-from frameboost.losses import get_loss
-from frameboost.messages import shown
-from frameboost.parameters import Parameters
-from frameboost.tree import LEAF, Tree
-from frameboost.types import Physical
+from frameboost.interop.xgboost.float32 import float64_thresholds
+from frameboost.losses.known import get_loss
+from frameboost.losses.loss import Loss
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.types import Physical
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import LEAF, Tree
 
 __all__ = [
     "Leaf", "Split", "above_float32", "at_most", "build_tree", "category_codes", "checked_names", "finished",
@@ -37,7 +37,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A question, in the terms of `frameboost.tree.Tree`; ``left`` and ``right`` are the library's own nodes."""
+    """A question, in the terms of `frameboost.trees.tree.Tree`; ``left`` and ``right`` are the library's own nodes."""
 
     feature: int
     left: Any

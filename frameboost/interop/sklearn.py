@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
-from frameboost.foreign_loss import foreign_loss
 from frameboost.interop.given import comes_from, refuse
 from frameboost.interop.parts import (
     Leaf,
@@ -32,12 +32,12 @@ from frameboost.interop.parts import (
     finished,
     own_loss,
 )
-from frameboost.loss import Loss, margin_names
-from frameboost.messages import shown
-from frameboost.model import Model
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.loss import Loss, margin_names
+from frameboost.model.model import Model
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.tree import Tree
 
 __all__ = ["from_sklearn"]
 

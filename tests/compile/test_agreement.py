@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
+from frameboost.trees.leaf_grid import on_leaf_grid
 from tests.random_models import (
     NAMES,
     TYPES,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.array_binning import padded
-from frameboost.compile.batch_kernels import code_buffers
-from frameboost.compile.batch_scorer import BatchScorer
+from frameboost.binning.arrays import padded
+from frameboost.compile.arrays.batch_kernels import code_buffers
+from frameboost.compile.arrays.batch_scorer import BatchScorer
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 8, 63]), st.sampled_from([0, 1, 7, 300]), st.booleans())

@@ -8,15 +8,15 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.compile import bit_vectors
-from frameboost.compile.feature_codes import feature_codes
-from frameboost.compile.feature_groups import feature_groups
-from frameboost.compile.leaf_words import words_of
-from frameboost.compile.sql_columns import find_columns
+from frameboost.compile.sql.case import bit_vectors
+from frameboost.compile.sql.columns import find_columns
+from frameboost.compile.sql.feature_codes import feature_codes
+from frameboost.compile.sql.feature_groups import feature_groups
+from frameboost.compile.sql.leaf_words import words_of
 from frameboost.dialects.known import get_dialect
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.schema import Feature
-from frameboost.types import FeatureType
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.leaf_grid import on_leaf_grid
 from tests.compile.test_dialects import grown, made
 from tests.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.compile.byte_kernels import add_leaves
-from frameboost.compile.byte_trees import ByteTrees
-from frameboost.parallel import Workers
+from frameboost.compile.arrays.byte_kernels import add_leaves
+from frameboost.compile.arrays.byte_trees import ByteTrees
+from frameboost.runtime.workers import Workers
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -10,13 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.compile.arrays import TreeArrays
-from frameboost.compile.contributions import Contributions
-from frameboost.expectations import means_on_grid, node_means, node_shares
-from frameboost.losses import get_loss
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.compile.arrays.contributions import Contributions
+from frameboost.compile.arrays.flat_trees import TreeArrays
+from frameboost.losses.known import get_loss
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.expectations import means_on_grid, node_means, node_shares
+from frameboost.trees.tree import Tree
 from tests.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
 from tests.random_models import TYPES, random_model, random_values, to_polars
 
@@ -185,7 +185,7 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
     whole = {approx: model.explain(frame, approx=approx) for approx in (False, True)}
     pairs = model.explain_interactions(frame)["value"]
     for cores in (1, 3, 8):
-        monkeypatch.setattr("frameboost.parallel._available_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("frameboost.runtime.workers._available_cores", lambda cores=cores: cores)
         for approx in (False, True):
             assert model.explain(frame, approx=approx).equals(whole[approx])
             assert model.explain(frame[300:310], approx=approx).equals(whole[approx][300:310])

@@ -12,11 +12,11 @@ import pytest
 
 import frameboost as fb
 from frameboost.errors import ParameterError
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.losses import get_loss
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.losses.known import get_loss
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import Tree
 from tests.random_models import (
     TYPES,
     chain_model,

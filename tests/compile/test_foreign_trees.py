@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.foreign_loss import foreign_loss
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.losses import get_loss
-from frameboost.model_file import read_model
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.ensemble.model_file import read_model
+from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.known import get_loss
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import Tree
 from tests.random_models import to_duckdb
 from tests.warehouses import ALL_BUT_SPARK, open_warehouse
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
 from tests.warehouses import ALL, open_warehouse
 
 N_ROWS = 60

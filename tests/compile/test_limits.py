@@ -15,8 +15,8 @@ import pytest
 import frameboost as fb
 from frameboost.dialects.known import DIALECTS, get_dialect
 from frameboost.dialects.limits import Limits
-from frameboost.schema import Feature
-from frameboost.types import FeatureType
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from tests.compile.test_dialects import grown, made
 from tests.random_models import naive_margins, random_values, to_polars
 from tests.warehouses import ALL_BUT_SPARK, open_warehouse

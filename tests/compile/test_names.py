@@ -8,7 +8,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.errors import ParameterError
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
 from tests.random_models import naive_margins, random_model, random_values
 from tests.warehouses import ALL_BUT_SPARK, open_warehouse
 

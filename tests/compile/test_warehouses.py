@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.leaf_grid import on_leaf_grid
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
+from frameboost.trees.leaf_grid import on_leaf_grid
 from tests.random_models import NAMES, TYPES, naive_margins, random_model, random_values
 from tests.warehouses import ALL, ALL_BUT_SPARK, Warehouse, open_warehouse
 

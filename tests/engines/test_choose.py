@@ -7,15 +7,15 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.data.sources import open_source
 from frameboost.engines.choose import ENGINES, check_engine, make_engine
-from frameboost.engines.exact import ExactEngine
-from frameboost.engines.numba import NumbaEngine
-from frameboost.engines.polars import PolarsEngine
-from frameboost.engines.sql import SqlEngine
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.sources import open_source
-from frameboost.types import FeatureType
+from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.memory.exact import ExactEngine
+from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
 SHAPE = {"n_estimators": 2, "max_depth": 3}
 

@@ -7,11 +7,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.category_kernels import ends_by_weight, present_categories
-from frameboost.engines.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
-from frameboost.engines.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.histogram_kernels import add_more, build_histograms
-from frameboost.engines.partition_kernels import (
+from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
+from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
+from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
+from frameboost.engines.memory.partition_kernels import (
     add_by_node,
     add_by_side,
     fill_sides,
@@ -22,8 +21,9 @@ from frameboost.engines.partition_kernels import (
     share_pieces,
     take_rows,
 )
-from frameboost.parallel import Workers
-from frameboost.split_kernels import find_splits, scan_histograms, subtract_from_parents
+from frameboost.runtime.workers import Workers
+from frameboost.splits.category_kernels import ends_by_weight, present_categories
+from frameboost.splits.kernels import find_splits, scan_histograms, subtract_from_parents
 
 SEEDS = st.integers(0, 2**32 - 1)
 

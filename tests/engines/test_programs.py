@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 
 from frameboost.engines.contract import Cumulative
-from frameboost.engines.program_kernels import INSTRUCTIONS, compute_pairs
-from frameboost.engines.programs import compile_program
-from frameboost.expressions import Expression
-from frameboost.losses import get_loss
-from frameboost.parameters import Parameters
+from frameboost.engines.memory.program_kernels import INSTRUCTIONS, compute_pairs
+from frameboost.engines.memory.programs import compile_program
+from frameboost.expressions.expression import Expression
+from frameboost.losses.known import get_loss
+from frameboost.parameters.parameters import Parameters
 from tests.objectives import CASES
 
 NAMES = ("label", "margin", "weight")

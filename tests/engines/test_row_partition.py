@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from frameboost.engines import row_partition
-from frameboost.engines.partition_kernels import part_rows
-from frameboost.engines.row_partition import RowPartition
-from frameboost.parallel import Workers
+from frameboost.engines.memory import row_partition
+from frameboost.engines.memory.partition_kernels import part_rows
+from frameboost.engines.memory.row_partition import RowPartition
+from frameboost.runtime.workers import Workers
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 7])

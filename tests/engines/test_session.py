@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost import sql_files
-from frameboost.engines import sql
-from frameboost.engines.session import DuckDBSession
+from frameboost.engines.duckdb import engine as sql
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions.expression import sql_files
 from tests.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}

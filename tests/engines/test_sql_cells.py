@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.sql_cells import Cells
-from frameboost.types import FeatureType
+from frameboost.engines.duckdb.cells import Cells
+from frameboost.schema.types import FeatureType
 
 RNG = np.random.default_rng(0)
 INF, NAN = math.inf, math.nan

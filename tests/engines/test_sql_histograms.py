@@ -4,11 +4,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from frameboost.binning import Bins, SlotLayout
-from frameboost.engines.session import DuckDBSession
-from frameboost.engines.sql_histograms import HistogramQuery
-from frameboost.schema import Feature
-from frameboost.types import FeatureType
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.duckdb.histograms import HistogramQuery
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
 N_ROWS = 20_000
 # of each feature: bins, and whether it is ever missing; the third has one code in all, the last more than a byte holds

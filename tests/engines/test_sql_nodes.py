@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from frameboost.engines.contract import Split, Stats
-from frameboost.engines.session import DuckDBSession
-from frameboost.engines.sql_nodes import RowNodes
+from frameboost.engines.duckdb.nodes import RowNodes
+from frameboost.engines.duckdb.session import DuckDBSession
 
 N_ROWS = 3000
 

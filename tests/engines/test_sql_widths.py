@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.session import DuckDBSession
-from frameboost.engines.sql_widths import narrow_number, narrow_roles, narrowest_integer, read_role
-from frameboost.expressions import Expression
-from frameboost.gradients import Rounded
-from frameboost.grid import grid_offset
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.duckdb.widths import narrow_number, narrow_roles, narrowest_integer, read_role
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import grid_offset
+from frameboost.losses.gradients import Rounded
 
 INF, NAN = float("inf"), float("nan")
 

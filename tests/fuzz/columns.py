@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
 from tests.random_models import NAMES, TYPES, random_values, to_polars
 
 __all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "smaller_columns"]
@@ -17,7 +17,7 @@ __all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "smal
 HEADER = """\
 import math
 import duckdb, numpy as np, polars as pl, frameboost as fb
-from frameboost.types import FeatureType
+from frameboost.schema.types import FeatureType
 from tests.random_models import to_duckdb, to_polars
 nan, inf = math.nan, math.inf
 """

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 import frameboost as fb
-from frameboost.parameters import Parameters
+from frameboost.parameters.parameters import Parameters
 
 __all__ = ["PRELUDE", "EntryPoint", "entry_points"]
 

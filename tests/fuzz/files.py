@@ -16,7 +16,7 @@ import polars as pl
 
 import frameboost as fb
 from frameboost.interop.open_model import open_model
-from frameboost.schema import Feature
+from frameboost.schema.feature import Feature
 from tests.fuzz.original_files import FORMATS, original
 from tests.random_models import random_values, to_polars
 

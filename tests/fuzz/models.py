@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 import frameboost as fb
-from frameboost.model_file import read_model
-from frameboost.tree import Tree
+from frameboost.ensemble.model_file import read_model
+from frameboost.trees.tree import Tree
 from tests.fuzz import frames
 from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, smaller_columns
 from tests.random_models import naive_leaves, random_model, to_duckdb

@@ -14,9 +14,9 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.interop.ubjson import read_ubjson
-from frameboost.model import Model
-from frameboost.model_file import read_model
+from frameboost.ensemble.model_file import read_model
+from frameboost.interop.xgboost.ubjson import read_ubjson
+from frameboost.model.model import Model
 
 LARGEST = 50_000_000  # bytes; the files have less than 20,000
 VALUES = (2 * 10**8, 10**9, 10**18, 9_999, -1, 1.5, 1e308, None, [], {}, "x" * 5_000, 10**400)

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.interop.catboost import from_catboost
-from frameboost.interop.catboost_hash import category_hash
+from frameboost.interop.catboost.category_hash import category_hash
+from frameboost.interop.catboost.reader import from_catboost
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
 
 catboost = pytest.importorskip("catboost", reason="compares with CatBoost")

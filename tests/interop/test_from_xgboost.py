@@ -17,9 +17,9 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.interop.float32 import float64_thresholds, nearest_float32
-from frameboost.interop.ubjson import read_ubjson
-from frameboost.interop.xgboost import from_xgboost
+from frameboost.interop.xgboost.float32 import float64_thresholds, nearest_float32
+from frameboost.interop.xgboost.reader import from_xgboost
+from frameboost.interop.xgboost.ubjson import read_ubjson
 
 N = 300
 

@@ -12,14 +12,14 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.foreign_loss import foreign_loss
-from frameboost.interop.xgboost import from_xgboost
-from frameboost.interop.xgboost_writer import to_xgboost
-from frameboost.losses import LOSSES, get_loss
-from frameboost.parameters import Parameters
-from frameboost.schema import Feature
-from frameboost.tree import Tree
-from frameboost.types import FeatureType
+from frameboost.interop.xgboost.reader import from_xgboost
+from frameboost.interop.xgboost.writer import to_xgboost
+from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.known import LOSSES, get_loss
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.tree import Tree
 
 N = 300
 

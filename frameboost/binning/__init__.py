@@ -1,0 +1,1 @@
+"""Cuts of a feature, and columns of bin numbers."""

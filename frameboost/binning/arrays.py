@@ -1,0 +1,87 @@
+"""Cuts and codes of one column in an array, by kernels; what kernels can't read goes through polars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.bins import Bins
+from frameboost.binning.codes import code_expr, propose_bins, rank_column, with_one_zero
+from frameboost.binning.kernels import bin_values, cut_starts
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import Physical
+
+__all__ = ["Codes", "bin_column", "is_in_numpy", "padded", "propose_column", "sort_column"]
+
+Codes = npt.NDArray[np.unsignedinteger]
+
+
+def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
+    """Whether a column of physical values is an array of the same numbers: NULL can only be said among floats."""
+    if feature.type.is_categorical or values.dtype in (pl.Int128, pl.UInt128, pl.String):
+        return False
+    return values.dtype.is_float() or values.null_count() == 0
+
+
+def propose_column(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:
+    """Do as `frameboost.binning.codes.propose_bins` does, by a kernel if it can."""
+    if not is_in_numpy(feature, values):
+        return propose_bins(feature, values, max_bin, sample)
+    has_missing = values.null_count() > 0
+    looked_at = values if sample is None else values.filter(sample)
+    ordered = np.sort((looked_at.drop_nulls() if has_missing else looked_at).to_numpy())
+    cuts = with_one_zero(ordered[cut_starts(ordered, max_bin - has_missing)])
+    return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
+
+
+def sort_column(
+    feature: Feature,
+    values: pl.Series,
+    ranks: npt.NDArray[np.uint32],
+    sorted_rows: npt.NDArray[np.uint32],
+) -> tuple[Bins, pl.Series]:
+    """Rank a column as `frameboost.binning.codes.rank_column` does, and sort its rows.
+
+    Writes each row's rank to ``ranks``, and to ``sorted_rows`` the rows, the missing first, then by ascending value;
+    returns the bins, without cuts, and the distinct values.
+    """
+    if not is_in_numpy(feature, values):
+        bins, distinct_values, ranks[:] = rank_column(feature, values)
+        missing = bins.missing if feature.type.is_categorical else len(distinct_values)
+        # Adding 1 modulo (missing + 1) takes the rank of missing rows from the largest to 0.
+        sorted_rows[:] = np.argsort((ranks + 1) % (missing + 1))
+        return bins, distinct_values
+    array = values.to_numpy()
+    order = np.argsort(array)  # NaN last
+    n_missing = values.null_count()
+    present, absent = np.split(order, [len(order) - n_missing])
+    ordered = array[present]
+    is_new = np.append(np.full(min(len(ordered), 1), fill_value=True), ordered[1:] != ordered[:-1])
+    distinct = with_one_zero(ordered[is_new])
+    ranks[present] = np.cumsum(is_new, dtype=np.uint32) - 1
+    ranks[absent] = len(distinct)
+    sorted_rows[:n_missing], sorted_rows[n_missing:] = absent, present
+    return Bins(feature, has_missing=n_missing > 0), pl.Series(values.name, distinct, dtype=values.dtype)
+
+
+def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
+    """Write the codes of a column of physical values to ``codes``."""
+    feature = bins.feature
+    if not is_in_numpy(feature, values):
+        expr = code_expr(pl.col(values.name), feature.type, feature.categories or bins.cuts, bins.missing)
+        codes[:] = values.to_frame().select(expr).to_series().to_numpy()
+        return
+    array = values.to_numpy()
+    bin_values(array, padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
+
+
+def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return ascending cuts as `frameboost.binning.kernels.bin_values` takes them."""
+    largest = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    edges = np.full((1 << len(cuts).bit_length()) - 1, largest, dtype=dtype)
+    edges[: len(cuts)] = cuts
+    return edges

@@ -1,0 +1,174 @@
+"""Polars columns as integers: physical values, and the codes of the bins they fall in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.bins import Bins, cut_positions, sample_condition
+from frameboost.expressions.polars_names import column
+from frameboost.schema.feature import ZERO, Feature
+from frameboost.schema.types import FeatureType, Physical
+
+__all__ = [
+    "code_dtype",
+    "code_expr",
+    "distinct_values",
+    "not_zero",
+    "physical_dtype",
+    "physical_expr",
+    "physical_values",
+    "propose_bins",
+    "rank_column",
+    "sample_of",
+    "with_one_zero",
+]
+
+
+_NOT_IN_NUMPY = (pl.Int128, pl.UInt128)
+
+
+def physical_dtype(kind: FeatureType) -> pl.DataType:
+    """Return the polars type that holds the physical values of a feature type."""
+    if kind.is_float:
+        return pl.Float32() if kind.name == "float32" else pl.Float64()
+    if kind.is_categorical:
+        return pl.String()
+    if kind.family == "boolean":
+        return pl.UInt8()
+    if kind.family == "date":
+        return pl.Int32()
+    if kind.unit:
+        return pl.Int64()
+    if kind.precision_and_scale:
+        return pl.Int64() if kind.precision_and_scale[0] <= 18 else pl.Int128()
+    return kind.to_polars()
+
+
+def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
+    """Return the column's physical values; NaN becomes NULL, as both mean that the value is missing."""
+    values = column(name)
+    if kind.is_float:
+        return values.cast(physical_dtype(kind)).fill_nan(None)
+    if kind.precision_and_scale or kind.unit or kind.family == "date":
+        values = values.to_physical()
+    return values.cast(physical_dtype(kind))
+
+
+def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
+    """Return what `physical_expr` makes of a column, which is the column itself where it is that already."""
+    if values.dtype == physical_dtype(kind) and not kind.is_categorical:
+        if not kind.is_float:
+            return values
+        if not values.null_count():
+            array = values.to_numpy()
+            if len(array) and not np.isnan(array.min()):  # the least of numbers with a NaN among them is NaN
+                return values.rechunk()
+    return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
+
+
+def code_dtype(bins: Bins) -> pl.DataType:
+    """Return the smallest unsigned type that holds the codes of a feature."""
+    if bins.largest_code <= 255:
+        return pl.UInt8()
+    return pl.UInt16() if bins.largest_code <= 65_535 else pl.UInt32()
+
+
+def code_expr(
+    values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int, other: int | None = None
+) -> pl.Expr:
+    """Return, as UInt32, the bin of each physical value; ``edges`` are cuts, or categories.
+
+    A value that is none of the categories is coded as ``other``, by default as if it were missing.
+    """
+    if kind.is_categorical:
+        codes = _category_codes(values, kind, edges)
+        if other is not None:
+            codes = pl.when(values.is_not_null()).then(codes.fill_null(other))
+        return codes.fill_null(missing)
+    sorted_edges = pl.Series(edges, dtype=physical_dtype(kind))
+    codes = pl.lit(sorted_edges).search_sorted(values, side="right").cast(pl.UInt32)
+    return pl.when(values.is_null()).then(pl.lit(missing, dtype=pl.UInt32)).otherwise(codes)
+
+
+def not_zero(values: pl.Expr) -> pl.Expr:
+    """Return whether a number is further from zero than what counts as it (see `Feature.zero_is_missing`)."""
+    return (values > ZERO) | (values < -ZERO)  # the smallest integer of a type has no absolute value in it
+
+
+def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical]) -> pl.Expr:
+    """Return the place of each value among the categories, null where it is none of them."""
+    if kind.name == "string":
+        return values.cast(pl.Enum(list(map(str, categories))), strict=False).to_physical().cast(pl.UInt32)
+    # Whatever numbers the column has: narrow ones can't be compared with codes that they can't hold.
+    edges, places = pl.Series(categories, dtype=pl.Int64).cast(pl.Float64), range(len(categories))
+    return values.cast(pl.Float64).replace_strict(edges, list(places), default=None, return_dtype=pl.UInt32)
+
+
+def sample_of(n_rows: int) -> pl.Series | None:
+    """Return which rows cuts are proposed from, None for all of them."""
+    sample = sample_condition(n_rows)
+    if sample is None:
+        return None
+    modulus, multiplier, bound = sample
+    position = pl.int_range(n_rows, dtype=pl.Int64)
+    return pl.select(position % modulus * multiplier % 2**32 < bound).to_series()
+
+
+def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Return the distinct present values in ascending order, and how many present rows lie below each."""
+    present = values.drop_nulls()
+    if present.dtype in _NOT_IN_NUMPY:
+        counts = present.value_counts(name="n").sort(values.name)
+        before = counts["n"].cast(pl.Int64).cum_sum().to_numpy() - counts["n"].to_numpy()
+        return counts[values.name], before
+    ordered = np.sort(present.to_numpy())
+    starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    before = np.concatenate([np.zeros(min(len(ordered), 1), dtype=np.int64), starts])
+    distinct = with_one_zero(ordered[before])
+    return pl.Series(values.name, distinct, dtype=values.dtype), before
+
+
+def with_one_zero(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the numbers with 0.0 for -0.0: the two are one value."""
+    return values + values.dtype.type(0) if values.dtype.kind == "f" else values
+
+
+def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:
+    """Return the bins of a column of physical values (see `cut_positions`).
+
+    Cuts come from the rows where ``sample`` is true, if it is given; categories, and whether anything is missing,
+    always from all rows.
+    """
+    missing = values.null_count()
+    if feature.type.is_categorical:
+        categories = tuple(values.drop_nulls().unique().sort().to_list())
+        return Bins(Feature(feature.name, feature.type, categories), has_missing=missing > 0)
+    looked_at = values if sample is None else values.filter(sample)
+    distinct, before = distinct_values(looked_at)
+    chosen = cut_positions(before, len(looked_at) - looked_at.null_count(), max_bin - (missing > 0))
+    return Bins(feature, tuple(distinct.gather(chosen).to_list()), has_missing=missing > 0)
+
+
+def rank_column(
+    feature: Feature, values: pl.Series
+) -> tuple[Bins, pl.Series, np.ndarray[tuple[int], np.dtype[np.uint32]]]:
+    """Return a column's bins without cuts, its distinct present values in ascending order, and every row's rank.
+
+    The rank, uint32, is the place among the distinct values, or their number where the value is missing. A categorical
+    feature has none; its ranks are the codes of its categories.
+    """
+    edges: Sequence[Physical]
+    if feature.type.is_categorical:
+        bins = propose_bins(feature, values, max_bin=2)
+        distinct, edges, missing = pl.Series(dtype=pl.String), bins.feature.categories, bins.missing
+    else:
+        bins = Bins(feature, has_missing=values.null_count() > 0)
+        distinct, _ = distinct_values(values)
+        edges, missing = distinct[1:].to_list(), len(distinct)
+    ranks = values.to_frame("x").select(code_expr(pl.col("x"), feature.type, edges, missing)).to_series()
+    return bins, distinct, ranks.to_numpy()

@@ -1,0 +1,65 @@
+"""The bins of one feature in each of several nodes, where every node has cuts of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.binning.bins import Bins
+from frameboost.schema.types import Physical
+
+__all__ = ["NodeBins", "collect_bins"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBins:
+    """One feature's bins in each open node, and what is in them.
+
+    Attributes
+    ----------
+    histogram
+        float64 (nodes, bins of the node that has most + 1, 2): sums of g and h by bin, zero in bins that a node does
+        not have; the last is for missing values. A categorical feature has a bin for each category, in every node.
+    cuts
+        For each node the lowest value of each of its bins but the first; empty for a categorical feature.
+    """
+
+    histogram: npt.NDArray[np.float64]
+    cuts: Sequence[Sequence[Physical]]
+
+
+def collect_bins(
+    bins: Bins, nodes: Sequence[int], entries: Iterable[tuple[int, Physical | None, float, float]]
+) -> NodeBins:
+    """Return the bins of a feature from a table of them.
+
+    Parameters
+    ----------
+    bins
+        Says whether the feature is categorical.
+    nodes
+        The open nodes.
+    entries
+        A bin each: node, its lowest value (None for missing values; for a categorical feature the code), G and H;
+        those of one node in ascending order.
+    """
+    starts: dict[int, list[Physical]] = {node: [] for node in nodes}
+    places, slots, sums = [], [], []
+    place_of = {node: place for place, node in enumerate(nodes)}
+    for node, start, G, H in entries:
+        places.append(place_of[node])
+        sums.append((G, H))
+        if start is None:
+            slots.append(-1)
+        elif bins.feature.type.is_categorical:
+            slots.append(int(start))
+        else:
+            slots.append(len(starts[node]))
+            starts[node].append(start)
+    most = bins.count if bins.feature.type.is_categorical else max(map(len, starts.values()))
+    histogram = np.zeros((len(nodes), most + 1, 2))
+    histogram[places, slots] = np.array(sums).reshape(-1, 2)
+    return NodeBins(histogram, [starts[node][1:] for node in nodes])

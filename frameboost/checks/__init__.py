@@ -1,0 +1,1 @@
+"""Checks of arguments and files, and how their messages read."""

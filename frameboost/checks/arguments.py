@@ -1,0 +1,283 @@
+"""Checks of a call's arguments, by their names, before the call does anything.
+
+A name means the same in every public function (``weight`` is a column wherever it is taken), so that its check stands
+here once, in `BY_NAME`. A function decorated with `checked` has its arguments checked by it; an argument whose name has
+no check here, and gets none from the decorator, is an error when the module is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeGuard, TypeVar
+
+import numpy as np
+
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.errors import ParameterError
+
+__all__ = [
+    "BY_NAME", "Check", "anything", "checked", "column", "flag", "instance_of", "is_iterable", "is_text", "name_of",
+    "names", "number", "slice_of_rounds", "table", "whole", "word",
+]  # fmt: skip
+
+# As Linux has it; the error of a longer one has all of it in its message.
+_LONGEST_PATH = 4096
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Check = Callable[[str, Any], None]
+"""Of an argument's name and value; raises `ParameterError`."""
+
+
+# --- kinds of arguments -----------------------------------------------------------------------------------------------
+
+
+def anything(argument: str, value: object) -> None:
+    """Take whatever it is: what reads the argument says what it can't read."""
+
+
+def flag(argument: str, value: object) -> None:
+    """Take True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{argument} must be True or False, not {shown(value)}")
+
+
+def name_of(what: str) -> Check:
+    """Return the check of a name: a string that is text, and not empty."""
+
+    def check(argument: str, value: object) -> None:
+        if not isinstance(value, str):
+            raise ParameterError(f"{argument} must be {what}, not {shown(value)}")
+        if not value:
+            raise ParameterError(f"{argument} must be {what}, not an empty string")
+        _check_text(argument, value)
+
+    return check
+
+
+def is_text(value: str) -> bool:
+    """Whether a string is Unicode text, as files, frames and databases hold it: one of Python's may have surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether one can iterate over a value, as one can't over numpy's arrays without dimensions, iterable by type."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
+
+
+def _check_text(argument: str, value: str) -> None:
+    if not is_text(value):
+        raise ParameterError(f"{argument} holds half of a character, a surrogate: {shown(value)}")
+
+
+def column(argument: str, value: object) -> None:
+    """Take the name of a column, which may be empty."""
+    if not isinstance(value, str):
+        raise ParameterError(f"{argument} must be a column name, not {shown(value)}")
+    _check_text(argument, value)
+
+
+def columns(argument: str, value: object) -> None:
+    """Take a column name or a list of them, of at least one."""
+    if isinstance(value, str):
+        column(argument, value)
+        return
+    if not isinstance(value, list | tuple):
+        raise ParameterError(f"{argument} must be a column name or a list of them, not {shown(value)}")
+    if not value:
+        raise ParameterError(f"{argument} is an empty list; name at least one column")
+    for item in value:
+        column(argument, item)
+
+
+def names(argument: str, value: object) -> None:
+    """Take a list of column names."""
+    if isinstance(value, str):
+        raise ParameterError(f"{argument} must be a list of column names, not the string {shown(value)}")
+    if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
+        raise ParameterError(f"{argument} must be a list of column names, not {shown(value)}")
+    for item in value:
+        _check_text(argument, item)
+
+
+def names_by_feature(argument: str, value: object) -> None:
+    """Take a mapping of names to names."""
+    if not isinstance(value, Mapping):
+        raise ParameterError(f"{argument} must be a dict of the columns' names by feature, not {shown(value)}")
+
+
+def values_by_column(argument: str, value: object) -> None:
+    """Take a mapping of column names to values."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ParameterError(f"{argument} must be a dict of column name to a list of values, not {shown(value)}")
+
+
+def condition(argument: str, value: object) -> None:
+    """Take a condition as SQL. An empty one would be no condition at all, and so all rows."""
+    if not isinstance(value, str) or not value.strip():
+        raise ParameterError(f"{argument} must be a condition as SQL, or None for all rows, not {shown(value)}")
+    _check_text(argument, value)
+
+
+def word(*choices: str) -> Check:
+    """Return the check of a word that is one of a few."""
+
+    def check(argument: str, value: object) -> None:
+        if not isinstance(value, str) or value not in choices:
+            raise ParameterError(
+                f"{argument} must be one of {listed(choices, None)}, not {shown(value)}{did_you_mean(value, choices)}"
+            )
+
+    return check
+
+
+def whole(low: int, high: int | None = None) -> Check:
+    """Return the check of an integer."""
+    between = f"of at least {low}" if high is None else f"from {low} to {high}"
+
+    def check(argument: str, value: object) -> None:
+        is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if not is_whole or value < low or (high is not None and value > high):  # type: ignore[operator]
+            raise ParameterError(f"{argument} must be an integer {between}, not {shown(value)}")
+
+    return check
+
+
+def number(low: float, high: float) -> Check:
+    """Return the check of a number."""
+
+    def check(argument: str, value: object) -> None:
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not low <= value <= high:  # type: ignore[operator]
+            raise ParameterError(f"{argument} must be a number from {low:g} to {high:g}, not {shown(value)}")
+
+    return check
+
+
+def slice_of_rounds(argument: str, value: object) -> None:
+    """Take a slice of integers, without gaps."""
+    bounds = (value.start, value.stop, value.step) if isinstance(value, slice) else (0.5,)
+    if not all(bound is None or isinstance(bound, numbers.Integral) for bound in bounds) or bounds[-1] not in (None, 1):
+        raise ParameterError(f"a model is sliced by rounds, as model[:50], not by {shown(value)}")
+
+
+def functions(argument: str, value: object) -> None:
+    """Take a list of functions."""
+    if not isinstance(value, Sequence) or not all(map(callable, value)):
+        raise ParameterError(f"{argument} must be a list of functions, not {shown(value)}")
+
+
+def path(argument: str, value: object) -> None:
+    """Take the path of a file or a folder."""
+    if not isinstance(value, str | os.PathLike):
+        raise ParameterError(f"{argument} must be a path, not {shown(value)}")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text or "\0" in text or len(text) > _LONGEST_PATH:
+        raise ParameterError(f"{argument} must be a path, not {shown(text)}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ParameterError(f"{argument} must be a path, not {shown(text)}") from error
+
+
+def instance_of(kind: type, what: str) -> Check:
+    """Return the check of an object of a class."""
+
+    def check(argument: str, value: object) -> None:
+        if not isinstance(value, kind):
+            raise ParameterError(f"{argument} must be {what}, not {shown(value)}")
+
+    return check
+
+
+# --- which name is what -----------------------------------------------------------------------------------------------
+
+table = name_of("the name of a table")
+
+BY_NAME: Mapping[str, Check] = {
+    # data, and what its columns are for
+    "data": anything,
+    "target": columns,
+    "features": anything,  # whose sentence, in `pick_features`, says why a set is none
+    "weight": column,
+    "base_margin": columns,
+    "label_upper_bound": column,
+    "group": column,
+    "valid": anything,
+    "time": column,
+    "feature": column,
+    # training
+    "objective": anything,
+    "eval_metric": anything,
+    "callbacks": functions,
+    "init_model": anything,
+    "engine": anything,
+    "cuts": values_by_column,
+    "verbose": flag,
+    "folds": anything,
+    "seed": whole(0, 2**63 - 1),
+    "early_stopping_rounds": whole(1),
+    "decay_rate": number(0, 1),
+    # scoring in a database
+    "output": name_of("one of 'mean', 'margin', 'class', 'probability', 'leaf'"),  # not all of which every model has
+    "dialect": anything,  # whose sentence, in `get_dialect`, lists them
+    "columns": names_by_feature,
+    "limits": anything,  # whose sentence, in `dialects.limits`, lists them
+    "table": table,
+    "keep": names,
+    "where": condition,
+    "name": column,
+    "trees": table,
+    # explaining and watching
+    "approx": flag,
+    "grid": anything,
+    "baseline": anything,
+    # files
+    "path": path,
+    "folder": path,
+}
+
+
+def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that checks a function's arguments, by `BY_NAME` or by checks of its own.
+
+    None is taken where it is the default. Arguments that Python itself refuses are left to it.
+
+    Examples
+    --------
+    >>> @checked(rows=whole(1))
+    ... def scored(table: str, rows: int, weight: str | None = None) -> str:
+    ...     return f"{rows} rows of {table}"
+    >>> scored("orders", rows=3)
+    '3 rows of orders'
+    >>> scored("orders", 0)
+    Traceback (most recent call last):
+    frameboost.errors.ParameterError: rows must be an integer of at least 1, not 0
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        declared = inspect.signature(function).parameters.values()
+        named = [p for p in declared if p.name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        checks = {p.name: own.get(p.name) or BY_NAME[p.name] for p in named}
+        may_be_none = {p.name for p in named if p.default is None}
+        positional = [p.name for p in declared if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
+                if name in checks and not (value is None and name in may_be_none):
+                    checks[name](name, value)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

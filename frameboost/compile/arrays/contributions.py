@@ -1,0 +1,111 @@
+"""Contributions of features to margins, by kernels over the flat arrays of the trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.compile.arrays.flat_trees import TreeArrays
+from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_steps, link_nodes
+from frameboost.runtime.workers import Workers
+from frameboost.trees.expectations import means_on_grid, node_shares
+from frameboost.trees.tree import Tree
+
+__all__ = ["Contributions"]
+
+# A row's Shapley values take tens of times as long as its prediction.
+_SMALLEST_BLOCK = 64
+
+Codes = npt.NDArray[np.unsignedinteger]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """An ensemble with what contributions need besides the trees' questions.
+
+    Attributes
+    ----------
+    arrays
+        The trees; a column of the results is one of ``arrays.features``.
+    bias
+        The mean margin: what no feature is held responsible for.
+    sizes
+        int64 (trees,): the number of nodes.
+    mean
+        float64 (nodes,): the mean of the leaf values below, weighted by cover, on a grid (see `means_on_grid`).
+    links
+        int64, int64, float64 (nodes,): see `link_nodes`.
+    rule
+        Points and weights of the quadrature, float64.
+    """
+
+    arrays: TreeArrays
+    bias: float
+    sizes: npt.NDArray[np.int64]
+    mean: Floats
+    links: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]
+    rule: tuple[Floats, Floats]
+
+    @classmethod
+    def compile(cls, arrays: TreeArrays, base_margin: float, trees: Sequence[Tree]) -> Contributions:
+        """Add covers to the arrays of ``trees``."""
+        bias, means = means_on_grid(base_margin, trees)
+        share = np.array([share for tree in trees for share in node_shares(tree)])
+        parent, above = np.empty(len(share), dtype=np.int64), np.empty(len(share), dtype=np.int64)
+        zero = np.empty(len(share))
+        distinct = link_nodes(arrays.roots, arrays.feature, arrays.left, arrays.right, share, parent, above, zero)
+        # A product of d − 1 linear factors; n points integrate polynomials of a degree up to 2n − 1 exactly.
+        points, weights = np.polynomial.legendre.leggauss(max(1, (int(distinct) + 1) // 2))
+        return cls(
+            arrays=arrays,
+            bias=bias,
+            sizes=np.array([len(tree) for tree in trees], dtype=np.int64),
+            mean=np.array([mean for of_tree in means for mean in of_tree]),
+            links=(parent, above, zero),
+            rule=((points + 1.0) / 2.0, weights / 2.0),
+        )
+
+    def shap(self, codes: Codes) -> Floats:
+        """Return the Shapley values, (rows, features)."""
+        out = np.zeros(codes.shape)
+        a = self.arrays
+        given = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
+        _over_rows(len(codes), lambda first, last: add_shap(*given, first, last, out))
+        return out
+
+    def interactions(self, codes: Codes) -> Floats:
+        """Return the Shapley interaction values, (rows, features, features).
+
+        A pair's interaction is shared equally between its two places; the diagonal has what is left of a feature's
+        Shapley value.
+        """
+        n_rows, n_features = codes.shape
+        out = np.zeros((n_rows, n_features, n_features))
+        a = self.arrays
+        given = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
+        _over_rows(n_rows, lambda first, last: add_interactions(*given, first, last, out))
+        diagonal = np.arange(n_features)
+        out[:, diagonal, diagonal] = self.shap(codes) - out.sum(axis=2)
+        return out
+
+    def steps(self, codes: Codes) -> Floats:
+        """Return Saabas' contributions, (rows, features): exact, as `mean` is on a grid."""
+        out = np.zeros(codes.shape)
+        a = self.arrays
+        given = (codes, a.roots, a.missing, self._questions(), self.mean)
+        _over_rows(len(codes), lambda first, last: add_steps(*given, first, last, out))
+        return out
+
+    def _questions(self) -> tuple[npt.NDArray[np.generic], ...]:
+        a = self.arrays
+        return a.feature, a.bound, a.missing_left, a.table_at, a.tables, a.left, a.right
+
+
+def _over_rows(n_rows: int, run: Callable[[int, int], object]) -> None:
+    with closing(Workers()) as workers:
+        workers.over(n_rows, run, smallest=_SMALLEST_BLOCK)

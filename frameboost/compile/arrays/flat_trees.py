@@ -1,0 +1,238 @@
+"""From trees to flat arrays over codes, the form that the predict kernels walk.
+
+Every threshold that the trees use becomes an edge, every value the number of edges that are not above it: then
+``value < threshold`` is a comparison of small integers, for every type of column alike. Edges are carried over to
+the type that the column has where it is scored, in a way that changes no decision (`FeatureType.at_least`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.codes import code_expr, not_zero, physical_dtype, physical_expr
+from frameboost.compile.arrays.predict_kernels import find_leaves, sum_leaves
+from frameboost.expressions.polars_names import column
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType, Physical
+from frameboost.trees.tree import Tree
+
+__all__ = ["TreeArrays"]
+
+FloatArray = npt.NDArray[np.float64]
+
+_SMALLEST_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class TreeArrays:
+    """An ensemble over rows of codes.
+
+    Attributes
+    ----------
+    features
+        The features that some tree asks about; their places here number the columns of the codes.
+    edges
+        Per feature: its thresholds in ascending order, or the categories that some split names.
+    missing
+        int64 (features,): the code of a missing value; a category that no split names has the next one.
+    roots
+        int64 (trees,): where each tree's nodes start in the arrays below, which have an entry a node.
+    outputs
+        int64 (trees,): which output each tree adds to.
+    feature, bound, missing_left, table_at, left, right, value
+        What is asked (-1 in a leaf): a code below ``bound`` goes left, a missing one by ``missing_left``; a
+        categorical split asks the bit of the code in the bytes from ``tables[table_at]`` on instead (-1 for others).
+    """
+
+    features: tuple[Feature, ...]
+    edges: tuple[tuple[Physical, ...], ...]
+    missing: npt.NDArray[np.int64]
+    roots: npt.NDArray[np.int64]
+    outputs: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int32]
+    bound: npt.NDArray[np.int64]
+    missing_left: npt.NDArray[np.bool_]
+    table_at: npt.NDArray[np.int64]
+    tables: npt.NDArray[np.uint8]
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+
+    @classmethod
+    def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
+        """Flatten trees."""
+        asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+        place = {number: i for i, number in enumerate(asked)} | {-1: -1}
+        edges = [_edges(trees, number, features[number]) for number in asked]
+        ranks = [{edge: rank for rank, edge in enumerate(e)} for e in edges]
+        missing = [len(e) if features[f].type.is_categorical else len(e) + 1 for f, e in zip(asked, edges, strict=True)]
+        roots = np.cumsum([0, *(len(tree) for tree in trees[:-1])], dtype=np.int64)
+        bound, table_at, tables = [], [], [np.empty(0, dtype=np.uint8)]
+        table_end = 0
+        for tree in trees:
+            for node, (f, threshold, categories) in enumerate(
+                zip(tree.feature, tree.threshold, tree.categories, strict=True)
+            ):
+                at = -1
+                if categories is not None:
+                    table = np.full(missing[place[f]] + 2, not tree.named_left(node))
+                    names = features[f].categories
+                    table[[ranks[place[f]][names[code]] for code in categories]] = tree.named_left(node)
+                    table[missing[place[f]]] = tree.missing_left[node]
+                    tables.append(np.packbits(table, bitorder="little"))
+                    at, table_end = table_end, table_end + len(tables[-1])
+                table_at.append(at)
+                # A value is below the edge of rank r where at most r edges are not above it. Without a threshold
+                # the question is whether it is present: every code but the missing one is below.
+                if f < 0:
+                    bound.append(0)
+                else:
+                    bound.append(missing[place[f]] if threshold is None else ranks[place[f]][threshold] + 1)
+
+        def flat(name: str) -> list[Any]:
+            return [x for tree in trees for x in getattr(tree, name)]
+
+        shift = np.repeat(roots, [len(tree) for tree in trees])
+        return cls(
+            features=tuple(features[number] for number in asked),
+            edges=tuple(edges),
+            missing=np.array(missing, dtype=np.int64),
+            roots=roots,
+            outputs=np.array([tree.output for tree in trees], dtype=np.int64),
+            feature=np.array([place[f] for tree in trees for f in tree.feature], dtype=np.int32),
+            bound=np.array(bound, dtype=np.int64),
+            missing_left=np.array(flat("missing_left"), dtype=np.bool_),
+            table_at=np.array(table_at, dtype=np.int64),
+            tables=np.concatenate(tables),
+            left=np.array(flat("left"), dtype=np.int64) + shift,
+            right=np.array(flat("right"), dtype=np.int64) + shift,
+            value=np.array(flat("value")),
+        )
+
+    def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
+        """Return the codes of the rows of ``frame``, whose columns have the given types: (rows, features)."""
+        if not self.features:  # every tree is a single leaf
+            return np.empty((frame.select(pl.len()).collect().item(), 0), dtype=np.uint16)
+        return np.ascontiguousarray(frame.select(self.code_exprs(types)).collect().to_numpy())
+
+    def code_exprs(self, types: Mapping[str, FeatureType]) -> list[pl.Expr]:
+        """Return the codes of columns that have the given types, a column for each of ``features``."""
+        dtype = pl.UInt16 if max(self.missing, default=0) < 2**16 - 1 else pl.UInt32
+        return [self._code(i, types[f.name]).cast(dtype).alias(str(i)) for i, f in enumerate(self.features)]
+
+    def _code(self, i: int, scored: FeatureType) -> pl.Expr:
+        feature, missing = self.features[i], int(self.missing[i])
+        kind = feature.type if feature.type.is_categorical else scored
+        other = missing + 1 if kind.is_categorical else None
+        return code_expr(_values(feature, scored), kind, self.edges_in(i, scored), missing, other)
+
+    def value_expr(self, i: int, scored: FeatureType) -> pl.Expr:
+        """Return the physical values of a feature's column, that has the type ``scored``; of categories the codes.
+
+        NaN stays NaN, as it is where the values become an array.
+        """
+        feature = self.features[i]
+        if feature.type.is_categorical:
+            return self._code(i, scored).alias(str(i))
+        if scored.is_float and not feature.zero_is_missing:
+            return column(feature.name).cast(physical_dtype(scored)).alias(str(i))
+        return _values(feature, scored).alias(str(i))
+
+    def edges_in(self, i: int, scored: FeatureType) -> Sequence[Physical]:
+        """Return a feature's edges in a column of the type ``scored``, without those above all that it can hold."""
+        return _carried(self.edges[i], self.features[i].type, scored)
+
+    def margins(
+        self, codes: npt.NDArray[np.unsignedinteger], base_margins: Sequence[float], *, in_parallel: bool = True
+    ) -> list[FloatArray]:
+        """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
+
+        ``in_parallel``: whether threads share the rows.
+        """
+        sums = []
+        for output, base in enumerate(base_margins):
+            own = self.roots[self.outputs == output]
+            total = np.full(len(codes), base)
+            add = partial(sum_leaves, codes, *self._questions(own), self.value)  # type: ignore[call-arg]
+            if in_parallel:
+                self._over_rows(len(codes), add, total)
+            else:
+                add(0, len(codes), total)  # type: ignore[call-arg]
+            sums.append(total)
+        return sums
+
+    def leaves(self, codes: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int32]:
+        """Return int32 (rows, trees): each row's leaf, by its number within the tree."""
+        out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
+        self._over_rows(len(codes), partial(find_leaves, codes, *self._questions(self.roots)), out)
+        return out
+
+    def _questions(self, roots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.generic], ...]:
+        return (
+            roots, self.feature, self.bound, self.missing, self.missing_left,
+            self.table_at, self.tables, self.left, self.right,
+        )  # fmt: skip
+
+    @staticmethod
+    def _over_rows(n_rows: int, run: Callable[..., object], out: npt.NDArray[np.generic]) -> None:
+        workers = Workers()
+        try:
+            workers.over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
+        finally:
+            workers.close()
+
+
+def _values(feature: Feature, scored: FeatureType) -> pl.Expr:
+    values = physical_expr(feature.name, scored)
+    return pl.when(not_zero(values)).then(values) if feature.zero_is_missing else values
+
+
+def _edges(trees: Sequence[Tree], number: int, feature: Feature) -> tuple[Physical, ...]:
+    """Return what a feature is compared with anywhere in the ensemble."""
+    if feature.type.is_categorical:
+        # What no split names goes wherever missing goes, and so needs no code of its own.
+        named = {
+            code
+            for tree in trees
+            for f, codes in zip(tree.feature, tree.categories, strict=True)
+            if f == number
+            for code in codes or ()
+        }
+        return tuple(feature.categories[code] for code in sorted(named))
+    used = {
+        t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f == number and t is not None
+    }
+    return tuple(sorted(used))
+
+
+def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureType) -> Sequence[Physical]:
+    """Return edges that part values of the type ``scored`` as ``edges`` part those of the type ``trained``.
+
+    Edges above all that the type can hold are left off: no value reaches them, so no code does either.
+    """
+    if trained == scored or trained.is_categorical:
+        return edges
+    carried = []
+    for edge in edges:
+        if isinstance(edge, float) and math.isinf(edge):
+            value = edge if scored.is_float else None if edge > 0 else scored.at_least(_below_everything(scored))
+        else:
+            value = scored.at_least(trained.worth(edge))
+        if value is not None:
+            carried.append(value)
+    return carried
+
+
+def _below_everything(kind: FeatureType) -> Fraction:
+    assert kind.bounds is not None
+    return kind.worth(kind.bounds[0]) - 1

@@ -1,0 +1,157 @@
+"""Feature columns as a model's SQL asks about them: what a split's condition looks like in a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from frameboost.checks.messages import shown
+from frameboost.dialects.dialect import Dialect, Outside
+from frameboost.errors import ParameterError
+from frameboost.schema.feature import ZERO, Feature
+from frameboost.schema.types import Physical
+from frameboost.trees.tree import Tree
+
+__all__ = ["NEVER", "Column", "find_columns", "renamed"]
+
+NEVER = "1 = 0"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A feature in a table of a database.
+
+    Attributes
+    ----------
+    feature, dialect
+        Which feature, and whose SQL.
+    name
+        The column, quoted.
+    """
+
+    feature: Feature
+    dialect: Dialect
+    name: str
+
+    @property
+    def value(self) -> str:
+        """The column as it is compared."""
+        if self.feature.type.name == "string":
+            return self.dialect.text.format(x=self.name)
+        if self.feature.zero_is_missing:
+            low, high = (self.dialect.number(sign * ZERO) for sign in (-1, 1))
+            return f"(CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END)"
+        return self.name
+
+    def is_present(self) -> str:
+        """Return a condition that is true unless the value is missing."""
+        value = self.value if self.feature.zero_is_missing else self.name
+        not_nan = self._is_number(value)
+        return f"{value} IS NOT NULL{not_nan}"
+
+    def is_missing(self) -> str:
+        """Return a condition that is true of a missing value only."""
+        value = self.value if self.feature.zero_is_missing else self.name
+        if not self.feature.type.is_float or self.dialect.is_number is None:
+            return f"{value} IS NULL"
+        return f"{value} IS NULL OR NOT ({self.dialect.is_number.format(x=value)})"
+
+    def is_below(self, threshold: Physical | None) -> str:
+        """Return the condition that a present value is less than a threshold; nothing if all are."""
+        return self._compared("<", threshold, all_if=Outside.ABOVE)
+
+    def is_at_least(self, threshold: Physical | None) -> str:
+        """Return the condition that a present value is not less than a threshold; nothing if all are."""
+        return self._compared(">=", threshold, all_if=Outside.BELOW)
+
+    def _compared(self, operator: str, threshold: Physical | None, all_if: Outside) -> str:
+        if threshold is None:
+            return ""
+        kind = self.feature.type
+        if kind.family == "boolean":
+            holds = self.dialect.is_false if operator == "<" else self.dialect.is_true
+            return holds.format(x=self.name) if threshold else ("" if operator == ">=" else NEVER)
+        literal = self.dialect.literal(kind, threshold)
+        if isinstance(literal, Outside):
+            return "" if literal is all_if else NEVER
+        return f"{self.value} {operator} {literal}"
+
+    def _is_number(self, value: str) -> str:
+        if not self.feature.type.is_float or self.dialect.is_number is None:
+            return ""
+        return f" AND {self.dialect.is_number.format(x=value)}"
+
+    def test(self, tree: Tree, node: int) -> tuple[str, bool]:
+        """Return a condition that is never true of a missing value unless missing is meant, and whether it leads left.
+
+        So a missing value takes the branch that the split has learnt for it without a test of its own where that can
+        be had: it falls into ELSE. No comparison is true of NULL; NaN is either the largest number or no comparison is
+        true of it, so ``x < threshold`` is not true of it anywhere.
+        """
+        threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
+        if categories is not None:
+            named = self.dialect.any_of(self.value, self.categories(categories))
+            return (f"{self.name} IS NULL OR {named}" if tree.with_missing[node] else named), tree.named_left(node)
+        if threshold is None:
+            return self.is_present(), True
+        kind = self.feature.type
+        if kind.family == "boolean" and threshold == 1:
+            holds = self.dialect.is_true if missing_left else self.dialect.is_false
+            return holds.format(x=self.name), not missing_left
+        literal = Outside.BELOW if kind.family == "boolean" else self.dialect.literal(kind, threshold)
+        if isinstance(literal, Outside):
+            nobody = (literal is Outside.ABOVE) == missing_left
+            return (NEVER if nobody else self.is_present()), not missing_left
+        if not missing_left:
+            return f"{self.value} < {literal}", True
+        return f"{self.value} >= {literal}{self._is_number(self.value)}", False
+
+    def negated(self, condition: str, tree: Tree, node: int) -> str:
+        """Return the opposite of the condition of `test`: true of a missing value wherever that is not."""
+        if tree.with_missing[node]:
+            return f"NOT ({condition})"
+        value = self.value if self.feature.zero_is_missing else self.name
+        return f"NOT ({condition}) OR {value} IS NULL"
+
+    def categories(self, codes: Sequence[int]) -> list[str]:
+        """Return the categories of those codes as literals."""
+        return [str(self.dialect.literal(self.feature.type, self.feature.categories[code])) for code in codes]
+
+
+def renamed(columns: Sequence[Column], names: Mapping[str, str]) -> tuple[Column, ...]:
+    """Return the columns under other names, all quoted."""
+    return tuple(replace(column, name=names.get(column.name, column.name)) for column in columns)
+
+
+def find_columns(
+    features: Sequence[Feature], dialect: Dialect, names: Mapping[str, str] | None = None
+) -> tuple[Column, ...]:
+    """Return the columns of the features; ``names`` has those that are called otherwise in the table.
+
+    Raises
+    ------
+    ParameterError
+        If the database has no such names or column types, cannot tell the names apart, or ``names`` has a name that is
+        no feature's.
+    """
+    names = {} if names is None else names
+    known = [feature.name for feature in features]
+    for name, other in names.items():
+        if name not in known:
+            raise ParameterError(f"columns names {shown(name)}, which is no feature of the model")
+        if not isinstance(other, str):
+            raise ParameterError(f"columns must give feature {shown(name)} the name of a column, not {shown(other)}")
+    folded: dict[str, str] = {}
+    for feature in features:
+        column = names.get(feature.name, feature.name)
+        other = folded.setdefault(column.lower() if dialect.any_case else column, column)
+        if other != column:
+            raise ParameterError(
+                f"features {shown(other)} and {shown(column)} differ only in case, which {dialect.name} can't tell "
+                "apart"
+            )
+        if dialect.type_of(feature.type) is None:
+            raise ParameterError(
+                f"feature {shown(feature.name)} has type {feature.type}, which no column has in {dialect.name}"
+            )
+    return tuple(Column(f, dialect, dialect.quote(names.get(f.name, f.name))) for f in features)

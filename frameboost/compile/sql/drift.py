@@ -1,0 +1,104 @@
+"""A query that compares how a table's rows fall into bins with how training rows did: the population stability index.
+
+PSI = Σ (a − e) ln(a / e) over a feature's bins, a and e the shares of the table's and of the training rows; below 0.1
+little has changed, above 0.25 much has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from frameboost.compile.sql.columns import Column
+from frameboost.compile.sql.constant_rows import constant_rows
+from frameboost.compile.sql.stages import Stages
+from frameboost.dialects.dialect import Dialect
+from frameboost.schema.types import Physical
+
+__all__ = ["MISSING", "WatchedBin", "drift_query"]
+
+# The number of the bin of missing values.
+MISSING = -1
+# A bin with fewer rows counts as if it had this share: a logarithm of nothing would drown all else.
+_SMALLEST_SHARE = 1e-4
+
+
+@dataclass(frozen=True)
+class WatchedBin:
+    """A bin: missing values, a range from ``lower`` to below ``upper``, a category, or all other categories."""
+
+    number: int
+    lower: Physical | None
+    upper: Physical | None
+    category: Physical | None
+    share: float
+
+
+def drift_query(
+    stages: Stages, bins: Mapping[int, Sequence[WatchedBin]], columns: Sequence[Column], dialect: Dialect
+) -> str:
+    """Return the query (see `Model.drift_query`); the rows are read once."""
+    watched_bins = [(f, watched) for f, of_feature in bins.items() for watched in of_feature]
+    counts = {"all": dialect.count[0]}
+    for place, (f, watched) in enumerate(watched_bins):
+        condition = _condition(columns[f], watched, bins[f], dialect)
+        counts[str(place)] = dialect.count[1].format(c=condition)
+    names = stages.aggregate(counts)
+    quote, one = dialect.quote, dialect.number(1.0)
+    described = ("place", "feature_number", "feature", "bin", "label", "training_share")
+    rows = [
+        [str(place), str(f), dialect.string(columns[f].feature.name), str(watched.number),
+         dialect.string(_label(columns[f], watched)), dialect.number(watched.share)]
+        for place, (f, watched) in enumerate(watched_bins)
+    ]  # fmt: skip
+    listed = constant_rows(rows, [quote(name) for name in described], dialect)
+    found = " ".join(f"WHEN {place} THEN a.{names[str(place)]}" for place in range(len(watched_bins)))
+    share, before = quote("share"), quote("training_share")
+    stages.replace(
+        f"SELECT {', '.join(f'b.{quote(name)} AS {quote(name)}' for name in described)}, "
+        f"{one} * CASE b.{quote('place')} {found} END / NULLIF(a.{names['all']}, 0) AS {share}\n"
+        f"{stages.source(f'{dialect.alias}a')}\nCROSS JOIN (\n{listed}\n) {dialect.alias}b",
+        [],
+    )
+    low = dialect.number(_SMALLEST_SHARE)
+    a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
+    index = f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
+    shown = [quote(name) for name in ("feature", "bin", "label", "training_share", "share")]
+    number = quote("feature_number")
+    return stages.finish(
+        f"SELECT {', '.join(shown)}, SUM({index}) OVER (PARTITION BY {number}) AS {quote('psi')}\n"
+        f"{stages.source()}\nORDER BY {quote('psi')} DESC, {number} ASC, {quote('bin')} ASC"
+    )
+
+
+def _condition(column: Column, watched: WatchedBin, every: Sequence[WatchedBin], dialect: Dialect) -> str:
+    """Return a condition that is true of a row in the bin."""
+    if watched.number == MISSING:
+        return column.is_missing()
+    if column.feature.type.is_categorical:
+        named = [b.category for b in every if b.category is not None]
+        if watched.category is not None:
+            return dialect.any_of(column.value, [_literal(column, watched.category)])
+        others = f"NOT ({dialect.any_of(column.value, [_literal(column, c) for c in named])})" if named else ""
+        return " AND ".join(filter(None, [column.is_present(), others]))
+    return " AND ".join(
+        filter(None, [column.is_at_least(watched.lower), column.is_below(watched.upper), column.is_present()])
+    )
+
+
+def _literal(column: Column, value: Physical) -> str:
+    return str(column.dialect.literal(column.feature.type, value))
+
+
+def _label(column: Column, watched: WatchedBin) -> str:
+    """Return what is in the bin, for people."""
+    if watched.number == MISSING:
+        return "missing"
+    if column.feature.type.is_categorical:
+        return "other" if watched.category is None else str(watched.category)
+    lower, upper = (None if v is None else column.feature.type.shown(v) for v in (watched.lower, watched.upper))
+    if lower is None and upper is None:
+        return "any"
+    if lower is None:
+        return f"below {upper}"
+    return f"from {lower}" if upper is None else f"from {lower} to below {upper}"

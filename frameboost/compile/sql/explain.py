@@ -1,0 +1,116 @@
+"""From trees to the contributions of features as SQL: Saabas' steps, an expression a feature.
+
+A tree's contribution to one feature is itself a tree: leaves hold the sum of the steps of the mean at the splits on
+that feature, and what does not depend on the row further down is cut off. So it is compiled like a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from frameboost.compile.sql.case import margin_sql
+from frameboost.compile.sql.columns import Column, renamed
+from frameboost.compile.sql.constant_rows import constant_rows
+from frameboost.compile.sql.stages import Stages
+from frameboost.dialects.dialect import Dialect
+from frameboost.trees.expectations import means_on_grid
+from frameboost.trees.tree import LEAF, Tree
+
+__all__ = ["contribution_trees", "contributions_query", "reasons_query"]
+
+# Unlike the names of columns and databases, which some databases would take in their place.
+_ROW, _FEATURE = "row_of_data", "feature_of_model"
+
+
+def contribution_trees(n_features: int, base_margin: float, trees: Sequence[Tree]) -> tuple[list[list[Tree]], float]:
+    """Return for each feature the trees whose sum is its contribution, and the bias."""
+    bias, means = means_on_grid(base_margin, trees)
+    steps = [
+        [_steps(tree, of_tree, number) for tree, of_tree in zip(trees, means, strict=True) if number in tree.feature]
+        for number in range(n_features)
+    ]
+    return steps, bias
+
+
+def contributions_query(
+    stages: Stages,
+    bias_name: str,
+    bias: float,
+    steps: Sequence[Sequence[Tree]],
+    columns: Sequence[Column],
+    dialect: Dialect,
+) -> str:
+    """Return a SELECT with a column a feature, and one for the bias (see `Model.explain_query`)."""
+    # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
+    values = {
+        column.feature.name: margin_sql(0.0, own, columns, dialect) for column, own in zip(columns, steps, strict=True)
+    }
+    return stages.select({**values, bias_name: dialect.number(bias)})
+
+
+def reasons_query(
+    stages: Stages, top: int, steps: Sequence[Sequence[Tree]], columns: Sequence[Column], dialect: Dialect
+) -> str:
+    """Return a SELECT with the ``top`` largest contributions and whose they are (see `Model.explain_query`).
+
+    Each row becomes a row a feature, these are ranked by a window, and the first ones are put side by side again. Each
+    contribution is named but once on the way to the window, which no optimizer takes apart. If it were compared with
+    the others in one SELECT after the other, a database that puts expressions in the place of names would multiply
+    them with every comparison.
+    """
+    columns = renamed(columns, stages.rename_lost())
+    asked = {i: margin_sql(0.0, own, columns, dialect) for i, own in enumerate(steps) if own}
+    kept = stages.keep or []
+    row, place, feature, contribution, rank = stages.reserve(5)
+    values = dict(zip(asked, stages.reserve(len(asked)), strict=True))
+    worked_out = [*(f"{asked[i]} AS {name}" for i, name in values.items()), f"{dialect.row_number} AS {row}"]
+    stages.check(len(kept) + len(worked_out))
+    stages.reduce(f"SELECT {', '.join([*kept, *worked_out])}\n{stages.source()}", kept, [*values.values(), row])
+    names = [[str(i), dialect.string(column.feature.name)] for i, column in enumerate(columns)]
+    listed = constant_rows(names, [place, feature], dialect)
+    own = dialect.number(0.0)
+    if values:
+        whens = " ".join(f"WHEN {i} THEN {_ROW}.{name}" for i, name in values.items())
+        own = f"CASE {_FEATURE}.{place} {whens} ELSE {own} END"
+    selected = [
+        *(f"{_ROW}.{name} AS {name}" for name in [*kept, row]),
+        *(f"{_FEATURE}.{name} AS {name}" for name in (place, feature)),
+    ]
+    stages.replace(
+        f"SELECT {', '.join(selected)}, {own} AS {contribution}\n{stages.source(f'{dialect.alias}{_ROW}')}\n"
+        f"CROSS JOIN (\n{listed}\n) {dialect.alias}{_FEATURE}",
+        [row, place, feature, contribution],
+    )
+    size = dialect.call("ABS", [contribution])
+    stages.replace(
+        f"SELECT {', '.join([*kept, row, feature, contribution])}, "
+        f"ROW_NUMBER() OVER (PARTITION BY {row} ORDER BY {size} DESC, {place} ASC) AS {rank}\n{stages.source()}",
+        [row, feature, contribution, rank],
+    )
+    found = [
+        f"MAX(CASE WHEN {rank} = {k} THEN {value} END) AS {dialect.quote(f'{name}_{k}')}"
+        for k in range(1, top + 1)
+        for name, value in (("reason", feature), ("contribution", contribution))
+    ]
+    stages.check(len(kept) + len(found))
+    order = f"\nORDER BY {row} ASC" if dialect.keeps_order else ""
+    return stages.finish(
+        f"SELECT {', '.join([*stages.kept(), *found])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
+        f"GROUP BY {', '.join([row, *kept])}{order}"
+    )
+
+
+def _steps(tree: Tree, means: Sequence[float], number: int) -> Tree:
+    """Return a tree that says what a feature contributes."""
+    feature, value = list(tree.feature), [0.0] * len(tree)
+    for node in range(len(tree)):
+        if not tree.is_leaf(node):
+            for child in (tree.left[node], tree.right[node]):
+                step = means[child] - means[node] if tree.feature[node] == number else 0.0
+                value[child] = value[node] + step
+    for node in reversed(range(len(tree))):  # children come after their parent
+        left, right = tree.left[node], tree.right[node]
+        if not tree.is_leaf(node) and feature[left] == feature[right] == LEAF and value[left] == value[right]:
+            feature[node], value[node] = LEAF, value[left]
+    return replace(tree, feature=tuple(feature), value=tuple(value))

@@ -1,0 +1,276 @@
+"""A model as a table, and the query that walks it: short SQL for a model of any size.
+
+The table has a row a node. A row of the data starts at the root of each tree and is joined to the node that it comes to
+next, as often as the deepest tree has levels; leaves lead to themselves. Then leaf values are added up, which is exact
+(see `frameboost.trees.leaf_grid`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from frameboost.binning.codes import physical_dtype
+from frameboost.compile.sql.columns import Column
+from frameboost.compile.sql.scoring_query import Scored, finish
+from frameboost.compile.sql.stages import Stages
+from frameboost.dialects.dialect import Dialect, Outside
+from frameboost.errors import ParameterError
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType, Physical
+from frameboost.trees.tree import Tree
+
+__all__ = ["query_over_table", "table_frame", "table_statements"]
+
+_ROWS_A_STATEMENT = 500
+# Aliases: a database of such a name would be hidden by them where a view has it before the tables' names (ClickHouse).
+_ROW, _NODE, _NAMED = "row_of_data", "node_of_tree", "named_by_node"
+_NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def table_frame(trees: Sequence[Tree], columns: Sequence[Column]) -> pl.DataFrame:
+    """Return the table as a frame (see `Model.table_frame`)."""
+    rows = _all_rows(trees, columns, lambda kind, threshold: None)
+    found = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in _NUMBERS]
+    for kind in _threshold_kinds(trees, columns):
+        name = _threshold_name(kind)
+        thresholds = [row.get(name) for row in rows]
+        if kind.precision_and_scale:
+            decimals = [None if threshold is None else kind.decimal(int(threshold)) for threshold in thresholds]
+            found.append(pl.Series(name, decimals, dtype=kind.to_polars()))
+        else:
+            found.append(pl.Series(name, thresholds, dtype=physical_dtype(kind)).cast(kind.to_polars()))
+    if _has_categories(trees):
+        found.append(pl.Series("category", [row.get("category") for row in rows], dtype=pl.String))
+    return pl.DataFrame([*found, pl.Series("value", [row.get("value") for row in rows], dtype=pl.Float64)])
+
+
+def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect) -> list[str]:
+    """Return the statements that make the table and fill it (see `Model.table_statements`)."""
+    if dialect.define_table is None:
+        raise ParameterError(f"{dialect.name} makes tables of files in S3; load model.table_frame()")
+    kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
+    types = dict.fromkeys(_NUMBERS, dialect.types["int64"])
+    types |= {column: str(dialect.type_of(kind)) for column, kind in kinds.items()}
+    if _has_categories(trees):
+        types["category"] = dialect.types["string"]
+    types["value"] = dialect.types["float64"]
+    table = dialect.quote_path(name)
+    defined = (f"{dialect.quote(column)} {dialect.nullable.format(t=type_)}" for column, type_ in types.items())
+    statements = [dialect.define_table.format(name=table, columns=",\n  ".join(defined))]
+    names = ", ".join(map(dialect.quote, types))
+
+    def literal(column: str, value: Physical | None) -> str:
+        if value is None:
+            return "NULL"
+        if column in kinds:
+            return str(dialect.literal(kinds[column], value))
+        return dialect.string(str(value)) if column == "category" else _number(value, dialect)
+
+    def outside(kind: FeatureType, threshold: Physical) -> Outside | None:
+        written = dialect.literal(kind, threshold)
+        return written if isinstance(written, Outside) else None
+
+    rows = _all_rows(trees, columns, outside)
+    for first in range(0, len(rows), _ROWS_A_STATEMENT):
+        some = rows[first : first + _ROWS_A_STATEMENT]
+        given = [[literal(column, row.get(column)) for column in types] for row in some]
+        statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(given)}")
+    if dialect.create_index is not None:
+        statements += [_index(name, column, dialect) for column in ("id", "named_by")[: 1 + _has_categories(trees)]]
+    return statements
+
+
+def _index(name: str, column: str, dialect: Dialect) -> str:
+    """Return the statement that makes an index, named after the table as far as names are that long."""
+    assert dialect.create_index is not None
+    *schema, own = dialect.parts_of(name)
+    digest = hashlib.sha256(own.encode()).hexdigest()[:8]
+    room = (dialect.longest_name or 1000) // (4 if dialect.name_in_bytes else 1) - len(column) - len(digest) - 2
+    index = f"{own}_{column}" if len(own) <= room else f"{own[:room]}_{digest}_{column}"
+    table, place = dialect.quote_path(name), [dialect.quote(index)]
+    if dialect.index_in_schema:
+        table, place = dialect.quote(own), [*map(dialect.quote, schema), *place]
+    return dialect.create_index.format(index=".".join(place), name=table, columns=dialect.quote(column))
+
+
+def _number(value: Physical, dialect: Dialect) -> str:
+    return dialect.number(value) if isinstance(value, float) else str(value)
+
+
+def _has_categories(trees: Sequence[Tree]) -> bool:
+    return any(codes is not None for tree in trees for codes in tree.categories)
+
+
+def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[Column]) -> list[FeatureType]:
+    """Return the types that thresholds are compared in, each a column of the table."""
+    asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+    kinds = [columns[f].feature.type for f in asked]
+    return list(dict.fromkeys(k.widened for k in kinds if not (k.is_categorical or k.family == "boolean")))
+
+
+def _threshold_name(kind: FeatureType) -> str:
+    return "threshold_" + "".join(c if c.isalnum() else "_" for c in kind.name).rstrip("_")
+
+
+def _all_rows(
+    trees: Sequence[Tree], columns: Sequence[Column], outside: Callable[[FeatureType, Physical], Outside | None]
+) -> list[dict[str, Physical]]:
+    """Return a row for each node, and one for each category that a node names.
+
+    ``id`` numbers the nodes of all trees. ``left`` is the id of the node that a value below the threshold goes to, or a
+    category that is named, or false; ``right`` that of all other values; ``missing`` that of a missing one. Without a
+    threshold all values go left. ``outside`` tells thresholds that the table can't hold.
+    """
+    rows: list[dict[str, Physical]] = []
+    start = 0
+    for number, tree in enumerate(trees):
+        for node in range(len(tree)):
+            row: dict[str, Physical] = {"id": start + node, "tree": number, "node": node, "output": tree.output}
+            if tree.is_leaf(node):
+                here = dict.fromkeys(("missing", "left", "right"), start + node)
+                rows.append({**row, **here, "value": tree.value[node]})
+            else:
+                named, asked = _question(tree, node, start, columns[tree.feature[node]].feature, outside)
+                rows += [{"named_by": start + node, "category": category} for category in named]
+                rows.append({**row, **asked})
+        start += len(tree)
+    return rows
+
+
+def _question(
+    tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], Outside | None]
+) -> tuple[list[str], dict[str, Physical]]:
+    """Return the categories that an inner node names, and what its row says of where values go."""
+    left, right = start + tree.left[node], start + tree.right[node]
+    asked: dict[str, Physical] = {
+        "feature": tree.feature[node],
+        "missing": left if tree.missing_left[node] else right,
+    }
+    named: list[str] = []
+    codes, threshold, kind = tree.categories[node], tree.threshold[node], feature.type.widened
+    if codes is not None:
+        named = [str(feature.categories[code]) for code in codes]
+        if not tree.named_left(node):
+            left, right = right, left
+    elif threshold is None:
+        right = left
+    elif kind.family == "boolean":
+        left = left if threshold == 1 else right
+    elif (beyond := outside(kind, threshold)) is not None:
+        left = right = left if beyond is Outside.ABOVE else right
+    else:
+        asked[_threshold_name(kind)] = threshold
+    return named, {**asked, "left": left, "right": right}
+
+
+# --- the query --------------------------------------------------------------------------------------------------------
+
+
+def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str, into: str = "") -> str:
+    """Return the query that scores rows with the trees in a table (see `table_statements`).
+
+    Each level is a stage of its own, so that no optimizer joins the levels in another order.
+    """
+    if stages.keep is None:
+        raise ParameterError("form='table' adds up many rows for each of yours; name the columns to return in keep")
+    scored = scored.renamed(stages.rename_lost())
+    trees = scored.every_tree()
+    walk = _Walk(scored, trees, scored.dialect.quote_path(trees_table))
+    row, node, *sums = stages.reserve(2 + len(scored.bases))
+    stages.number_rows(row)
+    for level in range(max(1, *(max(tree.depths()) for tree in trees))):
+        came_from = stages.source(f"{scored.dialect.alias}{_ROW}")
+        carried = [f"{_ROW}.{column} AS {column}" for column in [row, *stages.reads]]
+        stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
+    came_from = stages.source(f"{scored.dialect.alias}{_ROW}")
+    kept = list(dict.fromkeys([*stages.keep, *(name for _, name in scored.base_columns)]))
+    stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
+    margins = {
+        margin: f"({alias} + {base})" if isinstance(base, str) else f"({scored.dialect.number(base)} + {alias})"
+        for margin, base, alias in zip(scored.output.margins, scored.bases, sums, strict=True)
+    }
+    return finish(scored, stages, margins, name, into)
+
+
+class _Walk:
+    """Rows on their way through the nodes of a table."""
+
+    def __init__(self, scored: Scored, trees: Sequence[Tree], table: str) -> None:
+        self._dialect, self._table = scored.dialect, table
+        asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+        self._asked = {f: replace(scored.columns[f], name=f"{_ROW}.{scored.columns[f].name}") for f in asked}
+        self._n_outputs, self._is_of_leaves = len(scored.bases), scored.is_of_leaves
+
+    def _of(self, alias: str, column: str) -> str:
+        return f"{alias}.{self._dialect.quote(column)}"
+
+    def _join_nodes(self, node: str) -> str:
+        return f"JOIN {self._table} {self._dialect.alias}{_NODE} ON {self._of(_NODE, 'id')} = {_ROW}.{node}"
+
+    def step(self, came_from: str, carried: Sequence[str], node: str, *, is_first: bool) -> str:
+        """Return the query that takes each row to its next node, from the root if it is the first."""
+        nexts = " ".join(f"WHEN {f} THEN {self._next(column)}" for f, column in self._asked.items())
+        here = self._of(_NODE, "id")
+        going = f"CASE {self._of(_NODE, 'feature')} {nexts} ELSE {here} END" if nexts else here
+        joins = [self._join_nodes(node)]
+        if is_first:
+            joins = [f"CROSS JOIN {self._table} {self._dialect.alias}{_NODE}"]
+        steps = [f"SELECT {', '.join([*carried, f'{going} AS {node}'])}", came_from, *joins, *self._join_members()]
+        return "\n".join([*steps, *([f"WHERE {self._of(_NODE, 'node')} = 0"] if is_first else [])])
+
+    def _join_members(self) -> list[str]:
+        """Join the row of the category that the node names, if it names the row's."""
+        named = {f: column for f, column in self._asked.items() if column.feature.type.is_categorical}
+        if not named:
+            return []
+        n = self._of
+        values = " ".join(f"WHEN {f} THEN {self._category(column)}" for f, column in named.items())
+        return [
+            f"LEFT JOIN {self._table} {self._dialect.alias}{_NAMED} ON {n(_NAMED, 'named_by')} = {n(_NODE, 'id')} "
+            f"AND {self._dialect.text.format(x=n(_NAMED, 'category'))} = CASE {n(_NODE, 'feature')} {values} END"
+        ]
+
+    def _category(self, column: Column) -> str:
+        """Return a categorical column as it is compared with the table's categories."""
+        if column.feature.type.name == "string":
+            return column.value
+        dialect = self._dialect
+        return dialect.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
+
+    def _next(self, column: Column) -> str:
+        """Return the node that a row goes to from a node that asks about this column."""
+        kind, dialect = column.feature.type, self._dialect
+        missing, left, right = (self._of(_NODE, side) for side in ("missing", "left", "right"))
+        if kind.is_categorical:
+            is_member = f"{self._of(_NAMED, 'named_by')} IS NOT NULL"
+            return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_member} THEN {left} ELSE {right} END"
+        if kind.family == "boolean":
+            is_true = dialect.is_true.format(x=column.name)
+            return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_true} THEN {right} ELSE {left} END"
+        above = f"{column.value} >= {self._of(_NODE, _threshold_name(kind.widened))}"
+        return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
+
+    def sums(self, came_from: str, keep: Sequence[str], row: str, node: str, names: Sequence[str]) -> str:
+        """Return the query that adds up the values of the leaves, for each output."""
+        added = []
+        for k, name in enumerate(names):
+            value, of = self._of(_NODE, "value"), self._of(_NODE, "output")
+            nothing = self._dialect.number(0.0)
+            if self._is_of_leaves:
+                value, of, nothing = self._of(_NODE, "node"), self._of(_NODE, "tree"), "0"
+            if self._n_outputs > 1:
+                value = f"CASE WHEN {of} = {k} THEN {value} ELSE {nothing} END"
+            added.append(f"SUM({value}) AS {name}")
+        kept = [f"{_ROW}.{column}" for column in keep]
+        named = [f"{_ROW}.{column} AS {column}" for column in keep]
+        return (
+            f"SELECT {', '.join([*named, *added])}\n{came_from}\n{self._join_nodes(node)}\n"
+            f"GROUP BY {', '.join([f'{_ROW}.{row}', *kept])}"
+        )

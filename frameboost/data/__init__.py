@@ -1,0 +1,1 @@
+"""Data that comes in: frames, relations and files."""

@@ -1,0 +1,69 @@
+"""The data to score: its columns, found by name and checked against those of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frameboost.checks.messages import listed, shown
+from frameboost.data.sources import Source
+from frameboost.errors import DataError, ParameterError
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+
+__all__ = ["find_features", "find_margins"]
+
+
+def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:
+    """Return the types that a model's features have in the data.
+
+    Raises
+    ------
+    DataError
+        If a feature is not there, or has a type whose values can't be compared with those of training.
+    """
+    given, type_names = source.types(), source.type_names()
+    missing = [feature.name for feature in features if feature.name not in given]
+    if missing:
+        raise DataError(
+            f"the data lacks {len(missing):,} feature{'s' if len(missing) > 1 else ''} of the model: "
+            f"{listed(missing)}; it has {listed(given)}"
+        )
+    types = {}
+    for feature in features:
+        kind = given[feature.name]
+        if kind is None or kind.family != feature.type.family:
+            raise DataError(
+                f"feature {shown(feature.name)} has type {type_names[feature.name]}, but the model was trained on "
+                f"{feature.type}; give it as a {feature.type.family}"
+            )
+        types[feature.name] = kind
+    return types
+
+
+def find_margins(source: Source | None, base_margin: str | Sequence[str] | None, n_outputs: int) -> list[str]:
+    """Return the columns of margins to start from, one for each output, or none.
+
+    Raises
+    ------
+    ParameterError
+        If there are more or fewer than outputs.
+    DataError
+        If a column is not in the source, or not numeric, if a source is given.
+    """
+    if base_margin is None:
+        return []
+    columns = [base_margin] if isinstance(base_margin, str) else list(base_margin)
+    if len(columns) != n_outputs:
+        raise ParameterError(f"base_margin must name a column for each of {n_outputs} margins, not {shown(columns)}")
+    if source is None:
+        return columns
+    types = source.types()
+    for name in columns:
+        if name not in types:
+            raise DataError(f"base_margin column {shown(name)} is not in the data")
+        kind = types[name]
+        if kind is None or kind.family not in ("number", "boolean"):
+            raise DataError(
+                f"base_margin column {shown(name)} has type {source.type_names()[name]}; it must be numeric or Boolean"
+            )
+    return columns

@@ -1,0 +1,74 @@
+"""Rows to validate on: part of the data, or other data of the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frameboost.checks.messages import shown
+from frameboost.data.sources import Source, open_source, split
+from frameboost.errors import DataError, ParameterError
+from frameboost.schema.feature import Feature
+
+__all__ = ["HeldOut", "held_out_sources"]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that are not trained on."""
+
+    source: Source
+
+    def like(self, training: Source, features: Sequence[Feature], roles: Mapping[str, str], name: str) -> Source:
+        """Return the rows, once their columns are known to be those of training.
+
+        Raises
+        ------
+        DataError
+            If a column is not there, or has another type.
+        """
+        if self.source is training:
+            return self.source
+        types = self.source.types()
+        for column in [*(f.name for f in features), *roles.values()]:
+            if column not in types:
+                raise DataError(f"column {shown(column)} is not in {shown(name)}, the data to validate on")
+        group = roles.get("qid")
+        for column in roles.values():
+            kind = types[column]
+            if column == group and kind is None:
+                raise DataError(
+                    f"group column {shown(group)} has type {self.source.type_names()[group]} in {shown(name)}, the "
+                    "data to validate on, which can't tell queries apart; convert it to an integer or a string"
+                )
+            if column != group and (kind is None or kind.family not in ("number", "boolean")):
+                raise DataError(
+                    f"column {shown(column)} has type {self.source.type_names()[column]} in {shown(name)}, the data "
+                    "to validate on; it must be numeric or Boolean"
+                )
+        for feature in features:
+            if types[feature.name] != feature.type:
+                raise DataError(
+                    f"feature {shown(feature.name)} has type {self.source.type_names()[feature.name]} in "
+                    f"{shown(name)}, the data "
+                    f"to validate on, but {training.type_names()[feature.name]} in training; give it the same type"
+                )
+        return self.source
+
+
+def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, HeldOut]]:
+    """Return the rows to train on, and those to validate on by the name of their set."""
+    if valid is None:
+        return source, {}
+    if isinstance(valid, str):
+        training, part = split(source, valid)
+        return training, {"valid": HeldOut(part)}
+    if not isinstance(valid, Mapping):
+        return source, {"valid": HeldOut(open_source(valid, "valid"))}
+    for name in valid:
+        if not isinstance(name, str) or name == "train":
+            raise ParameterError(f"valid names a set {shown(name)}; a name must be a string other than 'train'")
+    if not valid:
+        raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
+    return source, {name: HeldOut(open_source(data, f"valid[{shown(name)}]")) for name, data in valid.items()}

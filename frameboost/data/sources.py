@@ -1,0 +1,260 @@
+"""What data comes in as: a polars frame, anything that speaks Arrow, or a DuckDB relation."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.arguments import is_text
+from frameboost.checks.messages import reason, shown
+from frameboost.data.predicates import as_polars, check_repeatable
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.polars_names import column
+from frameboost.expressions.sql_text import quote_identifier
+from frameboost.schema.types import FeatureType
+
+__all__ = ["FrameSource", "RelationSource", "Source", "open_source", "split"]
+
+# What polars, and pyarrow below it, raise of a column that polars has no type for; a panic is not even an Exception.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    NotImplementedError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
+
+
+@dataclass(frozen=True)
+class FrameSource:
+    """A polars frame, lazy."""
+
+    frame: pl.LazyFrame
+
+    def names(self) -> list[str]:
+        """Return the column names, in order."""
+        return self.frame.collect_schema().names()
+
+    def types(self) -> dict[str, FeatureType | None]:
+        """Return each column's type, None for one that can't be a feature."""
+        return {name: FeatureType.from_polars(dtype) for name, dtype in self.frame.collect_schema().items()}
+
+    def type_names(self) -> dict[str, str]:
+        """Return each column's type as the user knows it."""
+        return {name: _shortened(str(dtype)) for name, dtype in self.frame.collect_schema().items()}
+
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
+        """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
+        try:
+            schema = self.frame.collect_schema()
+            condition, constants = (column(predicate), {}) if is_column else as_polars(predicate, schema)
+            holds = condition.fill_null(False)
+            frame = self.frame.with_columns(**constants).filter(~holds if negated else holds).drop(list(constants))
+            frame.collect_schema()
+        except pl.exceptions.PolarsError as error:
+            raise _unusable(predicate, error) from error
+        return FrameSource(frame)
+
+    def check_repeatable(self, predicate: str | None) -> None:
+        """Raise `ParameterError` if a predicate may say something else of a row when it is read again."""
+        if predicate is not None:
+            check_repeatable(predicate, f"valid={shown(predicate)}")
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Return the columns as a lazy frame."""
+        return self.frame.select(column(name) for name in names)
+
+
+@dataclass(frozen=True)
+class RelationSource:
+    """A DuckDB relation: a table, a view, a query, files."""
+
+    relation: duckdb.DuckDBPyRelation
+
+    def names(self) -> list[str]:
+        """Return the column names, in order."""
+        return list(self.relation.columns)
+
+    def types(self) -> dict[str, FeatureType | None]:
+        """Return each column's type, None for one that can't be a feature."""
+        types = zip(self.relation.columns, self.relation.types, strict=True)
+        return {name: FeatureType.from_duckdb(str(type_)) for name, type_ in types}
+
+    def type_names(self) -> dict[str, str]:
+        """Return each column's type as the user knows it."""
+        types = zip(self.relation.columns, self.relation.types, strict=True)
+        return {name: _shortened(str(type_).strip('"')) for name, type_ in types}  # one type is written "NULL"
+
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> RelationSource:
+        """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
+        holds = f"COALESCE(({quote_identifier(predicate) if is_column else predicate}), FALSE)"
+        try:
+            if not (is_column or negated):  # once for both parts
+                # A text that is no date, say, is found out only when a row is compared with it.
+                self.relation.limit(1).filter(holds).aggregate("COUNT(*)").fetchall()
+            return RelationSource(self.relation.filter(f"NOT {holds}" if negated else holds))
+        except duckdb.Error as error:
+            raise _unusable(predicate, error) from error
+
+    def check_repeatable(self, predicate: str | None) -> None:
+        """Raise `ParameterError` if a predicate, or the relation, may say something else of a row when read again."""
+
+        def run(query: str) -> Sequence[Sequence[Any]]:
+            found = self.relation.query(f"frameboost_{secrets.token_hex(6)}", query)
+            return found.fetchall() if found is not None else []
+
+        if predicate is not None:
+            check_repeatable(predicate, f"valid={shown(predicate)}", run)
+        check_repeatable(self.relation.sql_query(), "the data's query", run)
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Read the columns into memory; types that polars lacks become those with the same physical values."""
+        types = self.types()
+        selected, casts = [], []
+        for name in names:
+            quoted, kind = quote_identifier(name), types[name]
+            if kind is not None and kind.family == "duration":
+                selected.append(f"epoch_us({quoted}) AS {quoted}")
+                casts.append(column(name).cast(kind.to_polars()))
+            elif kind is not None and kind.name in ("int128", "uint128"):
+                selected.append(f"CAST({quoted} AS VARCHAR) AS {quoted}")  # through Arrow it would be a decimal(38,0)
+                casts.append(column(name).cast(kind.to_polars()))
+            elif kind is not None and kind.is_categorical:
+                selected.append(f"CAST({quoted} AS VARCHAR) AS {quoted}")
+            else:
+                selected.append(quoted)
+        frame = pl.DataFrame(self.relation.project(", ".join(selected)))  # Arrow without pyarrow, unlike its .pl()
+        return frame.lazy().with_columns(casts)
+
+
+Source = FrameSource | RelationSource
+
+
+def split(source: Source, valid: str) -> tuple[Source, Source]:
+    """Return the rows to train on and those to validate on: where ``valid``, a Boolean column or a predicate, is true.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither, or may part the rows in another way each time that they are read.
+    """
+    if not is_text(valid):
+        raise ParameterError(f"valid holds half of a character, a surrogate: {shown(valid)}")
+    types = source.types()
+    if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
+        raise ParameterError(
+            f"valid column {shown(valid)} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
+            "is for validation"
+        )
+    source.check_repeatable(None if valid in types else valid)
+    parts = [source.where(valid, is_column=valid in types, negated=negated) for negated in (True, False)]
+    return parts[0], parts[1]
+
+
+def _unusable(predicate: str, error: Exception) -> ParameterError:
+    return ParameterError(
+        f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
+        f"({reason(error)})"
+    )
+
+
+def open_source(data: Any, argument: str = "data") -> Source:
+    """Return the user's data, given as that argument, as a source.
+
+    Raises
+    ------
+    DataError
+        If it is none of the kinds of data that can be read.
+    """
+    if isinstance(data, pl.LazyFrame):
+        return FrameSource(data)
+    if isinstance(data, pl.DataFrame):
+        return FrameSource(data.lazy())
+    if isinstance(data, duckdb.DuckDBPyRelation):
+        try:
+            data.limit(0)  # which binds it, as a table of it may have been dropped and its connection closed
+            names = data.columns
+        except duckdb.Error as error:
+            raise DataError(f"the relation can't be read: {reason(error)}; make it anew") from error
+        for name in names:
+            if "\0" in name:
+                raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")
+        _refuse_duplicates(names, ignore_case=True)
+        return RelationSource(data)
+    if type(data).__module__.startswith("pyspark."):
+        raise DataError(
+            f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "
+            "fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...)"
+        )
+    # Python looks special methods up on the type; a class, or a polars Series, is not a table itself.
+    if _is_pandas(data):
+        _refuse_duplicates([str(name) for name in data.columns])
+        return _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
+    if hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series):
+        names = getattr(data, "column_names", [])
+        _refuse_duplicates(names)
+        return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
+    raise DataError(
+        f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
+        "(such as con.table('flights')), a pandas DataFrame, or a table that speaks the Arrow PyCapsule interface"
+    )
+
+
+def _is_pandas(data: Any) -> bool:
+    """Whether this is a pandas DataFrame, or of a class derived from it; told by name, as pandas may be missing."""
+    bases = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
+    return ("pandas", "DataFrame") in bases
+
+
+def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, Any]]) -> FrameSource:
+    """Read a table into polars; if that fails, say which of its ``columns``, tables of one column each, is to blame."""
+    try:
+        return FrameSource(read(data).lazy())
+    except _UNREADABLE as error:
+        for name, column_alone in columns:
+            try:
+                read(column_alone)
+            except _UNREADABLE:
+                raise DataError(
+                    f"column {shown(name)} can't be read by polars ({reason(error)}); convert it to numbers, dates or "
+                    "strings, or drop it"
+                ) from error
+        raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason(error)})") from error
+
+
+def _with_valid_text(source: FrameSource) -> FrameSource:
+    """Return the source, or say which column's text is no UTF-8: polars takes it unseen, and crashes later."""
+    frame = source.frame.collect()
+    for name in frame.columns:
+        if frame[name].dtype == pl.String:
+            try:
+                frame[name].cast(pl.Binary).cast(pl.String)
+            except pl.exceptions.PolarsError as error:
+                raise DataError(f"column {shown(name)} holds text that is not UTF-8; decode it first") from error
+    return source
+
+
+def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
+    first: dict[bytes, str] = {}
+    for name in names:
+        # DuckDB takes A for a, but not Ä for ä; just so does Python in bytes.
+        key = name.encode().lower() if ignore_case else name.encode()
+        other = first.setdefault(key, name)
+        if names.count(name) > 1:
+            raise DataError(f"column {shown(name)} occurs {names.count(name)} times; column names must be unique")
+        if other != name:
+            raise DataError(
+                f"columns {shown(other)} and {shown(name)} differ only in case, which DuckDB ignores; give one "
+                "another name"
+            )
+
+
+def _shortened(type_name: str) -> str:
+    """Return a type's name, of which an enum or a struct may have pages, as it fits into a sentence."""
+    return type_name if len(type_name) <= 80 else f"{type_name[:77]}..."

@@ -1,0 +1,207 @@
+"""Tables in files: read where they lie, and written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.messages import listed, reason, shown
+from frameboost.data.atomic_files import replaced as replaced_file
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.sql_text import quote_identifier, quote_path
+
+__all__ = [
+    "STDOUT", "check_format", "check_writable", "is_table", "read_table", "replaced", "write_table", "write_text",
+]  # fmt: skip
+
+STDOUT = "-"
+_KINDS = {
+    ".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".tsv": "CSV", ".arrow": "Arrow", ".ipc": "Arrow",
+    ".feather": "Arrow", ".duckdb": "DuckDB", ".ddb": "DuckDB", ".db": "DuckDB",
+}  # fmt: skip
+_IN_DATABASE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
+# A panic of polars, over a file that is damaged in a way it did not think of, is not even an Exception.
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, duckdb.Error, OSError)
+
+
+def is_table(text: str) -> bool:
+    """Whether a text is the path of a table, by how it ends, rather than a column or a condition.
+
+    >>> [is_table(text) for text in ("new.parquet", "flights.duckdb::new", "day > 80", "late", "day::INT > 80")]
+    [True, True, False, False, False]
+    """
+    inside = _IN_DATABASE.fullmatch(text)
+    return _kind(text) is not None or (inside is not None and _kind(inside[1]) == "DuckDB")
+
+
+def read_table(
+    path: str, table: str | None = None, types: Mapping[str, pl.DataType] | None = None
+) -> pl.LazyFrame | duckdb.DuckDBPyRelation:
+    """Return a table in a file: a lazy frame of Parquet, CSV or Arrow, or a relation of a DuckDB file's table.
+
+    Parameters
+    ----------
+    path
+        Of the file, by whose ending it is known what it is; of Parquet, CSV and Arrow it may be a pattern of several
+        (``"2013-*.parquet"``). ``"flights.duckdb::late"`` is the table ``late`` of a DuckDB file.
+    table
+        The table of a DuckDB file, if the path does not have it. The file is opened read-only.
+    types
+        Of columns of a CSV file, where not the type is wanted that fits all of the column's text.
+
+    Raises
+    ------
+    DataError
+        If the file can't be read.
+    ParameterError
+        If it is not known what it is, or which table is meant.
+    """
+    inside = _IN_DATABASE.fullmatch(path)
+    if inside is not None and _kind(path) is None:
+        if table is not None:
+            raise ParameterError(f"two tables are named, {shown(inside[2])} in {shown(path)}, and {shown(table)}")
+        path, table = inside[1], inside[2]
+    kind = _kind(path)
+    if kind not in (None, "DuckDB") and table is not None:
+        raise ParameterError(
+            f"{shown(path)} is a {kind} file, which is one table; {shown(table)} would be one of a DuckDB file"
+        )
+    if kind is None and table is None:
+        raise ParameterError(f"{shown(path)} is no table that is known here: it must end in {', '.join(_KINDS)}")
+    try:
+        if kind is None or kind == "DuckDB":
+            return _relation(path, table)
+        frame = _scan(kind, path, types or {})
+        frame.collect_schema()
+    except _UNREADABLE as error:
+        raise DataError(f"{path} can't be read: {_reason(error)}") from error
+    return frame
+
+
+def _kind(path: str) -> str | None:
+    return _KINDS.get(Path(path).suffix.lower())
+
+
+def _scan(kind: str, path: str, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    if kind == "Parquet":
+        return pl.scan_parquet(path)
+    if kind == "Arrow":
+        return pl.scan_ipc(path)
+
+    def scanned(overrides: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+        # All rows tell the types, as a number that is whole in the first rows need not be so in the last.
+        return pl.scan_csv(
+            path, separator="\t" if Path(path).suffix.lower() == ".tsv" else ",", infer_schema_length=None,
+            try_parse_dates=True, schema_overrides=dict(overrides),
+        )  # fmt: skip
+
+    frame = scanned({})
+    given = {name: types[name] for name in frame.collect_schema().names() if name in types}
+    return scanned(given) if given else frame
+
+
+def _relation(path: str, table: str | None) -> duckdb.DuckDBPyRelation:
+    if not Path(path).is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's own takes two lines
+    connection = duckdb.connect(path, read_only=True)
+    if table is None:
+        names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
+        if len(names) != 1:
+            raise ParameterError(
+                f"which table of {path}? Name one, as in '{path}::table'; it has {listed(names) or 'none'}"
+            )
+        return connection.sql(f"SELECT * FROM {quote_identifier(names[0])}")
+    return connection.sql(f"SELECT * FROM {quote_path(table)}")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError):  # of polars, with a text of its own
+        return os.strerror(errno.ENOENT)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return reason(error)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def check_writable(path: str) -> None:
+    """Raise `OSError` if a file can't be written, before long work for it starts."""
+    if path == STDOUT:
+        return
+    target = Path(path).resolve()
+    code = None
+    if target.is_dir():
+        code = errno.EISDIR
+    elif not _is_special(path) and not target.parent.is_dir():
+        code = errno.ENOENT
+    elif not os.access(path if _is_special(path) else target.parent, os.W_OK):
+        code = errno.EACCES
+    if code is not None:
+        raise OSError(code, f"can't be written: {os.strerror(code)}", path)
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[Path]:
+    """Yield a path to write to, as `atomic_files.replaced` does; a device or a pipe is written to itself."""
+    check_writable(path)
+    if _is_special(path):  # which must not be replaced: /dev/null, or a pipe that somebody reads from
+        yield Path(path)
+        return
+    with replaced_file(path) as partial:
+        yield partial
+
+
+def _is_special(path: str) -> bool:
+    return Path(path).exists() and not Path(path).is_file()
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a text to a file, all of it or nothing, or to standard output."""
+    if path == STDOUT:
+        sys.stdout.write(text)
+        return
+    with replaced(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_table(frame: pl.LazyFrame, path: str) -> None:
+    """Write a frame, batch by batch, to a Parquet, CSV or Arrow file, all of it or nothing, or as CSV to stdout.
+
+    Raises
+    ------
+    ParameterError
+        If the path does not say which of these the file is to be.
+    OSError
+        If it can't be written.
+    """
+    if path == STDOUT:
+        sys.stdout.write(frame.collect_schema().to_frame().write_csv())
+        for batch in frame.collect_batches(maintain_order=True):
+            sys.stdout.write(batch.write_csv(include_header=False))
+        return
+    kind = check_format(path)
+    with replaced(path) as partial:
+        if kind == "Parquet":
+            frame.sink_parquet(partial)
+        elif kind == "Arrow":
+            frame.sink_ipc(partial)
+        else:
+            frame.sink_csv(partial, separator="\t" if Path(path).suffix.lower() == ".tsv" else ",")
+
+
+def check_format(path: str) -> str:
+    """Return what a table that is written to the path is to be, or raise `ParameterError`."""
+    kind = "CSV" if path == STDOUT else _kind(path)
+    if kind is None or kind == "DuckDB":
+        written = ", ".join(ending for ending, its in _KINDS.items() if its != "DuckDB")
+        raise ParameterError(f"{shown(path)} can't be written as a table: it must end in {written}")
+    return kind

@@ -1,0 +1,1 @@
+"""The engine of queries in DuckDB."""

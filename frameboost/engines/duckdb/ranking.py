@@ -1,0 +1,35 @@
+"""Queries in a database: windows over the rows of each, and sums over pairs of them, as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from frameboost.engines.contract import QueryWindow
+from frameboost.expressions.query_terms import Pairs
+from frameboost.losses.gradients import Rounded
+
+__all__ = ["pair_parts", "window_sql"]
+
+
+def window_sql(window: QueryWindow, names: Mapping[str, str]) -> str:
+    """Return a number from the rows of each row's query; the rows have columns ``qid`` and ``position``."""
+    value = window.value.to_sql(names)
+    match window.function:
+        case "rank":  # of equals the one that comes first
+            place = f"row_number() OVER (PARTITION BY qid ORDER BY {value} DESC, position ASC)"
+            return f"CAST({place} - 1 AS DOUBLE)"
+        case "running":
+            assert window.order is not None
+            return f"SUM({value}) OVER (PARTITION BY qid ORDER BY {window.order.to_sql(names)} ASC)"
+    return f"{window.function.upper()}({value}) OVER (PARTITION BY qid)"
+
+
+def pair_parts(pairs: Pairs, offset: float, names: Mapping[str, str]) -> dict[str, object]:
+    """Return what ``rank_pairs.sql`` is filled in with, but for the tables."""
+    of_pair = {f"{name}_{side}": f"{side}.{names[name]}" for side in "ij" for name in pairs.columns}
+    return {
+        "columns": ", ".join(names[name] for name in pairs.columns),
+        "truncation": pairs.truncation,
+        "size": Rounded(pairs.size, offset).to_sql(of_pair),
+        "curvature": Rounded(pairs.curvature, offset).to_sql(of_pair),
+    }

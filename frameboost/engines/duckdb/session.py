@@ -1,0 +1,183 @@
+"""A DuckDB connection, known only through one of its relations, and temporary tables that don't outlive a fit."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+
+from frameboost.checks.messages import cut
+from frameboost.expressions.sql_text import quote_identifier, string_literal
+from frameboost.runtime.cleanup import LeftBehindError
+from frameboost.runtime.interrupts import noting_what_handlers_raise, signals_later
+
+__all__ = ["DuckDBSession"]
+
+# How the names begin of what sessions could not drop. A connection sees no temporary tables but its own, so a later
+# session on it drops what it finds of them, and no session has to know which connection it is.
+_left_behind: set[str] = set()
+_ATTEMPTS = 10
+
+
+class DuckDBSession:
+    """Runs statements where a relation lives, and keeps track of the temporary tables that it makes.
+
+    Parameters
+    ----------
+    relation
+        The relation; statements may read from it by the name ``session.source``.
+    """
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+        self._relation = relation
+        self._prefix = f"frameboost_{secrets.token_hex(6)}_"
+        self.source = quote_identifier(f"{self._prefix}source")
+        self._nothing = quote_identifier(f"{self._prefix}nothing")
+        self._aside: duckdb.DuckDBPyRelation | None = None
+        self._numbers = itertools.count()
+        self._tables: list[str] = []
+        self._settings: dict[str, Any] = {}
+        self._closed = False
+        self._reason: duckdb.Error | None = None  # why something is left
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement; return its rows (for DDL, what DuckDB reports)."""
+        with _interrupts():
+            return self._query(statement).fetchall()
+
+    def columns(self, statement: str) -> dict[str, Any]:
+        """Run one query; return its columns as numpy arrays."""
+        with _interrupts():
+            # A query run by a relation is read by the parser and the planner several times over; a call is run at once.
+            return dict(self._query(f"CALL query({string_literal(statement)})").fetchnumpy())
+
+    def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
+        beside = self._beside()
+        if self.source in statement:
+            result = self._relation.query(self.source[1:-1], statement)
+        else:
+            result = beside.query(self._nothing[1:-1], statement)
+        assert result is not None
+        return result
+
+    def _beside(self) -> duckdb.DuckDBPyRelation:
+        """Return a relation to run statements by that do not read the source.
+
+        A relation is bound for each, made a view and dropped, which takes longer than many a statement, of files or
+        joins longer still, and fails once what it reads is gone. This one is a row, and no view is made of it, as its
+        name is taken by a view that stays. It is there before anything else is made, and so drops all of it.
+        """
+        if self._aside is None:
+            name = self.source[1:-1]
+            self._relation.query(name, f"CREATE OR REPLACE TEMP VIEW {self._nothing} AS SELECT NULL AS nothing")
+            self._aside = self._relation.query(name, "CALL query('SELECT NULL AS nothing')")
+            assert self._aside is not None
+            if _left_behind:
+                self._drop_left_behind(self._aside)
+        return self._aside
+
+    def _drop_left_behind(self, beside: duckdb.DuckDBPyRelation) -> None:
+        """Drop what earlier sessions on the connection could not."""
+        found = beside.query(
+            self._nothing[1:-1],
+            "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary UNION ALL "
+            "SELECT 'VIEW', view_name FROM duckdb_views() WHERE temporary",
+        )
+        assert found is not None
+        for kind, name in found.fetchall():
+            if any(name.startswith(prefix) for prefix in list(_left_behind)):
+                beside.query(self._nothing[1:-1], f"DROP {kind} IF EXISTS {quote_identifier(name)}")
+
+    def table(self, name: str) -> str:
+        """Return the quoted name of a temporary table that the caller is about to create."""
+        quoted = quote_identifier(f"{self._prefix}{next(self._numbers)}_{name}")
+        self._tables.append(quoted)
+        return quoted
+
+    def column(self, name: str) -> str:
+        """Return a quoted column name that no column of the relation has."""
+        return quote_identifier(f"{self._prefix}{name}")
+
+    def drop(self, table: str) -> None:
+        """Drop a table made under a name from `table`."""
+        self.run(f"DROP TABLE IF EXISTS {table}")
+        self._tables.remove(table)
+
+    def setting(self, name: str) -> Any:
+        """Return a setting of the connection, as it was when first asked for."""
+        if name not in self._settings:
+            self._settings[name] = self.run(f"SELECT current_setting('{name}')")[0][0]
+        return self._settings[name]
+
+    def close(self) -> None:
+        """Drop every table and view that is left. Ctrl-C and other signals wait meanwhile.
+
+        Raises
+        ------
+        LeftBehindError
+            If something can't be dropped now, as while the user reads a result on the connection. The next session on
+            it drops it, and otherwise it goes with the connection.
+        """
+        came: BaseException | None = None
+        while not self._closed:
+            try:
+                with signals_later():  # one that comes while DuckDB drops a relation's view it forgets, and the view
+                    self._drop_all()
+            except BaseException as error:  # of a handler, before they have to wait or afterwards
+                came = error
+        if came is not None:
+            raise came
+        if self._reason is not None:
+            raise LeftBehindError(
+                f"temporary tables named {self._prefix}* stay on the connection until the next fit on it, as DuckDB "
+                f"can't drop them now: {cut(str(self._reason), 300)}"
+            ) from self._reason
+
+    def _drop_all(self) -> None:
+        self._closed = True
+        dropped = [("TABLE", table) for table in reversed(self._tables)]
+        # The view of the source is there for the length of a call, and stays if that call was interrupted.
+        dropped += [("VIEW", self._nothing), ("VIEW", self.source)]
+        for kind, name in dropped:
+            try:
+                self._drop(kind, name)
+            except duckdb.ConnectionException:  # closed, and nothing of it is left
+                return
+            except duckdb.Error as error:
+                _left_behind.add(self._prefix)
+                # In a transaction that an error has aborted nothing can be dropped, and what it has made goes with it.
+                # Without the relation beside no table has been made.
+                if self._aside is not None and not isinstance(error, duckdb.TransactionException):
+                    self._reason = self._reason or error
+
+    def _drop(self, kind: str, name: str) -> None:
+        """Drop a table or a view, again if another thread interrupts the connection meanwhile."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                (self._aside or self._relation).query(f"{self._prefix}last", f"DROP {kind} IF EXISTS {name}")
+                return
+            except duckdb.InterruptException:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[None]:
+    """Raise what a signal's handler raises, `KeyboardInterrupt` for Ctrl-C; DuckDB reports an error of its own."""
+    before = sys.exception()
+    with noting_what_handlers_raise() as raised:
+        try:
+            yield
+        except (RuntimeError, duckdb.Error) as error:
+            cause: BaseException | None = error
+            # In a transaction DuckDB's own clearing up after the interrupt fails too, and hides it.
+            while cause is not None and cause is not before:
+                if isinstance(cause, RuntimeError) and str(cause) == "Query interrupted":
+                    raise (raised[0] if raised else KeyboardInterrupt) from error
+                cause = cause.__context__
+            raise

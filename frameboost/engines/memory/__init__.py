@@ -1,0 +1,1 @@
+"""The engine of arrays in memory and compiled kernels."""

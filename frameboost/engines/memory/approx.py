@@ -1,0 +1,144 @@
+"""The engines in memory whose cuts are proposed anew: for each tree, or in each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.bins import Bins, weighted_cut_positions
+from frameboost.binning.codes import rank_column
+from frameboost.binning.node_bins import NodeBins
+from frameboost.engines.contract import IntArray, Split
+from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.memory.exact_kernels import category_histogram
+from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
+from frameboost.engines.memory.sorted_columns import RankedEngine
+
+__all__ = ["NumbaGlobalEngine", "NumbaLocalEngine"]
+
+
+class NumbaGlobalEngine(NumbaEngine):
+    """`RebinningEngine` over ranks: sorted once, a column is weighed and binned by tables of its distinct values."""
+
+    def load_columns(self) -> list[Bins]:
+        """See `RebinningEngine.load_columns`."""
+        self.load()
+        self._ranks = np.empty((len(self.features), self.n_rows), dtype=np.uint32)
+        self._ranked: list[tuple[Bins, pl.Series]] = []
+        for i, feature in enumerate(self.features):
+            bins, distinct, self._ranks[i] = rank_column(feature, self.values(i))
+            self._ranked.append((bins, distinct))
+        self.drop_columns()
+        self.make_order()
+        return [bins for bins, _ in self._ranked]
+
+    def rebin(self, max_bin: int) -> list[Bins]:
+        """See `RebinningEngine.rebin`."""
+        cuts: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = [np.empty(0, np.int64) for _ in self._ranked]
+        weights = np.ascontiguousarray(self.gradient_pairs[:, 1])
+
+        def propose(first: int, last: int) -> None:
+            for i in range(first, last):
+                bins, distinct = self._ranked[i]
+                if not bins.feature.type.is_categorical:
+                    by_rank = np.zeros(len(distinct) + 1)
+                    sum_by_rank(self._ranks[i], weights, by_rank)
+                    running = np.cumsum(by_rank[:-1])
+                    cuts[i] = weighted_cut_positions(running - by_rank[:-1], running[-1], max_bin - bins.has_missing)
+
+        self.workers.over(len(self.features), propose)
+        bins = [
+            replace(bins, cuts=tuple(distinct.gather(at).to_list()))
+            for (bins, distinct), at in zip(self._ranked, cuts, strict=True)
+        ]
+        self._store_codes(bins, cuts)
+        return bins
+
+    def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
+        """Store the codes that each row's rank has, given the ranks at which bins start."""
+        self.make_room(bins)
+        columns = self.columns
+
+        def encode(first: int, last: int) -> None:
+            for i in range(first, last):
+                distinct, ranks = self._ranked[i][1], self._ranks[i]
+                if bins[i].feature.type.is_categorical:
+                    columns[i][:] = ranks
+                    continue
+                table = np.searchsorted(cuts[i], np.arange(len(distinct) + 1), side="right")
+                table[-1] = bins[i].missing
+                np.take(table.astype(columns[i].dtype), ranks, out=columns[i], mode="clip")
+
+        self.workers.over(len(bins), encode)
+        self.interleave_codes()
+        # Rows are partitioned by rank: dropout walks trees that were grown on other bins (see `frameboost.training.dart`).
+        self.column_groups = [(np.arange(len(bins)), self._ranks)]
+        counts = [b.count if b.feature.type.is_categorical else len(distinct) for b, distinct in self._ranked]
+        self.n_codes = np.array(counts) + 1
+
+    def positions(self, splits: Sequence[Split]) -> IntArray:
+        """Return the ranks from which on rows go right, by splits of numeric features."""
+        return np.array([self._rank(split) for split in splits])
+
+    def _rank(self, split: Split) -> int:
+        bins, distinct = self._ranked[split.feature]
+        if split.threshold is None or bins.feature.type.is_categorical:
+            return len(distinct)
+        return int(distinct.search_sorted(pl.Series([split.threshold], dtype=distinct.dtype), side="left").item())
+
+
+class NumbaLocalEngine(RankedEngine):
+    """`NodeBinningEngine` over presorted columns: one scan of a column bins it in all open nodes."""
+
+    def load_columns(self) -> list[Bins]:
+        """See `NodeBinningEngine.load_columns`."""
+        return self.presort()
+
+    def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
+        """See `NodeBinningEngine.node_bins`."""
+        place_of = np.full(self.n_nodes, -1, dtype=np.int64)
+        place_of[list(nodes)] = np.arange(len(nodes))
+        found: list[NodeBins | None] = [None] * len(self.features)
+
+        def scan(first: int, last: int) -> None:
+            for i in range(first, last):
+                is_categorical = self.features[i].type.is_categorical
+                found[i] = (self._categories if is_categorical else self._bins)(i, place_of, len(nodes), max_bin)
+
+        self.workers.over(len(self.features), scan)
+        return [of_nodes for of_nodes in found if of_nodes is not None]
+
+    def _bins(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
+        distinct = self.distinct[feature]
+        most = min(max_bin - self.bins[feature].has_missing, len(distinct))
+        histogram, starts = np.zeros((n_nodes, most + 1, 2)), np.empty((n_nodes, most), dtype=np.int64)
+        counts = np.zeros(n_nodes, dtype=np.int64)
+        bin_nodes(
+            self.sorted_rows[feature], self.ranks[feature], len(distinct), self.node_of, self.gradient_pairs, place_of,
+            most, histogram, starts, counts,
+        )  # fmt: skip
+        # Bins past the largest number that a node has are nobody's.
+        histogram = np.delete(histogram, slice(int(counts.max()), most), axis=1)
+        cuts = [distinct.gather(own[1:count]).to_list() for own, count in zip(starts, counts.tolist(), strict=True)]
+        return NodeBins(histogram, cuts)
+
+    def _categories(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
+        histogram = np.zeros((n_nodes, self.bins[feature].count + 1, 2))
+        category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histogram)
+        return NodeBins(histogram, [()] * n_nodes)
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        super().apply_splits({
+            node: (split._replace(bin=self._rank(split)), left, right) for node, (split, left, right) in splits.items()
+        })  # fmt: skip
+
+    def _rank(self, split: Split) -> int:
+        """Return the rank from which on values go right."""
+        distinct = self.distinct[split.feature]
+        if split.threshold is None:
+            return len(distinct)
+        return int(distinct.search_sorted(pl.Series([split.threshold], dtype=distinct.dtype), side="left").item())

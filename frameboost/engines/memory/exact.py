@@ -1,0 +1,164 @@
+"""The engine of exact greedy: columns sorted once, and scanned once a level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from frameboost.binning.bins import Bins
+from frameboost.engines.contract import Penalties, Split, SplitLimits, Stats
+from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, part_block, scan_column
+from frameboost.engines.memory.sorted_columns import RankedEngine
+from frameboost.schema.types import FeatureType, Physical
+from frameboost.splits.categorical import categorical_split
+from frameboost.splits.gain import bounded_score
+from frameboost.splits.kernels import scan_histograms
+
+__all__ = ["ExactEngine", "midpoint"]
+
+
+class ExactEngine(RankedEngine):
+    """`ColumnBlockEngine` over arrays.
+
+    A column's block has its rows with their ranks, (rank << 32) + row, by ascending value, those of a node side by
+    side: a scan reads it from one end to the other, and keeps its sums in registers.
+    """
+
+    def presort(self) -> list[Bins]:
+        """See `ColumnBlockEngine.presort`."""
+        bins = super().presort()
+        self.blocks = np.empty(self.ranks.shape, dtype=np.uint64)
+        return bins
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        super().follow_tree()
+        self.ranges = {0: (0, self.n_rows)}  # node -> its part of every block
+        self._is_sorted = False  # whether the blocks hold this tree's rows
+        self._pending: list[tuple[int, int, int]] = []  # splits that they don't follow yet: node, left, right
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        super().apply_splits(splits)
+        self._pending += [(node, left, right) for node, (_, left, right) in splits.items()]
+
+    def best_splits(
+        self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
+    ) -> list[Split | None]:
+        """See `ColumnBlockEngine.best_splits`."""
+        part = self._parting()
+
+        def scan(feature: int) -> list[Split | None]:
+            is_categorical = self.features[feature].type.is_categorical
+            if not is_categorical:
+                part(feature)
+            if not limits.allowed[:, feature].any():
+                return [None] * len(nodes)
+            by_value = self._categorical if is_categorical else self._numeric
+            return by_value(feature, nodes, totals, penalties, limits)
+
+        found = self.workers.each(range(len(self.features)), scan)
+        # The largest gain; of equals the lowest feature, since max keeps the first.
+        return [
+            max((s for s in of_node if s is not None), key=lambda s: s.gain, default=None)
+            for of_node in zip(*found, strict=True)
+        ]
+
+    def _numeric(
+        self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
+    ) -> list[Split | None]:
+        n = len(totals)
+        G, H = np.array([t.G for t in totals]), np.array([t.H for t in totals])
+        parent = np.array([
+            bounded_score(t.G, t.H, p.reg_lambda, p.reg_alpha, p.max_delta_step, lower, upper)
+            for t, (lower, upper) in zip(totals, limits.bounds.tolist(), strict=True)
+        ])  # fmt: skip
+        best, stats = np.empty((n, 4), dtype=np.int64), np.empty((n, 3))
+        starts, stops = np.array([self.ranges[node] for node in nodes]).T.copy()
+        scan_column(
+            self.blocks[feature], starts, stops, len(self.distinct[feature]), self.gradient_pairs,
+            limits.allowed[:, feature].copy(), G, H, limits.monotone[feature], limits.bounds,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, parent, best, stats,
+        )  # fmt: skip
+        splits: list[Split | None] = []
+        for total, (is_split, below, above, missing_left), (gain, GL, HL) in zip(
+            totals, best.tolist(), stats.tolist(), strict=True
+        ):
+            if not is_split:
+                splits.append(None)
+                continue
+            values = self.distinct[feature]
+            is_presence = above < 0
+            threshold = None if is_presence else midpoint(self.features[feature].type, values[below], values[above])
+            left = Stats(GL, HL)
+            bound = len(values) if is_presence else above
+            splits.append(Split(feature, gain, left, total - left, bool(missing_left), bin=bound, threshold=threshold))
+        return splits
+
+    def _categorical(
+        self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
+    ) -> list[Split | None]:
+        place_of = np.full(self.n_nodes, -1, dtype=np.int64)
+        place_of[list(nodes)] = np.where(limits.allowed[:, feature], np.arange(len(nodes)), -1)
+        n_codes = self.bins[feature].count + 1
+        histograms = np.zeros((len(totals), n_codes, 2))
+        category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histograms)
+        best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
+        scan_histograms(
+            histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
+            limits.allowed[:, feature : feature + 1], limits.monotone[feature : feature + 1], limits.bounds,
+            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
+        )  # fmt: skip
+        return [
+            None
+            if choice[0] < 0
+            else categorical_split(histogram, feature, choice[1], bool(choice[2]), gain, Stats(GL, HL), total, p)
+            for total, histogram, choice, (gain, GL, HL) in zip(
+                totals, histograms, best.tolist(), stats.tolist(), strict=True
+            )
+        ]
+
+    def _parting(self) -> Callable[[int], None]:
+        """Note where the rows of every node will be; return what brings the block of a column there."""
+        was_sorted, self._is_sorted = self._is_sorted, True
+        pending, self._pending = self._pending, []
+        starts, stops = np.array([self.ranges[node] for node, _, _ in pending], dtype=np.int64).reshape(-1, 2).T.copy()
+        is_left = np.zeros(self.n_nodes, dtype=np.bool_)
+        is_left[[left for _, left, _ in pending]] = True
+        goes_left = is_left[self.node_of]
+        sizes = np.bincount(self.node_of, minlength=self.n_nodes)
+        for (_, left, right), start, stop in zip(pending, starts.tolist(), stops.tolist(), strict=True):
+            middle = start + int(sizes[left])
+            self.ranges[left], self.ranges[right] = (start, middle), (middle, stop)
+
+        def part(feature: int) -> None:
+            block = self.blocks[feature]
+            if not was_sorted:
+                fill_block(self.sorted_rows[feature], self.ranks[feature], block)
+            if pending:
+                part_block(block, starts, stops, goes_left)
+
+        return part
+
+
+def midpoint(kind: FeatureType, below: Physical, above: Physical) -> Physical:
+    """Return the threshold between two neighbouring values: as ``x < threshold`` it parts them.
+
+    For floats the midpoint as XGBoost computes it, in float32, and the upper value of two neighbouring float32; in
+    float64 where float32 can't part the two; the upper value where nothing lies between. For everything else the
+    smallest physical value not below the midpoint.
+    """
+    if not kind.is_float:
+        return -((-int(below) - int(above)) // 2)
+    low, high = float(below), float(above)
+    with np.errstate(over="ignore", invalid="ignore"):
+        single_high = np.float32(high)
+        in_single = float((np.float32(low) + single_high) * np.float32(0.5))
+    if in_single == low and float(single_high) == high:
+        return high
+    for middle in (in_single, low / 2 + high / 2):
+        if low < middle <= high:
+            return middle + 0.0
+    return high

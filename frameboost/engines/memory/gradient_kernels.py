@@ -1,0 +1,40 @@
+"""Kernels over gradients: onto the grid, and into pairs."""
+
+from __future__ import annotations
+
+from frameboost.runtime.kernel import kernel
+
+__all__ = ["put_pairs", "round_pairs"]
+
+
+@kernel
+def put_pairs(gradients, hessians, pairs):  # type: ignore[no-untyped-def]
+    """Write g and h, float64 (rows,) each, to ``pairs``, (rows, 2); return max|g| and max|h|, NaN left out."""
+    largest_g = largest_h = 0.0
+    for row in range(len(gradients)):
+        g, h = gradients[row], hessians[row]
+        pairs[row, 0], pairs[row, 1] = g, h
+        largest_g = abs(g) if abs(g) > largest_g else largest_g
+        largest_h = abs(h) if abs(h) > largest_h else largest_h
+    return largest_g, largest_h
+
+
+@kernel
+def round_pairs(pairs, offset_g, offset_h):  # type: ignore[no-untyped-def]
+    """Put g and h, float64 (rows, 2), on the grids of these offsets, in place (see `frameboost.expressions.grid`).
+
+    Returns
+    -------
+    float64
+        The sum of g, exact on its grid.
+    float64
+        The sum of h.
+    """
+    total_g = total_h = 0.0
+    for row in range(len(pairs)):
+        g = (pairs[row, 0] + offset_g) - offset_g
+        h = (pairs[row, 1] + offset_h) - offset_h
+        pairs[row, 0], pairs[row, 1] = g, h
+        total_g += g
+        total_h += h
+    return total_g, total_h

@@ -1,0 +1,63 @@
+"""The engine of held-out rows where bins don't last a fit (``exact``, ``approx``): splits are taken by thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.bins import Bins
+from frameboost.binning.codes import code_expr, physical_dtype
+from frameboost.engines.contract import Scalar, Split
+from frameboost.engines.memory.arrays import ArrayEngine
+
+__all__ = ["HeldOutEngine"]
+
+
+class HeldOutEngine(ArrayEngine):
+    """Rows that follow trees grown elsewhere, as physical values of their columns."""
+
+    def keep_columns(self, bins: Sequence[Bins]) -> None:
+        """Read the columns; ``bins`` are those of training, of which only the categories count."""
+        self.bins = list(bins)
+        self.columns = [
+            self.values(i)
+            if not b.feature.type.is_categorical
+            else self.load()
+            .select(code_expr(pl.col(str(i)), b.feature.type, b.feature.categories, b.missing).alias(str(i)))
+            .to_series()
+            for i, b in enumerate(bins)
+        ]
+        self.drop_columns()
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        self.node_of = np.zeros(self.n_rows, dtype=np.int64)
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        moved = self.node_of.copy()
+        for node, (split, left, right) in splits.items():
+            rows = np.flatnonzero(self.node_of == node)
+            moved[rows] = np.where(self._goes_left(split, self.columns[split.feature].gather(rows)), left, right)
+        self.node_of = moved
+
+    def _goes_left(self, split: Split, values: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        feature = self.bins[split.feature].feature
+        if split.categories is not None:
+            return np.asarray(split.goes_left(self.bins[split.feature].count + 1)[values.to_numpy()])
+        if split.threshold is None:
+            return values.is_not_null().to_numpy()
+        below = values < pl.Series([split.threshold], dtype=physical_dtype(feature.type))
+        return below.fill_null(split.missing_left).to_numpy()
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        table = np.zeros(max(values) + 1)
+        table[list(values)] = list(values.values())
+        self.margins(margin)[:] += table[self.node_of]
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """Held-out rows have no say in what leaves are worth."""
+        raise NotImplementedError

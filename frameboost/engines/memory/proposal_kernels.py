@@ -1,0 +1,90 @@
+"""Kernels that find cuts by weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.runtime.kernel import kernel
+
+__all__ = ["bin_nodes", "sum_by_rank"]
+
+
+@kernel
+def sum_by_rank(ranks, values, out):  # type: ignore[no-untyped-def]
+    """Add ``values`` (float64, a row each) to ``out`` (float64) by rank (uint32, a row each)."""
+    for row in range(len(ranks)):
+        out[ranks[row]] += values[row]
+
+
+@kernel
+def bin_nodes(  # type: ignore[no-untyped-def]
+    sorted_rows, ranks, missing, node_of, gradients, place_of, max_bin, out, starts, counts
+):
+    """Bin one feature in every open node by itself, as `frameboost.binning.bins.weighted_cut_positions` says.
+
+    Parameters
+    ----------
+    sorted_rows
+        uint32 (rows,): row indices by ascending value, those where it is missing first.
+    ranks
+        uint32 (rows,): the value's place among the column's distinct values, ``missing`` where it is missing.
+    missing
+        See ``ranks``.
+    node_of
+        int32 (rows,): the node of each row.
+    gradients
+        float64 (rows, 2): g and h.
+    place_of
+        int64 (nodes made so far,): a node's place in the results; -1 if it isn't open.
+    max_bin
+        Most bins of a node.
+    out
+        float64 (open nodes, max_bin + 1, 2), zero at first, written: sums of g and h, the missing bin last.
+    starts
+        int64 (open nodes, max_bin), written: the rank of the lowest value in each bin.
+    counts
+        int64 (open nodes,), zero at first, written: how many bins the node has.
+    """
+    n = len(counts)
+    total, before = np.zeros(n), np.zeros(n)
+    n_values = np.zeros(n, dtype=np.int64)
+    last, part = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+    first = 0  # row with a value
+    for i in range(len(sorted_rows)):
+        row = sorted_rows[i]
+        rank = np.int64(ranks[row])
+        if rank == missing:
+            first = i + 1
+        place = place_of[node_of[row]]
+        if place < 0:
+            continue
+        if rank == missing:
+            out[place, max_bin, 0] += gradients[row, 0]
+            out[place, max_bin, 1] += gradients[row, 1]
+            continue
+        total[place] += gradients[row, 1]
+        if rank != last[place]:
+            n_values[place] += 1
+            last[place] = rank
+    last[:] = -1
+    for i in range(first, len(sorted_rows)):
+        row = sorted_rows[i]
+        place = place_of[node_of[row]]
+        if place < 0:
+            continue
+        rank = np.int64(ranks[row])
+        if rank != last[place]:
+            last[place] = rank
+            if n_values[place] <= max_bin:
+                own = part[place] + 1
+            elif total[place] > 0.0:
+                own = min(np.int64(np.floor(before[place] * np.float64(max_bin) / total[place])), max_bin - 1)
+            else:
+                own = 0
+            if own != part[place]:
+                part[place] = own
+                starts[place, counts[place]] = rank
+                counts[place] += 1
+        out[place, counts[place] - 1, 0] += gradients[row, 0]
+        out[place, counts[place] - 1, 1] += gradients[row, 1]
+        before[place] += gradients[row, 1]

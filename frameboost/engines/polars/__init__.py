@@ -1,0 +1,1 @@
+"""The engine of lazy group-bys in polars."""

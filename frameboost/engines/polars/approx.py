@@ -1,0 +1,128 @@
+"""The engine of lazy group-bys whose cuts are proposed anew: for each tree, or in each node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.bins import Bins, SlotLayout, weighted_cut_positions
+from frameboost.binning.codes import code_dtype, code_expr, physical_dtype, physical_expr, propose_bins
+from frameboost.binning.node_bins import NodeBins, collect_bins
+from frameboost.engines.contract import Split
+from frameboost.engines.polars.engine import PolarsEngine
+
+__all__ = ["PolarsApproxEngine"]
+
+
+class PolarsApproxEngine(PolarsEngine):
+    """`RebinningEngine` and `NodeBinningEngine` over a frame of values, read once.
+
+    ``values`` has the physical values of feature i as ``value_i``, or, for a categorical feature, its codes;
+    splits are by threshold.
+    """
+
+    def load_columns(self) -> list[Bins]:
+        """See `RebinningEngine.load_columns`."""
+        read = [physical_expr(f.name, f.type).alias(f"value_{i}") for i, f in enumerate(self.features)]
+        everything = self.frame.select(*read, *self.row_exprs).collect()
+        self.rows = everything.select(self.row_names)
+        self.values = everything.drop(self.row_names)
+        self.bins = []
+        for i, feature in enumerate(self.features):
+            values = self.values[f"value_{i}"]
+            if feature.type.is_categorical:
+                bins = propose_bins(feature, values, max_bin=2)
+                codes = code_expr(pl.col(values.name), feature.type, bins.feature.categories, bins.missing)
+                self.values = self.values.with_columns(codes)
+            else:
+                bins = Bins(feature, has_missing=values.null_count() > 0)
+            self.bins.append(bins)
+        self.codes = self.values
+        return list(self.bins)
+
+    def rebin(self, max_bin: int) -> list[Bins]:
+        """See `RebinningEngine.rebin`: a group-by a feature, then a search."""
+        rows = pl.concat([self.values, self.pairs], how="horizontal").lazy()
+        numeric = [i for i, b in enumerate(self.bins) if not b.feature.type.is_categorical]
+        weighed = pl.collect_all([
+            rows.select(pl.col(f"value_{i}").alias("value"), "h")
+            .filter(pl.col("value").is_not_null()).group_by("value").agg(pl.col("h").sum()).sort("value")
+            for i in numeric
+        ])  # fmt: skip
+        bins = list(self.bins)
+        for i, by_value in zip(numeric, weighed, strict=True):
+            h = by_value["h"].to_numpy()
+            running = np.cumsum(h)
+            at = weighted_cut_positions(running - h, running[-1], max_bin - bins[i].has_missing)
+            bins[i] = replace(bins[i], cuts=tuple(_plain(by_value["value"].gather(at))))
+        self.layout = SlotLayout(bins)
+        codes = [
+            (
+                pl.col(f"value_{i}")
+                if b.feature.type.is_categorical
+                else code_expr(pl.col(f"value_{i}"), b.feature.type, b.cuts, b.missing)
+            )
+            .cast(code_dtype(b))
+            .alias(str(i))
+            for i, b in enumerate(bins)
+        ]
+        self.codes = self.values.with_columns(codes)
+        return bins
+
+    def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
+        """See `NodeBinningEngine.node_bins`: two group-bys a feature, by value and by part."""
+        rows = pl.concat([self.values, self.pairs, self.node.to_frame()], how="horizontal").lazy()
+        rows = rows.filter(pl.col("node").is_in(list(nodes)))
+        found = pl.collect_all([
+            _bins_of_nodes(
+                rows.select("node", pl.col(f"value_{i}").alias("value"), "g", "h"),
+                # Each category is a bin, the code of missing included.
+                b.count + 1 if b.feature.type.is_categorical else max_bin - b.has_missing,
+            )
+            for i, b in enumerate(self.bins)
+        ])  # fmt: skip
+        return [
+            collect_bins(b, nodes, zip(table["node"], _plain(table["start"]), table["g"], table["h"], strict=True))
+            for b, table in zip(self.bins, found, strict=True)
+        ]
+
+    def goes_left(self, split: Split) -> pl.Expr:
+        """See `PolarsEngine.goes_left`."""
+        value = pl.col(f"value_{split.feature}")
+        if split.categories is not None:
+            is_named = value.is_in(list(split.categories))
+            return ~is_named if split.missing_left else is_named
+        if split.threshold is None:
+            return value.is_not_null()
+        dtype = physical_dtype(self.features[split.feature].type)
+        return (value < pl.lit(pl.Series([split.threshold], dtype=dtype)).first()).fill_null(split.missing_left)
+
+
+def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
+    """Return each node's bins by `binning.bins.weighted_cut_positions`: node, start (NULL: missing), g, h."""
+    # What is missing is set apart as if it were a node of its own, in which there is one value.
+    group = ["node", "is_missing"]
+    by_value = rows.group_by("node", "value").agg(pl.col("g", "h").sum()).sort("node", "value")
+    by_value = by_value.with_columns(is_missing=pl.col("value").is_null())
+    before, total = pl.col("h").cum_sum().over(group) - pl.col("h"), pl.col("h").sum().over(group)
+    share = (before * float(max_bin) / total).floor().clip(upper_bound=max_bin - 1.0).cast(pl.Int64)
+    part = (
+        pl.when(pl.len().over(group) <= max_bin)
+        .then(pl.int_range(pl.len(), dtype=pl.Int64).over(group))
+        .when(total > 0)
+        .then(share)
+        .otherwise(0)
+    )
+    parts = by_value.with_columns(part=part).group_by(*group, "part", maintain_order=True)
+    return parts.agg(pl.col("value").first().alias("start"), pl.col("g", "h").sum())
+
+
+def _plain(values: pl.Series) -> list[Any]:
+    """Return physical values as they are written: -0.0 and 0.0 are one value, 0.0."""
+    if not values.dtype.is_float():
+        return values.to_list()
+    return [value if value is None else value + 0.0 for value in values.to_list()]  # polars skips the addition

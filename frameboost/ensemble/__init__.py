@@ -1,0 +1,1 @@
+"""Ensembles of trees, and the model file."""

@@ -1,0 +1,265 @@
+"""The model file: JSON, one text for one model, checked to the last number when it is read.
+
+``docs/model-file.md`` documents it field by field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from frameboost.checks.json import check_keys, fail, is_finite, is_integer, parse_json, read_list, shown_json, to_text
+from frameboost.ensemble.tree_file import TREE_FIELDS, read_tree
+from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.expressions.expression import Expression
+from frameboost.losses.foreign import FOREIGN_FIELDS, read_foreign_loss
+from frameboost.losses.known import get_loss
+from frameboost.losses.loss import Loss, of_targets
+from frameboost.losses.objective import Objective
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType, Physical
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import Tree
+
+__all__ = ["FORMAT", "VERSION", "ModelParts", "dump_model", "read_model"]
+
+FORMAT = "frameboost"
+VERSION = 1
+
+_FIELDS = ("format", "version", "objective", "parameters", "base_margin", "calibration", "features", "trees")
+_MOST_TARGETS = 10_000
+_OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
+
+
+@dataclass(frozen=True)
+class ModelParts:
+    """What a model file holds."""
+
+    loss: Loss
+    parameters: Mapping[str, Any]
+    features: tuple[Feature, ...]
+    base_margins: tuple[float, ...]
+    trees: tuple[Tree, ...]
+    calibration: Expression | None = None
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def dump_model(parts: ModelParts) -> str:
+    """Return the text of a model file: a line a feature and a tree, so that two models can be compared by diff."""
+    features = [
+        {"name": f.name, "type": f.type.name}
+        | ({"categories": list(f.categories)} if f.type.is_categorical else {})
+        | ({"zero_is_missing": True} if f.zero_is_missing else {})
+        for f in parts.features
+    ]
+    trees = [
+        ({} if parts.loss.n_outputs == 1 else {"output": tree.output})
+        | {field: getattr(tree, field) for field in TREE_FIELDS}
+        | {"threshold": list(map(_writable, tree.threshold))}
+        | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
+        for tree in parts.trees
+    ]
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "objective": parts.loss.name if parts.loss.definition is None else dict(parts.loss.definition),
+        "parameters": dict(sorted(parts.parameters.items())),
+        "base_margin": parts.base_margins[0] if parts.loss.n_outputs == 1 else list(parts.base_margins),
+    }
+    if parts.calibration is not None:
+        head["calibration"] = parts.calibration.text
+    lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
+    lines += [f"{to_text(key)}: [\n{_lines(items)}\n]" for key, items in (("features", features), ("trees", trees))]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _lines(items: Sequence[object]) -> str:
+    return ",\n".join(map(to_text, items))
+
+
+def _writable(threshold: Physical | None) -> Physical | None:
+    """JSON has no infinities; a threshold may be one where the data held one."""
+    if isinstance(threshold, float) and math.isinf(threshold):
+        return "Infinity" if threshold > 0 else "-Infinity"
+    return threshold
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_model(data: bytes) -> ModelParts:
+    """Read and check a model file.
+
+    Raises
+    ------
+    ModelFileError
+        Which says what is wrong, and where.
+    """
+    document = parse_json(data, "not a frameboost model: the file is not JSON", "damaged model", strict=True)
+    if not isinstance(document, dict):
+        raise ModelFileError("not a frameboost model: the file holds no JSON object")
+    if document.get("format") != FORMAT:
+        fail("not a frameboost model", "format", f'"{FORMAT}"', document.get("format"))
+    version = document.get("version")
+    if not is_integer(version) or version != VERSION:
+        raise ModelFileError(f"the model file has version {shown_json(version)}; this release reads version {VERSION}")
+    check_keys(document, _FIELDS, "damaged model")
+    parameters = _parameters(document)
+    loss = _loss(document, parameters)
+    features = tuple(_feature(item, i) for i, item in enumerate(read_list(document, "features")))
+    names = [feature.name for feature in features]
+    if not names:
+        raise ModelFileError("damaged model: it has no features")
+    if len(set(names)) < len(names):
+        raise ModelFileError("damaged model: two features have the same name")
+    base_margins = _base_margins(document, loss)
+    trees = tuple(read_tree(item, i, features, loss.n_outputs) for i, item in enumerate(read_list(document, "trees")))
+    _check_rounds(trees, loss, parameters)
+    _check_sums(base_margins, trees)
+    return ModelParts(loss, parameters, features, base_margins, trees, _calibration(document, loss))
+
+
+def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
+    given = document.get("objective")
+    try:
+        if isinstance(given, dict):
+            check_keys(given, FOREIGN_FIELDS if "links" in given else _OBJECTIVE_FIELDS, "damaged model, objective")
+            if "links" in given:
+                _check_outputs(document, len(given["links"]) if isinstance(given["links"], list) else 1)
+                return read_foreign_loss(given)
+            return _of_targets(Objective(**{key: _string(given, key) for key in given}).loss(), document)
+        if not isinstance(given, str):
+            fail("damaged model", "objective", "a name or an object", given)
+        known = Parameters.from_keywords(dict(parameters))
+        if given.startswith("multi:"):
+            _check_classes(document, known.num_class)
+        return _of_targets(get_loss(given, known.as_dict()), document)
+    except (FrameboostError, TypeError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"damaged model: {error}") from error
+
+
+def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
+    """Make sure that there is a margin and a tree for each class, before a loss of so many classes is made."""
+    margins = document.get("base_margin")
+    if num_class is None or not isinstance(margins, list) or len(margins) != num_class:
+        fail("damaged model", "base_margin", f"a list of {num_class} finite numbers", margins)
+    _check_outputs(document, num_class)
+
+
+def _check_outputs(document: Mapping[str, Any], n_outputs: int) -> None:
+    """Make sure that there is a tree for each output, before a loss of so many is made."""
+    n_trees = len(read_list(document, "trees"))
+    if n_trees < n_outputs:
+        raise ModelFileError(f"damaged model: its {n_trees} trees are not whole rounds of {n_outputs} outputs")
+
+
+def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
+    """Return the loss over as many targets as there are base margins, where it has but one output of its own."""
+    margins = document.get("base_margin")
+    if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MOST_TARGETS:
+        _check_outputs(document, len(margins))
+        return of_targets(loss, len(margins))
+    return loss
+
+
+def _string(item: Mapping[str, Any], key: str) -> str:
+    if not isinstance(item[key], str):
+        fail("damaged model, objective", key, "a string", item[key])
+    return str(item[key])
+
+
+def _base_margins(document: Mapping[str, Any], loss: Loss) -> tuple[float, ...]:
+    given = document.get("base_margin")
+    values = [given] if loss.n_outputs == 1 else given
+    if not isinstance(values, list) or len(values) != loss.n_outputs or not all(map(is_finite, values)):
+        wanted = "a finite number" if loss.n_outputs == 1 else f"a list of {loss.n_outputs} finite numbers"
+        fail("damaged model", "base_margin", wanted, given)
+    return tuple(map(float, values))
+
+
+def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
+    text = document.get("calibration")
+    if text is None:
+        return None
+    if not isinstance(text, str) or loss.n_outputs > 1:
+        fail("damaged model", "calibration", "a SQL expression, of a model with one output", text)
+    try:
+        return Expression(text, ("margin",)).required_number("the link")
+    except FrameboostError as error:
+        raise ModelFileError(f"damaged model, calibration: {error}") from error
+
+
+def _check_rounds(trees: Sequence[Tree], loss: Loss, parameters: Mapping[str, Any]) -> None:
+    """Make sure that there are whole rounds: for each output so many trees side by side."""
+    side_by_side = int(parameters.get("num_parallel_tree", 1))
+    if not trees:
+        raise ModelFileError("damaged model: it has no trees")
+    in_order = all(tree.output == i // side_by_side % loss.n_outputs for i, tree in enumerate(trees))
+    if len(trees) % (side_by_side * loss.n_outputs) or not in_order:
+        raise ModelFileError(
+            f"damaged model: its {len(trees)} trees are not whole rounds of {side_by_side} for each of "
+            f"{loss.n_outputs} outputs in turn"
+        )
+
+
+def _parameters(document: Mapping[str, Any]) -> dict[str, Any]:
+    given = document.get("parameters")
+    if not isinstance(given, dict):
+        fail("damaged model", "parameters", "an object", given)
+    try:
+        read = Parameters.from_keywords(given).shaping()
+    except FrameboostError as error:
+        raise ModelFileError(f"damaged model: {error}") from error
+    check_keys(given, tuple(read), "damaged model, parameters")
+    for name, value in given.items():
+        if value != read[name]:  # "auto", say, which shapes no model
+            fail("damaged model, parameters", name, to_text(read[name]), value)
+    # Of those that an older release did not know nothing is made up.
+    return {name: read[name] for name in given}
+
+
+def _feature(item: object, number: int) -> Feature:
+    where = f"damaged model, feature {number}"
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+        raise ModelFileError(f"{where}: it must be an object with a name")
+    check_keys(item, ("name", "type", "categories", "zero_is_missing"), where)
+    try:
+        kind = FeatureType(item.get("type"))  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        fail(where, "type", "a feature type", item.get("type"))
+    if not kind.is_categorical:
+        check_keys(item, ("name", "type", "zero_is_missing"), where)
+        zero_is_missing = item.get("zero_is_missing", False)
+        if not isinstance(zero_is_missing, bool) or (zero_is_missing and not kind.is_float):
+            fail(where, "zero_is_missing", "true, on a float feature, or false", zero_is_missing)
+        return Feature(item["name"], kind, zero_is_missing=zero_is_missing)
+    check_keys(item, ("name", "type", "categories"), where)
+    categories = read_list(item, "categories", where)
+    if not all(map(kind.accepts, categories)) or sorted(set(categories)) != categories:
+        fail(where, "categories", f"sorted, distinct {'strings' if kind.name == 'string' else 'integers'}", categories)
+    return Feature(item["name"], kind, tuple(categories))
+
+
+def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
+    """Make sure that every sum of leaves is finite and exact, so that it is the same wherever it is taken."""
+    largest = [*map(abs, base_margins), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
+    if not math.isfinite(sum(largest)):
+        raise ModelFileError("damaged model: its margins are not finite")
+    leaves = [
+        replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))
+        for tree in trees
+    ]
+    bases_on_grid, on_grid = on_leaf_grid(base_margins, leaves)
+    if bases_on_grid != tuple(base_margins):
+        fail("damaged model", "base_margin", "on the grid of the leaf values", list(base_margins))
+    for number, (tree, rounded) in enumerate(zip(leaves, on_grid, strict=True)):
+        for node, value in enumerate(tree.value):
+            if rounded.value[node] != value:
+                fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)

@@ -1,0 +1,135 @@
+"""The trees of a model file, checked node by node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from frameboost.checks.json import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.errors import ModelFileError
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import Physical
+from frameboost.trees.tree import LEAF, Tree
+
+__all__ = ["TREE_FIELDS", "read_tree"]
+
+_INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
+TREE_FIELDS = (
+    "feature",
+    "threshold",
+    "categories",
+    "missing_left",
+    "left",
+    "right",
+    "gain",
+    "cover",
+    "value",
+)
+
+
+def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs: int) -> Tree:
+    """Return the tree of that number, or raise `ModelFileError` that says what is wrong with it."""
+    where = f"damaged model, tree {number}"
+    if not isinstance(item, dict):
+        raise ModelFileError(f"{where}: it must be an object")
+    check_keys(item, (*TREE_FIELDS, "with_missing", *(("output",) if n_outputs > 1 else ())), where)
+    output = item.get("output", 0)
+    if not is_integer(output) or not 0 <= output < n_outputs:
+        fail(where, "output", f"a number from 0 to {n_outputs - 1}", output)
+    fields = (*TREE_FIELDS, "with_missing") if "with_missing" in item else TREE_FIELDS
+    columns = {field: read_list(item, field, where) for field in fields}
+    size = len(columns["feature"])
+    if size == 0:
+        raise ModelFileError(f"{where}: it has no nodes")
+    for field, values in columns.items():
+        if len(values) != size:
+            raise ModelFileError(f'{where}: "{field}" has {len(values)} entries, "feature" has {size}')
+
+    def each(field: str, wanted: str, is_valid: Callable[[Any], bool]) -> list[Any]:
+        for node, value in enumerate(columns[field]):
+            if not is_valid(value):
+                fail(f"{where}, node {node}", field, wanted, value)
+        return columns[field]
+
+    feature = each("feature", f"{LEAF} or a feature's number", lambda v: is_integer(v) and LEAF <= v < len(features))
+    missing_left = each("missing_left", "true or false", lambda v: isinstance(v, bool))
+    sums = {field: tuple(map(float, each(field, "a finite number", is_finite))) for field in ("gain", "cover", "value")}
+    with_missing = each("with_missing", "true or false", lambda v: isinstance(v, bool)) if len(fields) > 9 else []
+    _check_children(columns, feature, where)
+    threshold, categories = [], []
+    for node, asked in enumerate(feature):
+        place = f"{where}, node {node}"
+        t, c = columns["threshold"][node], columns["categories"][node]
+        if asked == LEAF and (t is not None or c is not None or missing_left[node] or sums["gain"][node]):
+            raise ModelFileError(f"{place}: a leaf has no threshold, no categories, no missing_left and no gain")
+        threshold.append(_threshold(t, features[asked], place) if asked != LEAF else None)
+        categories.append(_categories(c, features[asked], place) if asked != LEAF else None)
+        if asked != LEAF and t is None and c is None and missing_left[node]:
+            raise ModelFileError(f"{place}: a split on whether the value is present sends missing right")
+        if with_missing and with_missing[node] and c is None:
+            raise ModelFileError(f'{place}: only a split by categories may have "with_missing"')
+    return Tree(
+        feature=tuple(feature),
+        threshold=tuple(threshold),
+        categories=tuple(categories),
+        missing_left=tuple(missing_left),
+        left=tuple(columns["left"]),
+        right=tuple(columns["right"]),
+        **sums,
+        output=output,
+        with_missing=tuple(with_missing),
+    )
+
+
+def _check_children(columns: Mapping[str, list[Any]], feature: Sequence[int], where: str) -> None:
+    """Make sure that the nodes form one tree: each but the root has one parent, which comes before it."""
+    size = len(feature)
+    parents = [0] * size
+    for node, asked in enumerate(feature):
+        for side in ("left", "right"):
+            child = columns[side][node]
+            if asked == LEAF:
+                if child != LEAF or isinstance(child, bool):
+                    fail(f"{where}, node {node}", side, f"{LEAF} in a leaf", child)
+            elif not is_integer(child) or not node < child < size:
+                fail(f"{where}, node {node}", side, f"a node after it and below {size}", child)
+            else:
+                parents[child] += 1
+    for node in range(1, size):
+        if parents[node] != 1:
+            raise ModelFileError(f"{where}, node {node}: it has {parents[node]} parents, and must have 1")
+
+
+def _threshold(value: object, feature: Feature, where: str) -> Physical | None:
+    if value is None:
+        return None
+    kind = feature.type
+    if kind.is_float and value in ("Infinity", "-Infinity"):
+        return _INFINITE[str(value)]
+    if kind.is_float and is_finite(value):
+        value = float(value)  # type: ignore[arg-type]
+        if kind.at_least(Fraction(value)) != value:
+            fail(where, "threshold", f"a value of type {kind}", value)
+    if kind.is_categorical or not kind.accepts(value):
+        fail(where, "threshold", f"a value of type {kind}", value)
+    return value  # type: ignore[return-value]
+
+
+def _categories(value: object, feature: Feature, where: str) -> tuple[int, ...] | None:
+    if value is None:
+        if feature.type.is_categorical:
+            fail(where, "categories", "a list of category numbers", value)
+        return None
+    size = len(feature.categories)
+    valid = (
+        feature.type.is_categorical
+        and isinstance(value, list)
+        and len(value) > 0
+        and all(is_integer(code) and 0 <= code < size for code in value)
+        and sorted(set(value)) == value
+    )
+    if not valid:
+        fail(where, "categories", f"sorted, distinct numbers below {size}, on a feature with categories", value)
+    return tuple(value)  # type: ignore[arg-type]

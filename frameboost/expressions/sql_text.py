@@ -1,0 +1,155 @@
+"""SQL text for DuckDB: identifiers, literals and tests for missing values. Every name and value passes through here."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from frameboost.expressions.expression import float_literal
+from frameboost.schema.types import FeatureType, Physical
+
+__all__ = [
+    "is_missing",
+    "is_present",
+    "literal",
+    "membership",
+    "path_parts",
+    "physical_sql",
+    "quote_identifier",
+    "quote_path",
+    "string_literal",
+]
+
+# DuckDB's 'infinity', of dates and of timestamps.
+_ENDLESS_DAYS, _ENDLESS = 2**31 - 1, 2**63 - 1
+_EPOCH = dt.datetime(1970, 1, 1)
+_TIMESTAMP_TYPE = {"ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+_PER_MICROSECOND = {"ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+
+
+def quote_identifier(name: str) -> str:
+    """Return a column, table or function name as a quoted identifier.
+
+    >>> quote_identifier('the "best" column')
+    '"the ""best"" column"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_path(name: str) -> str:
+    """Return a table name that may be qualified by dots, each part quoted; a part may come in quotes of its own.
+
+    >>> quote_path('sales.orders'), quote_path('"odd.name"')
+    ('"sales"."orders"', '"odd.name"')
+    """
+    return ".".join(map(quote_identifier, path_parts(name)))
+
+
+def path_parts(name: str) -> list[str]:
+    """Return the parts of a table name that may be qualified by dots, without the quotes that they may come in.
+
+    >>> path_parts('sales."odd.name"')
+    ['sales', 'odd.name']
+    """
+    parts, inside = [""], False
+    for character in name:
+        if character == '"':
+            inside = not inside
+        if character == "." and not inside:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [p[1:-1].replace('""', '"') if len(p) > 1 and p[0] == p[-1] == '"' else p for p in parts]
+
+
+def string_literal(value: str) -> str:
+    """Return a string as a SQL literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def literal(kind: FeatureType, value: Physical) -> str:
+    """Return a physical value as a literal of the column's own type (or one that compares exactly with it)."""
+    if isinstance(value, str):
+        return string_literal(value)
+    if kind.is_float:
+        text = float_literal(float(value))
+        return f"CAST({text} AS FLOAT)" if kind.name == "float32" else text
+    number = int(value)
+    if kind.family == "boolean":
+        return "TRUE" if number else "FALSE"
+    if kind.precision_and_scale:
+        precision, scale = kind.precision_and_scale
+        return f"CAST('{kind.decimal(number):f}' AS DECIMAL({precision}, {scale}))"
+    if kind.family == "date":
+        return _date_literal(number)
+    if kind.unit:
+        return _time_literal(kind, kind.unit, number)
+    # DuckDB compares a UHUGEINT with a HUGEINT as DOUBLE.
+    return f"CAST('{number}' AS UHUGEINT)" if kind.name == "uint128" else str(number)
+
+
+def _date_literal(days: int) -> str:
+    if abs(days) == _ENDLESS_DAYS:
+        return f"DATE '{'-' if days < 0 else ''}infinity'"
+    try:
+        return f"DATE '{(_EPOCH + dt.timedelta(days)).date().isoformat()}'"
+    except OverflowError:  # outside the years 1 to 9999 that Python knows
+        return f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"
+
+
+def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
+    if kind.family == "duration":
+        # INTERVAL holds microseconds, so the least one that is not below the threshold decides the same.
+        times, parts = _PER_MICROSECOND[unit]
+        return f"to_microseconds({-(-number * times // parts)})"
+    zone = "+00" if kind.family == "timestamptz" else ""
+    if abs(number) == _ENDLESS:
+        name = ("TIMESTAMPTZ_NS" if unit == "ns" else "TIMESTAMPTZ") if zone else _TIMESTAMP_TYPE[unit]
+        return f"CAST('{'-' if number < 0 else ''}infinity' AS {name})"
+    if unit == "ns":
+        return f"(make_timestamp_ns({number}) AT TIME ZONE 'UTC')" if zone else f"make_timestamp_ns({number})"
+    times, parts = _PER_MICROSECOND[unit]
+    microseconds = -(-number * times // parts)
+    try:
+        text = (_EPOCH + dt.timedelta(microseconds=microseconds)).isoformat(sep=" ")
+    except OverflowError:
+        made = f"make_timestamp({microseconds})"
+        return f"({made} AT TIME ZONE 'UTC')" if zone else made
+    return f"TIMESTAMPTZ '{text}{zone}'" if zone else f"{_TIMESTAMP_TYPE[unit]} '{text}'"
+
+
+def physical_sql(kind: FeatureType, value: str) -> str:
+    """Return SQL for the physical form of ``value``, a number that arrives in Python unchanged.
+
+    Where the number may not fit an int64 or a float64 it arrives as text.
+    """
+    if kind.is_float:
+        return f"CAST({value} AS DOUBLE)"
+    if kind.family == "boolean":
+        return f"CAST({value} AS INTEGER)"
+    if kind.family == "date":
+        return f"({value} - DATE '1970-01-01')"
+    if kind.unit:
+        if kind.family == "duration":
+            return f"epoch_{kind.unit}({value})"
+        branches = " ".join(
+            f"WHEN {value} = {_time_literal(kind, kind.unit, endless)} THEN {endless}"
+            for endless in (_ENDLESS, -_ENDLESS)
+        )
+        return f"CASE {branches} ELSE epoch_{kind.unit}({value}) END"
+    return f"CAST({value} AS VARCHAR)"
+
+
+def is_missing(kind: FeatureType, column: str) -> str:
+    """Return the condition that a value is missing: NULL or, in a float column, NaN."""
+    return f"({column} IS NULL OR isnan({column}))" if kind.is_float else f"{column} IS NULL"
+
+
+def is_present(kind: FeatureType, column: str) -> str:
+    """Return the condition that a value is not missing."""
+    return f"({column} IS NOT NULL AND NOT isnan({column}))" if kind.is_float else f"{column} IS NOT NULL"
+
+
+def membership(column: str, values: Sequence[str]) -> str:
+    """Return the condition that a column holds one of ``values``, SQL literals; false of an empty list."""
+    return f"{column} IN ({', '.join(values)})" if values else "FALSE"

@@ -1,0 +1,161 @@
+"""The columns of CatBoost's models: their names, what NaN is taken for, and the codes of categories by their hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from frameboost.checks.json import fail, is_finite, is_integer, shown_json
+from frameboost.checks.messages import shown
+from frameboost.errors import ModelFileError, ParameterError
+from frameboost.interop.catboost.category_hash import category_hash
+from frameboost.interop.parts import category_codes, checked_names
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+
+__all__ = ["DAMAGED", "Column", "Columns", "read_columns", "read_list", "read_numbers", "read_whole"]
+
+DAMAGED = "damaged CatBoost model"
+_NAN_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
+
+
+def read_list(item: Any, key: str, where: str) -> list[Any]:
+    """Return a field that must be a list, of what must be an object."""
+    value = item.get(key) if isinstance(item, dict) else None
+    if not isinstance(value, list):
+        fail(where, key, "a list", value)
+    return value
+
+
+def read_numbers(item: Any, key: str, where: str) -> list[float]:
+    """Return a field that must be a list of finite numbers."""
+    values = read_list(item, key, where)
+    if not all(map(is_finite, values)):
+        fail(where, key, "a list of finite numbers", values)
+    return list(map(float, values))
+
+
+def read_whole(item: Mapping[str, Any], key: str, where: str) -> int:
+    """Return a field that must be a whole number."""
+    value = item.get(key)
+    if not is_integer(value):
+        fail(where, key, "a whole number", value)
+    return int(value)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A feature, its place among the features, and for a categorical one the codes of each hash."""
+
+    feature: Feature
+    place: int
+    nan_goes_right: bool = False
+    codes: Mapping[int, tuple[int, ...]] | None = None
+
+
+# By kind, "float" or "cat", and by CatBoost's number within the kind.
+Columns = Mapping[tuple[str, int], Column]
+
+
+def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: Mapping[str, Iterable[Any]]) -> Columns:
+    """Return the columns of a model.
+
+    Raises
+    ------
+    ModelFileError
+        If the model does not describe them well.
+    ParameterError
+        If ``categories`` has too much or too little.
+    """
+    found = _described(document)
+    names = checked_names([item.get("feature_id") or str(flat) for flat, _, item in found])
+    categorical = [name for name, (_, kind, _) in zip(names, found, strict=True) if kind == "cat"]
+    for name in categories:
+        if name not in categorical:
+            raise ParameterError(
+                f"categories are given for {shown(name)}, which the model has not as a categorical column"
+            )
+    asked = _asked_categories(trees)
+    columns: dict[tuple[str, int], Column] = {}
+    for name, (_, kind, item) in zip(names, found, strict=True):
+        key_of_column = (kind, item["feature_index"])
+        if key_of_column in columns:
+            raise ModelFileError(f"{DAMAGED}: two features have the same number")
+        if kind == "float":
+            treatment = item.get("nan_value_treatment", "AsIs")
+            if not isinstance(treatment, str) or treatment not in _NAN_GOES_RIGHT:
+                fail(
+                    f"{DAMAGED}, feature {shown_json(name)}",
+                    "nan_value_treatment",
+                    "AsIs, AsFalse or AsTrue",
+                    treatment,
+                )
+            feature = Feature(name, FeatureType("float64"))
+            columns[key_of_column] = Column(feature, len(columns), _NAN_GOES_RIGHT[treatment])
+        elif name in categories or item["feature_index"] in asked:
+            hashes = asked.get(item["feature_index"], set())
+            columns[key_of_column] = _categorical(name, hashes, categories.get(name), len(columns))
+    if not columns:
+        raise ModelFileError("the model has no features")
+    return columns
+
+
+def _described(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
+    """Return the place among all columns, the kind and the description of each."""
+    info, found = document.get("features_info"), []
+    for kind, key in (("float", "float_features"), ("cat", "categorical_features")):
+        for item in read_list(info, key, DAMAGED) if isinstance(info, dict) and key in info else []:
+            if not isinstance(item, dict):
+                raise ModelFileError(f"{DAMAGED}: a feature must be an object, not {shown_json(item)}")
+            places = [read_whole(item, number, DAMAGED) for number in ("flat_feature_index", "feature_index")]
+            found.append((places[0], kind, item))
+    return sorted(found, key=lambda entry: entry[:2])
+
+
+def _asked_categories(trees: Sequence[Any]) -> dict[int, set[int]]:
+    """Return for each categorical feature the hashes of the categories that splits ask for."""
+    asked: dict[int, set[int]] = {}
+    waiting = list(trees)
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict):
+            continue  # what is wrong with it is said when its tree is read
+        splits = node.get("splits")
+        for split in [node.get("split"), *(splits if isinstance(splits, list) else [])]:
+            if isinstance(split, dict) and split.get("split_type") == "OneHotFeature":
+                feature, value = split.get("cat_feature_index"), split.get("value")
+                if is_integer(feature) and is_integer(value):
+                    asked.setdefault(feature, set()).add(value)  # type: ignore[arg-type]
+        waiting += [node.get("left"), node.get("right")]
+    return asked
+
+
+def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place: int) -> Column:
+    if given is None:
+        raise ParameterError(
+            f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as "
+            f"categories={{{shown(name)}: [...]}}"
+        )
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable) or hasattr(given, "columns"):
+        raise ParameterError(f"the categories of column {shown(name)} must be a list of values, not {shown(given)}")
+    plain = [value.item() if isinstance(value, np.generic) else value for value in given]
+    for value in plain:
+        if value is not None and not isinstance(value, str | int | float):
+            raise ParameterError(
+                f"the categories of column {shown(name)} must be all strings or all whole numbers, not {shown(value)}"
+            )
+    found, _ = category_codes(list(dict.fromkeys(v for v in plain if v is not None)), f"column {shown(name)}")
+    codes: dict[int, tuple[int, ...]] = {}
+    for code, category in enumerate(found):
+        number = category_hash(category)
+        codes[number] = (*codes.get(number, ()), code)
+    if unknown := hashes - set(codes):
+        raise ParameterError(
+            f"the CatBoost model asks column {shown(name)} for {len(unknown)} categories that are not among the "
+            f"{len(found)} given"
+        )
+    kind = "codes" if found and isinstance(found[0], int) else "string"
+    return Column(Feature(name, FeatureType(kind), found), place, codes=codes)

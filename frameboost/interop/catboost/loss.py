@@ -1,0 +1,82 @@
+"""CatBoost's losses: how its margins become predictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from frameboost.checks.json import shown_json
+from frameboost.checks.messages import reason, shown
+from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.interop.parts import own_loss
+from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.loss import Loss, margin_names
+
+__all__ = ["catboost_loss"]
+
+# Losses that have a counterpart here, and the parameter that it takes: by CatBoost's name, and its default.
+_COUNTERPARTS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "RMSE": ("reg:squarederror", {}),
+    "MAE": ("reg:absoluteerror", {}),
+    "Quantile": ("reg:quantileerror", {"quantile_alpha": ("alpha", "0.5")}),
+    "Poisson": ("count:poisson", {"max_delta_step": ("max_delta_step", "0.7")}),
+    "Tweedie": ("reg:tweedie", {"tweedie_variance_power": ("variance_power", "1.5")}),
+    "Logloss": ("binary:logistic", {}),
+    "CrossEntropy": ("reg:logistic", {}),
+}
+
+
+def catboost_loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, dict[str, Any]]:
+    """Return the loss of a model, and the parameters that it takes.
+
+    What CatBoost predicts is the margin itself but for a few losses. So it is where a model does not say what it was
+    trained for, as a sum of models does not.
+
+    Raises
+    ------
+    ModelFileError
+        If the loss does not go with the number of outputs.
+    """
+    name, options = _described(document)
+    margins = margin_names(n_outputs)
+    sigmoids = [f"1 / (1 + EXP(-{margin}))" for margin in margins]
+    if name == "MultiClass" and n_outputs > 1:
+        return own_loss("multi:softprob", {"num_class": n_outputs})
+    if name == "MultiClassOneVsAll" and n_outputs > 1:
+        return foreign_loss("catboost:MultiClassOneVsAll", sigmoids, classes=n_outputs), {}
+    if name in ("MultiLogloss", "MultiCrossEntropy"):
+        return foreign_loss(f"catboost:{name}", sigmoids), {}
+    if name == "RMSEWithUncertainty" and n_outputs == 2:
+        return foreign_loss("catboost:RMSEWithUncertainty", ["margin_0", "EXP(2 * margin_1)"]), {}
+    if name == "Focal" and n_outputs == 1:
+        return foreign_loss("catboost:Focal", sigmoids, classes=2), {}
+    if name in (*_COUNTERPARTS, "MultiClass", "MultiClassOneVsAll", "RMSEWithUncertainty", "Focal"):
+        if n_outputs > 1 or name not in _COUNTERPARTS:
+            raise ModelFileError(f"damaged CatBoost model: the loss {shown(name)} does not go with {n_outputs} outputs")
+        counterpart, taken = _COUNTERPARTS[name]
+        try:
+            return own_loss(counterpart, {ours: float(options.get(*theirs)) for ours, theirs in taken.items()})
+        except (FrameboostError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"damaged CatBoost model: the loss {shown(name)} has parameters {shown_json(options)}"
+            ) from error
+    return foreign_loss(f"catboost:{name}", margins), {}
+
+
+def _described(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the name of the loss and its parameters."""
+    info = document.get("model_info")
+    parameters = info.get("params") if isinstance(info, dict) else None
+    if isinstance(parameters, str):  # so older releases wrote it
+        try:
+            parameters = json.loads(parameters)
+        except (ValueError, RecursionError) as error:
+            raise ModelFileError(f"damaged CatBoost model: its params are not JSON ({reason(error)})") from error
+    loss = parameters.get("loss_function") if isinstance(parameters, dict) else None
+    if loss is None:
+        return "unknown", {}
+    name, options = (loss.get("type"), loss.get("params", {})) if isinstance(loss, dict) else (None, None)
+    if not isinstance(name, str) or not name.isidentifier() or not isinstance(options, dict):
+        raise ModelFileError(f"damaged CatBoost model: its loss_function is {shown_json(loss)}")
+    return name, options

@@ -1,0 +1,246 @@
+"""Models of CatBoost: from its JSON to the same trees, which predict the same.
+
+What differs between the two, and how it is bridged:
+
+- CatBoost asks ``float32(x) > border``, and *yes* goes right; that is ``x < u``, *yes* left, with u the float64 from
+  which on numbers are rounded to a float32 above the border. NaN goes left, or right where it was trained as the
+  largest value (``nan_mode="Max"``).
+- A category is asked for one at a time, by a hash; *yes* goes right. The names of the categories are not in the model.
+- Leaves hold all outputs; here each output has trees of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from frameboost.checks.arguments import values_by_column
+from frameboost.checks.json import fail, is_finite, parse_json, shown_json
+from frameboost.errors import ModelFileError, ParameterError
+from frameboost.interop.catboost.columns import DAMAGED, Columns, read_columns, read_list, read_numbers, read_whole
+from frameboost.interop.catboost.loss import catboost_loss
+from frameboost.interop.given import comes_from, refuse, text_of
+from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, finished
+from frameboost.model.model import Model
+from frameboost.trees.tree import Tree
+
+__all__ = ["from_catboost"]
+
+_MOST_LEVELS = 64
+
+
+def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = None) -> Model:
+    """Return a model of CatBoost's as a model of frameboost's that predicts the same.
+
+    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Predictions are what
+    ``CatBoostClassifier`` gives as probabilities, and CatBoost's ``predict`` of other models. Columns are found by the
+    names that CatBoost knows them by, which are ``"0"``, ``"1"`` and so on where it was given none. Classes are
+    numbered in the order of ``classes_``.
+
+    A category never seen in training goes where all go that a split does not ask for, and so does NULL: CatBoost, which
+    takes no NULL as a category, would take it for a string such as ``"nan"``. A categorical column that no split asks
+    about is not among the features, unless ``categories`` has it.
+
+    Parameters
+    ----------
+    model
+        A fitted ``catboost.CatBoost``, ``CatBoostRegressor``, ``CatBoostClassifier`` or ``CatBoostRanker``, the path to
+        a model saved as JSON, or that JSON as bytes.
+    categories
+        For each categorical column that the model splits by, its distinct values in training, strings or whole numbers:
+        ``{"carrier": df["carrier"].unique()}``. CatBoost keeps only hashes of them.
+
+    Raises
+    ------
+    ModelFileError
+        If the JSON is damaged, or is no model of CatBoost's.
+    ParameterError
+        If it is another kind of object or is not fitted, the categories of a column are not given, or lack one that a
+        split asks for, or the model has splits on statistics of categories: train with ``one_hot_max_size`` not less
+        than the number of categories.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from frameboost.interop.catboost.reader import from_catboost
+    >>> model = from_catboost(b'''{
+    ...     "model_info": {"params": {"loss_function": {"type": "RMSE", "params": {}}}},
+    ...     "features_info": {"categorical_features": [
+    ...         {"feature_index": 0, "flat_feature_index": 0, "feature_id": "c"}
+    ...     ]},
+    ...     "oblivious_trees": [{
+    ...         "splits": [{"split_type": "OneHotFeature", "cat_feature_index": 0, "value": -784473192}],
+    ...         "leaf_values": [1, 2], "leaf_weights": [3, 4]
+    ...     }],
+    ...     "scale_and_bias": [1, [0.5]]
+    ... }''', categories={"c": ["w", "x"]})
+    >>> model.predict(pl.DataFrame({"c": ["w", "x", None]})).to_list()
+    [1.5, 2.5, 1.5]
+    """
+    if categories is not None:
+        values_by_column("categories", categories)
+    document = _parsed(_text(model))
+    trees = read_list(document, "trees" if "trees" in document else "oblivious_trees", DAMAGED)
+    columns = read_columns(document, trees, categories or {})
+    n_outputs = _n_outputs(trees)
+    scale, biases = _scale_and_biases(document, n_outputs)
+    built = []
+    for number, tree in enumerate(trees):
+        where = f"{DAMAGED}, tree {number}"
+        read = _symmetric(tree, columns, where) if "trees" not in document else _asymmetric(tree, columns, where)
+        built += [_tree(read, output, n_outputs, scale, where) for output in range(n_outputs)]
+    loss, parameters = catboost_loss(document, n_outputs)
+    features = [column.feature for column in columns.values()]
+    return Model(loss, parameters, features, *finished(biases, built))
+
+
+def _text(model: Any) -> bytes:
+    if (data := text_of(model, "catboost")) is not None:
+        return data
+    if not comes_from(model, "catboost") or isinstance(model, type) or not hasattr(model, "save_model"):
+        raise refuse(model, "a model of CatBoost's, or a JSON file of one")
+    if not model.is_fitted():
+        raise ParameterError(f"the {type(model).__name__} is not fitted")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.save_model(str(path), format="json")
+        return path.read_bytes()
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    document = parse_json(data, "not a CatBoost model saved as JSON", DAMAGED)
+    if not isinstance(document, dict) or not {"trees", "oblivious_trees"} & set(document):
+        raise ModelFileError("not a CatBoost model saved as JSON: it has no trees")
+    return document
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A node of either kind of tree: a split and its children's places, or values, with the weight of its rows."""
+
+    values: list[float]
+    weight: float
+    question: Mapping[str, Any] | None = None
+    left: int = -1
+    right: int = -1
+
+
+def _tree(nodes: Sequence[_Node], output: int, n_outputs: int, scale: float, where: str) -> Tree:
+    if any(len(node.values) != n_outputs for node in nodes):
+        raise ModelFileError(f"{where}: its leaves must have {n_outputs} values each")
+
+    def look_up(place: int) -> Split | Leaf:
+        node = nodes[place]
+        value = node.values[output] * scale
+        if node.question is None:
+            return Leaf(value, node.weight)
+        return Split(left=node.left, right=node.right, **node.question, cover=node.weight, value=value)
+
+    return build_tree(0, look_up, output)
+
+
+def _question(split: Any, columns: Columns, where: str) -> dict[str, Any]:
+    kind = split.get("split_type") if isinstance(split, dict) else None
+    if kind == "FloatFeature":
+        column = columns.get(("float", read_whole(split, "float_feature_index", where)))
+        border = split.get("border")
+        if column is None or not is_finite(border):
+            raise ModelFileError(f"{where}: a split must have a border and a feature that there is")
+        threshold = float(above_float32(np.array([border], dtype=np.float64))[0])
+        return {"feature": column.place, "threshold": threshold, "missing_left": not column.nan_goes_right}
+    if kind == "OneHotFeature":
+        column = columns.get(("cat", read_whole(split, "cat_feature_index", where)))
+        codes = None if column is None or column.codes is None else column.codes.get(read_whole(split, "value", where))
+        if column is None or codes is None:
+            raise ModelFileError(f"{where}: a split asks for a feature that there is not")
+        return {"feature": column.place, "categories": codes, "missing_left": True}
+    if kind == "OnlineCtr":
+        raise ParameterError(
+            "the CatBoost model has splits on statistics of categories (CTRs), which are not supported; train it with "
+            "one_hot_max_size not less than the number of categories"
+        )
+    raise ParameterError(f"the CatBoost model has splits of the kind {shown_json(kind)}, which are not supported")
+
+
+def _symmetric(tree: Any, columns: Columns, where: str) -> list[_Node]:
+    """Return the nodes of a tree whose levels ask one question each; bit i of a leaf's number is the i-th answer."""
+    questions = [_question(split, columns, where) for split in read_list(tree, "splits", where)]
+    values, depth = read_numbers(tree, "leaf_values", where), len(questions)
+    if depth > _MOST_LEVELS or not values or len(values) % 2**depth:
+        raise ModelFileError(f"{where}: it has {len(values)} leaf values, which do not go with {depth} splits")
+    weights = read_numbers(tree, "leaf_weights", where) if tree.get("leaf_weights") else [1.0] * 2**depth
+    if len(weights) != 2**depth:
+        raise ModelFileError(f"{where}: it has {len(weights)} leaf weights, not {2**depth}")
+    size = len(values) // 2**depth
+    # From the leaves up; a node's place on its level is what has been answered so far.
+    levels = [[_Node(values[i * size : (i + 1) * size], weight) for i, weight in enumerate(weights)]]
+    for level in reversed(range(depth)):
+        below = levels[0]
+        first = 2 ** (level + 1) - 1  # the place of the level below among all nodes
+        levels.insert(0, [
+            _above(below[i], below[i + 2**level], questions[level], first + i, first + i + 2**level)
+            for i in range(2**level)
+        ])  # fmt: skip
+    return [node for nodes in levels for node in nodes]
+
+
+def _above(left: _Node, right: _Node, question: Mapping[str, Any], left_place: int, right_place: int) -> _Node:
+    """Return the parent of two nodes, with the mean of their values: what it would be if it were a leaf."""
+    weight = left.weight + right.weight
+    share = left.weight / weight if weight else 0.5
+    values = [a * share + b * (1 - share) for a, b in zip(left.values, right.values, strict=False)]
+    return _Node(values, weight, question, left_place, right_place)
+
+
+def _asymmetric(tree: Any, columns: Columns, where: str) -> list[_Node]:
+    """Return the nodes of a tree of nested objects, parents first."""
+    items, children = [tree], {}
+    for place, item in enumerate(items):  # grows on the way
+        if isinstance(item, dict) and "split" in item:
+            children[place] = len(items), len(items) + 1
+            items += [item.get("left"), item.get("right")]
+    nodes: dict[int, _Node] = {}
+    for place in reversed(range(len(items))):
+        item = items[place]
+        if place in children:
+            left, right = children[place]
+            nodes[place] = _above(nodes[left], nodes[right], _question(item["split"], columns, where), left, right)
+        else:
+            value = item.get("value") if isinstance(item, dict) else None
+            weight = item.get("weight", 1.0) if isinstance(item, dict) else None
+            values = value if isinstance(value, list) else [value]
+            if not values or not all(map(is_finite, [*values, weight])):
+                raise ModelFileError(f"{where}: a node must have a split, or a value and a weight")
+            nodes[place] = _Node(list(map(float, values)), float(weight))  # type: ignore[arg-type]
+    return [nodes[place] for place in range(len(items))]
+
+
+def _n_outputs(trees: Sequence[Any]) -> int:
+    """Return how many values a leaf has."""
+    if not trees:
+        raise ModelFileError("the model has no trees")
+    tree, where = trees[0], f"{DAMAGED}, tree 0"
+    if isinstance(tree, dict) and "splits" in tree:
+        splits, values = (read_list(tree, key, where) for key in ("splits", "leaf_values"))
+        return max(1, len(values) >> min(len(splits), _MOST_LEVELS))
+    while isinstance(tree, dict) and "split" in tree:
+        tree = tree.get("left")
+    value = tree.get("value") if isinstance(tree, dict) else None
+    return len(value) if isinstance(value, list) else 1
+
+
+def _scale_and_biases(document: Mapping[str, Any], n_outputs: int) -> tuple[float, list[float]]:
+    given = document.get("scale_and_bias", [1, [0.0] * n_outputs])
+    scale, biases = given if isinstance(given, list) and len(given) == 2 else (None, None)
+    biases = biases if isinstance(biases, list) else [biases] * n_outputs
+    if len(biases) != n_outputs or not all(map(is_finite, [scale, *biases])):
+        fail(DAMAGED, "scale_and_bias", f"a number and {n_outputs} more", given)
+    return float(scale), list(map(float, biases))  # type: ignore[arg-type]

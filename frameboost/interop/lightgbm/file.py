@@ -1,0 +1,233 @@
+"""LightGBM's text of a model, read line by line; what it means is said in `frameboost.interop.lightgbm.reader`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from frameboost.checks.json import shown_json
+from frameboost.checks.messages import reason
+from frameboost.errors import ModelFileError
+from frameboost.interop.parts import checked_names
+
+__all__ = ["LightGBMFile", "LightGBMTree", "read_lightgbm"]
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf)")
+_WHOLE = re.compile(r"-?\d{1,18}")
+_VERSIONS = ("v2", "v3", "v4")
+# Of a tree, what there is one of for each split, and whether it may be left out, as old releases did.
+_OF_SPLITS = {
+    "split_feature": True, "threshold": True, "decision_type": True, "left_child": True, "right_child": True,
+    "split_gain": False, "internal_value": False, "internal_count": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LightGBMTree:
+    """A tree: lists over its splits, over its leaves, and the sets of categories that splits name.
+
+    A child of 0 or more is a split, a negative one the leaf numbered ``~child``.
+    """
+
+    split_feature: list[int]
+    threshold: list[float]
+    decision_type: list[int]
+    left_child: list[int]
+    right_child: list[int]
+    split_gain: list[float]
+    internal_value: list[float]
+    internal_count: list[float]
+    leaf_value: list[float]
+    leaf_count: list[float]
+    sets: list[tuple[int, ...]]
+    is_linear: bool
+
+
+@dataclass(frozen=True)
+class LightGBMFile:
+    """A model: ``objective`` is empty where there is none, ``pandas_categories`` has a list for each such column."""
+
+    objective: str
+    n_outputs: int
+    is_average: bool
+    names: tuple[str, ...]
+    infos: tuple[str, ...]
+    trees: tuple[LightGBMTree, ...]
+    parameters: Mapping[str, str]
+    pandas_categories: tuple[list[Any], ...]
+
+
+def read_lightgbm(data: bytes) -> LightGBMFile:
+    """Read and check the text of a model.
+
+    Raises
+    ------
+    ModelFileError
+        Which says what is wrong, and where.
+    """
+    try:
+        lines = [line.rstrip("\r") for line in data.decode("utf-8").split("\n")]
+    except UnicodeDecodeError as error:
+        raise ModelFileError(f"not a LightGBM model: the file is not text ({reason(error)})") from error
+    if lines[0].strip() != "tree":
+        raise ModelFileError("not a LightGBM model: its text does not start with the line 'tree'")
+    if "end of trees" not in lines:
+        raise ModelFileError("damaged LightGBM model: the line 'end of trees' is missing")
+    end = lines.index("end of trees")
+    starts = [i for i in range(end) if lines[i].startswith("Tree=")]
+    head = _Fields(lines[1 : starts[0] if starts else end], "damaged LightGBM model")
+    if head.text("version") not in _VERSIONS:
+        raise ModelFileError(
+            f"the LightGBM model has version {shown_json(head.text('version'))}, not one of {', '.join(_VERSIONS)}"
+        )
+    names = checked_names(head.text("feature_names").split(" ") if head.text("feature_names") else [])
+    infos = tuple(head.text("feature_infos").split(" ")) if "feature_infos" in head else ("none",) * len(names)
+    if head.whole("max_feature_idx") != len(names) - 1 or len(infos) != len(names):
+        raise ModelFileError("damaged LightGBM model: feature_names, feature_infos and max_feature_idx disagree")
+    trees = []
+    for number, (start, stop) in enumerate(pairwise([*starts, end])):
+        trees.append(_tree(lines[start:stop], number, len(names)))
+    n_outputs = head.whole("num_tree_per_iteration")
+    if n_outputs < 1 or len(trees) % n_outputs:
+        raise ModelFileError(f"damaged LightGBM model: {len(trees)} trees are not whole rounds of {n_outputs}")
+    if "tree_sizes" in head and len(head.text("tree_sizes").split()) != len(trees):
+        raise ModelFileError(f"damaged LightGBM model: it has {len(trees)} trees, but tree_sizes has another number")
+    return LightGBMFile(
+        head.text("objective") if "objective" in head else "", n_outputs, "average_output" in head, names, infos,
+        tuple(trees), _parameters(lines[end:]), _pandas_categories(lines[end:]),
+    )  # fmt: skip
+
+
+class _Fields:
+    """Lines such as ``key=value``, each key once; a line without = is a key without a value."""
+
+    def __init__(self, lines: Iterable[str], where: str) -> None:
+        self.where = where
+        self._values: dict[str, str] = {}
+        for line in lines:
+            key, _, value = line.partition("=")
+            if key in self._values:
+                raise ModelFileError(f"{where}: {shown_json(key)} comes twice")
+            if line.strip():
+                self._values[key] = value
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def text(self, key: str) -> str:
+        if key not in self._values:
+            raise ModelFileError(f"{self.where}: {key} is missing")
+        return self._values[key]
+
+    def whole(self, key: str) -> int:
+        return self.wholes(key, 1)[0]
+
+    def wholes(self, key: str, size: int, low: int = -(2**31), high: int = 2**32 - 1) -> list[int]:
+        """Return a list of whole numbers of which there must be ``size``, from ``low`` to ``high``."""
+        parts = self._parts(key, size)
+        if not all(_WHOLE.fullmatch(part) and low <= int(part) <= high for part in parts):
+            raise ModelFileError(f"{self.where}: {key} must be whole numbers from {low} to {high}")
+        return list(map(int, parts))
+
+    def numbers(self, key: str, size: int, *, finite: bool = True) -> list[float]:
+        """Return a list of numbers of which there must be ``size``."""
+        parts = self._parts(key, size)
+        if not all(_NUMBER.fullmatch(part) for part in parts):
+            raise ModelFileError(f"{self.where}: {key} must be numbers")
+        values = list(map(float, parts))
+        if finite and any(abs(value) == float("inf") for value in values):
+            raise ModelFileError(f"{self.where}: {key} must be finite")
+        return values
+
+    def _parts(self, key: str, size: int) -> list[str]:
+        parts = self.text(key).split()
+        if len(parts) != size:
+            raise ModelFileError(f"{self.where}: {key} has {len(parts)} numbers, not {size}")
+        return parts
+
+
+def _tree(lines: list[str], number: int, n_features: int) -> LightGBMTree:
+    fields = _Fields(lines, f"damaged LightGBM model, tree {number}")
+    if fields.text("Tree") != str(number):
+        raise ModelFileError(f"damaged LightGBM model: tree {number} calls itself {shown_json(fields.text('Tree'))}")
+    n_leaves = fields.whole("num_leaves")
+    if n_leaves < 1:
+        raise ModelFileError(f"{fields.where}: it has no leaves")
+    n = n_leaves - 1
+    for key, needed in _OF_SPLITS.items():
+        if n and needed and key not in fields:
+            raise ModelFileError(f"{fields.where}: {key} is missing")
+    split_feature = fields.wholes("split_feature", n, 0, n_features - 1) if n else []
+    left, right = ([], []) if n == 0 else (fields.wholes(f"{side}_child", n) for side in ("left", "right"))
+    _check_children(left, right, n_leaves, fields.where)
+
+    def of_splits(key: str, otherwise: float) -> list[float]:
+        return fields.numbers(key, n) if n and key in fields else [otherwise] * n
+
+    return LightGBMTree(
+        split_feature=split_feature,
+        threshold=fields.numbers("threshold", n, finite=False) if n else [],
+        decision_type=fields.wholes("decision_type", n, -128, 127) if n else [],
+        left_child=left,
+        right_child=right,
+        split_gain=of_splits("split_gain", 0.0),
+        internal_value=of_splits("internal_value", 0.0),
+        internal_count=of_splits("internal_count", 1.0),
+        leaf_value=fields.numbers("leaf_value", n_leaves),
+        leaf_count=_leaf_counts(fields, n_leaves),
+        sets=_sets(fields),
+        is_linear="is_linear" in fields and fields.whole("is_linear") != 0,
+    )
+
+
+def _leaf_counts(fields: _Fields, n_leaves: int) -> list[float]:
+    if "leaf_count" not in fields or not fields.text("leaf_count").strip():
+        return [1.0] * n_leaves
+    return fields.numbers("leaf_count", n_leaves)
+
+
+def _check_children(left: list[int], right: list[int], n_leaves: int, where: str) -> None:
+    """Make sure that each split but the root, and each leaf, is the child of one split, which comes before it."""
+    children = [*left, *right]
+    if n_leaves > 1 and sorted(children) != [*range(-n_leaves, 0), *range(1, n_leaves - 1)]:
+        raise ModelFileError(f"{where}: left_child and right_child must name every leaf and every split but the first")
+    if any(0 <= child <= node for side in (left, right) for node, child in enumerate(side)):
+        raise ModelFileError(f"{where}: a split must come after the one that leads to it")
+
+
+def _sets(fields: _Fields) -> list[tuple[int, ...]]:
+    """Return the sets of categories, which are stored as bits, 32 to a number."""
+    n_sets = fields.whole("num_cat") if "num_cat" in fields else 0
+    if n_sets <= 0:
+        return []
+    ends = fields.wholes("cat_boundaries", n_sets + 1, 0)
+    words = fields.wholes("cat_threshold", ends[-1], 0)
+    if ends[0] != 0 or ends != sorted(ends):
+        raise ModelFileError(f"{fields.where}: cat_boundaries must be {n_sets + 1} ascending numbers from 0 on")
+    return [
+        tuple(32 * i + bit for i, word in enumerate(words[start:stop]) for bit in range(32) if word >> bit & 1)
+        for start, stop in pairwise(ends)
+    ]
+
+
+def _parameters(lines: list[str]) -> dict[str, str]:
+    """Return the training parameters, which follow the trees in lines such as ``[alpha: 0.9]``."""
+    found = (re.fullmatch(r"\[(\w+): (.*)\]", line) for line in lines)
+    return {match[1]: match[2].strip() for match in found if match}
+
+
+def _pandas_categories(lines: list[str]) -> tuple[list[Any], ...]:
+    texts = [line.removeprefix("pandas_categorical:") for line in lines if line.startswith("pandas_categorical:")]
+    try:
+        lists = json.loads(texts[0]) if texts else None
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"damaged LightGBM model: pandas_categorical is not JSON ({reason(error)})") from error
+    if lists is None:
+        return ()
+    if not isinstance(lists, list) or not all(isinstance(item, list) for item in lists):
+        raise ModelFileError("damaged LightGBM model: pandas_categorical must be lists of categories")
+    return tuple(lists)

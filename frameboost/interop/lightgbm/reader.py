@@ -1,0 +1,295 @@
+"""Models of LightGBM: from its text to the same trees, which predict the same.
+
+What differs between the two, and how it is bridged:
+
+- LightGBM asks ``x <= t`` in float64; that is ``x < u`` with u the next float64 above t. Before it asks, numbers within
+  1e-35 of 0 are made 0.
+- What counts as missing is a property of a split. NaN: goes to the default side. None: NaN is taken for 0.0, and so
+  goes where 0.0 goes. Zero: numbers within 1e-35 of 0 and NaN go to the default side.
+- Categories are whole numbers in a set of bits: those in the set go left, all others and NaN right.
+- A random forest's leaves are averaged when it predicts; here each leaf is divided by the number of trees.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frameboost.checks.messages import shown
+from frameboost.errors import ModelFileError, ParameterError
+from frameboost.interop.given import comes_from, refuse, text_of
+from frameboost.interop.lightgbm.file import LightGBMFile, LightGBMTree, read_lightgbm
+from frameboost.interop.parts import Leaf, Split, at_most, build_tree, category_codes, finished, own_loss
+from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.loss import Loss, margin_names
+from frameboost.model.model import Model
+from frameboost.schema.feature import ZERO, Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.tree import Tree
+
+__all__ = ["from_lightgbm"]
+
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_NONE, _ZERO, _NAN = 0, 1, 2
+
+# LightGBM's objectives of one output whose prediction is the margin itself, and which have no counterpart here.
+_IDENTITIES = ("huber", "fair", "mape", "lambdarank", "rank_xendcg", "custom")
+# What has a counterpart: its name, and the parameters that it takes, by LightGBM's names for them.
+_COUNTERPARTS: dict[str, tuple[str, dict[str, str]]] = {
+    "regression": ("reg:squarederror", {}),
+    "regression_l1": ("reg:absoluteerror", {}),
+    "quantile": ("reg:quantileerror", {"quantile_alpha": "alpha"}),
+    "poisson": ("count:poisson", {"max_delta_step": "poisson_max_delta_step"}),
+    "gamma": ("reg:gamma", {}),
+    "tweedie": ("reg:tweedie", {"tweedie_variance_power": "tweedie_variance_power"}),
+    "cross_entropy": ("reg:logistic", {}),
+}
+_DEFAULTS = {"alpha": 0.9, "poisson_max_delta_step": 0.7, "tweedie_variance_power": 1.5}
+# ln(1 + e^margin) without loss of digits where e^margin is small: ln(1 + u) u / ((1 + u) - 1) (Kahan).
+_U = "EXP(-ABS(margin))"
+_SOFT_PLUS = f"GREATEST(margin, 0) + CASE WHEN 1 + {_U} = 1 THEN {_U} ELSE LN(1 + {_U}) * {_U} / ((1 + {_U}) - 1) END"
+
+
+def from_lightgbm(model: Any) -> Model:
+    """Return a model of LightGBM's as a model of frameboost's that predicts the same.
+
+    Margins differ from LightGBM's by rounding in the last bits only, and every row ends in the same leaves. As with
+    ``Booster.predict``, early stopping's best iteration counts where there is one.
+
+    Columns are found by the names that LightGBM knows them by, in which it makes every space an underscore. A column of
+    pandas categories is a column of strings (or whole numbers) here. Other categories are whole numbers: LightGBM would
+    cut off a fraction, while here 1.5 is a category never seen. The labels of ``LGBMClassifier`` are numbered in the
+    order of its ``classes_``. The cover of a node is its number of rows, as in LightGBM's ``pred_contrib``.
+
+    Parameters
+    ----------
+    model
+        A ``lightgbm.Booster``, a fitted estimator such as ``LGBMClassifier``, the path to a model saved as text, or
+        that text as bytes.
+
+    Raises
+    ------
+    ModelFileError
+        If the text is damaged, or is no model of LightGBM's.
+    ParameterError
+        If it is another kind of object, or the model has linear leaves, an objective that is not known, or categories
+        that are neither strings nor whole numbers or can't be told apart from other columns'.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from frameboost.interop.lightgbm.reader import from_lightgbm
+    >>> text = b'''tree
+    ... version=v4
+    ... num_class=1
+    ... num_tree_per_iteration=1
+    ... max_feature_idx=0
+    ... objective=regression
+    ... feature_names=x
+    ... feature_infos=[1:4]
+    ...
+    ... Tree=0
+    ... num_leaves=2
+    ... split_feature=0
+    ... threshold=2.5
+    ... decision_type=2
+    ... left_child=-1
+    ... right_child=-2
+    ... leaf_value=0 8
+    ...
+    ... end of trees
+    ... '''
+    >>> model = from_lightgbm(text)
+    >>> model.predict(pl.DataFrame({"x": [1.0, 2.5, 3.0]})).to_list()
+    [0.0, 0.0, 8.0]
+    """
+    file = read_lightgbm(_text(model))
+    if any(tree.is_linear for tree in file.trees):
+        raise ParameterError("the LightGBM model has linear functions (linear_tree) for leaves, not supported")
+    columns = _columns(file)
+    share = len(file.trees) // file.n_outputs if file.is_average else 1
+    trees = [
+        _tree(tree, columns, share, number % file.n_outputs, f"damaged LightGBM model, tree {number}")
+        for number, tree in enumerate(file.trees)
+    ]
+    loss, parameters = _loss(file)
+    features = [column.feature for column in columns]
+    return Model(loss, parameters, features, *finished((0.0,) * file.n_outputs, trees))
+
+
+def _text(model: Any) -> bytes:
+    if (data := text_of(model, "lightgbm")) is not None:
+        return data
+    is_booster = hasattr(model, "model_to_string")
+    if not comes_from(model, "lightgbm") or isinstance(model, type) or not (is_booster or hasattr(model, "fit")):
+        raise refuse(model, "a Booster or an estimator of LightGBM's, or a file of one")
+    if not is_booster and not model.__sklearn_is_fitted__():
+        raise ParameterError(f"the {type(model).__name__} is not fitted")
+    booster = model if is_booster else model.booster_
+    return str(booster.model_to_string()).encode()
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A feature; ``codes`` takes LightGBM's numbers of categories to ours."""
+
+    feature: Feature
+    codes: Mapping[int, int]
+
+
+def _columns(file: LightGBMFile) -> list[_Column]:
+    asked: list[set[int]] = [set() for _ in file.names]  # what is missing, -1 for categories
+    named: list[set[int]] = [set() for _ in file.names]
+    for number, tree in enumerate(file.trees):
+        for f, kind, threshold in zip(tree.split_feature, tree.decision_type, tree.threshold, strict=True):
+            asked[f].add(-1 if kind & _CATEGORICAL else kind >> 2 & 3)
+            if kind & _CATEGORICAL:
+                if threshold not in range(len(tree.sets)):
+                    raise ModelFileError(f"damaged LightGBM model, tree {number}: it lacks a set of categories")
+                named[f].update(tree.sets[int(threshold)])
+    declared = _declared(file)
+    lists = _lists(file, declared)
+    columns = []
+    for f, name in enumerate(file.names):
+        if -1 in asked[f] and len(asked[f]) > 1:
+            raise ModelFileError(f"damaged LightGBM model: feature {shown(name)} is split by order and by category")
+        if f in lists:
+            columns.append(_pandas_column(name, lists[f], named[f]))
+        elif -1 in asked[f] or (f in declared and not asked[f]):
+            codes = tuple(sorted(named[f]))
+            feature = Feature(name, FeatureType("codes"), codes)
+            columns.append(_Column(feature, {code: place for place, code in enumerate(codes)}))
+        else:
+            columns.append(_Column(Feature(name, FeatureType("float64"), zero_is_missing=_ZERO in asked[f]), {}))
+    return columns
+
+
+def _declared(file: LightGBMFile) -> list[int]:
+    """Return the features that were declared categorical."""
+    given = file.parameters.get("categorical_feature")
+    if given is not None and all(re.fullmatch(r"[0-9]{0,9}", part) for part in given.split(",")):
+        return sorted({int(part) for part in given.split(",") if part and int(part) < len(file.names)})
+    # Of a number the smallest and the largest value are given, in brackets.
+    return [f for f, info in enumerate(file.infos) if info != "none" and not info.startswith("[")]
+
+
+def _lists(file: LightGBMFile, declared: Sequence[int]) -> dict[int, list[Any]]:
+    """Return the pandas categories of features; the text has the lists, but does not say whose they are."""
+    if not file.pandas_categories:
+        return {}
+    if len(file.pandas_categories) != len(declared):
+        raise ParameterError(
+            f"the LightGBM model has {len(file.pandas_categories)} columns of pandas categories and {len(declared)} "
+            "categorical features, and can't say which is which; train it with all of them as unordered categories"
+        )
+    return dict(zip(declared, file.pandas_categories, strict=True))
+
+
+def _pandas_column(name: str, values: list[Any], named: set[int]) -> _Column:
+    if any(code >= len(values) for code in named):
+        raise ModelFileError(f"damaged LightGBM model: a split names a category that {shown(name)} does not have")
+    categories, places = category_codes(values, f"feature {shown(name)}")
+    kind = FeatureType("codes" if categories and isinstance(categories[0], int) else "string")
+    return _Column(Feature(name, kind, categories), dict(enumerate(places)))
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+def _tree(tree: LightGBMTree, columns: Sequence[_Column], share: int, output: int, where: str) -> Tree:
+    def look_up(number: int) -> Split | Leaf:
+        question: dict[str, Any] | bool = True
+        while number >= 0:
+            question = _question(tree, number, columns[tree.split_feature[number]], where)
+            if not isinstance(question, bool):
+                break
+            number = (tree.left_child if question else tree.right_child)[number]
+        if isinstance(question, bool):
+            return Leaf(tree.leaf_value[~number] / share, tree.leaf_count[~number])
+        return Split(
+            tree.split_feature[number], tree.left_child[number], tree.right_child[number], **question,
+            gain=tree.split_gain[number], cover=tree.internal_count[number],
+            value=tree.internal_value[number] / share,
+        )  # fmt: skip
+
+    return build_tree(0 if tree.split_feature else -1, look_up, output)
+
+
+def _question(tree: LightGBMTree, number: int, column: _Column, where: str) -> dict[str, Any] | bool:
+    """Return what a split asks, or the side (left is True) that all rows go to."""
+    kind, threshold = tree.decision_type[number], tree.threshold[number]
+    if kind & _CATEGORICAL:
+        codes = tuple(sorted(column.codes[code] for code in tree.sets[int(threshold)]))
+        return {"categories": codes} if codes else False
+    missing = kind >> 2 & 3
+    if missing not in (_NONE, _ZERO, _NAN):
+        raise ModelFileError(f"{where}: decision_type {kind} has an unknown kind of missing values")
+    missing_left = threshold >= 0.0 if missing == _NONE else bool(kind & _DEFAULT_LEFT)
+    # Where another split of the feature takes zeros for missing, they have to go where NaN goes here too.
+    if column.feature.zero_is_missing and missing != _ZERO and (threshold >= 0.0) != missing_left:
+        raise ParameterError(
+            f"feature {shown(column.feature.name)} of the LightGBM model has zeros that are missing in some splits only"
+        )
+    # Its rows come to a split with numbers within 1e-35 of 0 made 0.
+    bound = threshold if abs(threshold) > ZERO else ZERO if threshold >= 0.0 else math.nextafter(-ZERO, -math.inf)
+    return at_most(bound, missing_left=missing_left)
+
+
+# --- the objective ----------------------------------------------------------------------------------------------------
+
+
+def _loss(file: LightGBMFile) -> tuple[Loss, dict[str, Any]]:
+    """Return the loss and the parameters that it takes."""
+    name, *options = file.objective.split() or ["custom"]
+    given = dict(option.partition(":")[::2] for option in options)
+    n = file.n_outputs
+    margins = margin_names(n)
+    if name == "custom":
+        return foreign_loss("lightgbm:custom", margins), {}
+    if name in ("multiclass", "multiclassova"):
+        if given.get("num_class") != str(n) or n < 2:
+            raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not go with {n} trees a round")
+        if name == "multiclass":
+            return own_loss("multi:softprob", {"num_class": n})
+        links = [_sigmoid(_number(given, "sigmoid", 1.0), margin) for margin in margins]
+        return foreign_loss("lightgbm:multiclassova", links, classes=n), {}
+    if n > 1:
+        raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not go with {n} trees a round")
+    if name == "binary":
+        steepness = _number(given, "sigmoid", 1.0)
+        if steepness == 1.0:
+            return own_loss("binary:logistic", {})
+        return foreign_loss("lightgbm:binary", [_sigmoid(steepness, "margin")], classes=2), {}
+    if "sqrt" in given:
+        return foreign_loss(f"lightgbm:{name} sqrt", ["SIGN(margin) * margin * margin"]), {}
+    if name == "cross_entropy_lambda":
+        return foreign_loss("lightgbm:cross_entropy_lambda", [_SOFT_PLUS]), {}
+    if name in _IDENTITIES:
+        return foreign_loss(f"lightgbm:{name}", margins), {}
+    if name not in _COUNTERPARTS:
+        raise ParameterError(f"the LightGBM model has the objective {shown(name)}, which is not known here")
+    counterpart, taken = _COUNTERPARTS[name]
+    return own_loss(counterpart, {ours: _number(file.parameters, theirs, _DEFAULTS[theirs])
+                              for ours, theirs in taken.items()})  # fmt: skip
+
+
+def _sigmoid(steepness: float, margin: str) -> str:
+    return f"1 / (1 + EXP(-{steepness!r} * {margin}))"
+
+
+def _number(given: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        value = float(given.get(name, default))
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ModelFileError(
+            f"damaged LightGBM model: {name} must be a number greater than 0, not {shown(given[name])}"
+        )
+    return value

@@ -1,0 +1,137 @@
+"""The features of an XGBoost model: names, types, and the categories that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from frameboost.checks.json import read_list
+from frameboost.checks.messages import shown
+from frameboost.errors import ParameterError
+from frameboost.interop.parts import category_codes, checked_names
+from frameboost.interop.xgboost.document import integers, read_count, read_object, wrong
+from frameboost.interop.xgboost.trees import XGBoostTree
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+
+__all__ = ["count_features", "read_features"]
+
+_MOST_WITHOUT_NAMES = 100_000  # of those with names there are as many as the file has names
+
+
+def count_features(learner: Mapping[str, Any]) -> int:
+    """Return how many features the model has."""
+    count = read_count(read_object(learner, "learner_model_param"), "num_feature")
+    if count == 0:
+        wrong("it has no features")
+    if count > _MOST_WITHOUT_NAMES and not learner.get("feature_names"):
+        raise ParameterError(
+            f"the XGBoost model has {count:,} features without names, and at most {_MOST_WITHOUT_NAMES:,} can be had "
+            "here; give it feature_names"
+        )
+    return count
+
+
+def read_features(
+    learner: Mapping[str, Any], model: Mapping[str, Any], trees: Sequence[XGBoostTree]
+) -> tuple[tuple[Feature, ...], dict[int, dict[int, int]]]:
+    """Return the features, and for each categorical one the place of each code among its categories.
+
+    Raises
+    ------
+    ModelFileError
+        If the document is damaged.
+    ParameterError
+        If a feature can't be had here.
+    """
+    count = count_features(learner)
+    names = checked_names(_texts(learner, "feature_names", count) or [f"f{i}" for i in range(count)])
+    types = _texts(learner, "feature_types", count) or ["float"] * count
+    codes: dict[int, set[int]] = {i: set() for i, kind in enumerate(types) if kind == "c"}
+    compared: set[int] = set()
+    no_booleans: set[int] = set()
+    for tree in trees:
+        for node, chosen in tree.chosen.items():
+            codes.setdefault(int(tree.feature[node]), set()).update(chosen)
+        for node in tree.numeric.tolist():
+            compared.add(int(tree.feature[node]))
+            if not _fits_boolean(float(tree.threshold[node]), bool(tree.missing_left[node])):
+                no_booleans.add(int(tree.feature[node]))
+    features, places = [], {}
+    names_of_categories = _category_names(model, names)
+    for i, (name, kind) in enumerate(zip(names, types, strict=True)):
+        if i in codes:
+            if i in compared:
+                raise ParameterError(f"feature {shown(name)} is compared with numbers and with categories")
+            feature, places[i] = _categorical(name, sorted(codes[i]), names_of_categories.get(i))
+            features.append(feature)
+        else:
+            is_boolean = kind == "i" and i not in no_booleans
+            features.append(Feature(name, FeatureType("boolean" if is_boolean else "float64")))
+    return tuple(features), places
+
+
+def _fits_boolean(threshold: float, missing_left: bool) -> bool:
+    """Whether it parts false from true, or missing from both.
+
+    For the latter XGBoost takes 2.000001, the largest value and as much again.
+    """
+    return threshold <= 1 or (2 < threshold < 2.1 and not missing_left)
+
+
+def _texts(learner: Mapping[str, Any], key: str, count: int) -> list[str]:
+    """Return a list of a string a feature, or an empty one."""
+    found = read_list(learner, key, "damaged XGBoost model") if key in learner else []
+    if not all(isinstance(text, str) for text in found) or len(found) not in (0, count):
+        wrong(f'"{key}" must be a list of {count} strings')
+    return found
+
+
+def _categorical(name: str, codes: list[int], category_names: list[Any] | None) -> tuple[Feature, dict[int, int]]:
+    if category_names is None:
+        return Feature(name, FeatureType("codes"), tuple(codes)), {code: place for place, code in enumerate(codes)}
+    if codes and codes[-1] >= len(category_names):
+        wrong(f"feature {shown(name)} has {len(category_names)} categories, and a split by number {codes[-1]}")
+    categories, places = category_codes(category_names, f"feature {shown(name)}")
+    kind = FeatureType("codes" if isinstance(categories[0], int) else "string")
+    return Feature(name, kind, categories), dict(enumerate(places))
+
+
+def _category_names(model: Mapping[str, Any], names: Sequence[str]) -> dict[int, list[Any]]:
+    """Return the names of categories by feature; XGBoost keeps them since 3.1, if it is trained on a frame."""
+    if "cats" not in model:
+        return {}
+    encodings = read_list(read_object(model, "cats"), "enc", "damaged XGBoost model, cats")
+    if len(encodings) not in (0, len(names)):
+        wrong(f'"enc" must have an entry for each of {len(names)} features', "cats")
+    found = {}
+    for i, item in enumerate(encodings):
+        where = f"categories of feature {shown(names[i])}"
+        if not isinstance(item, dict):
+            wrong("they must be an object", where)
+        values = integers(item, "values", None, where)
+        if "offsets" in item:
+            found[i] = _strings(values, integers(item, "offsets", None, where).tolist(), where)
+        else:
+            found[i] = values.tolist()
+    return {i: values for i, values in found.items() if values}
+
+
+def _strings(values: np.ndarray[Any, Any], offsets: list[int], where: str) -> list[str]:
+    """Return strings of UTF-8 whose bytes stand one after the other, written as signed numbers.
+
+    An empty list where they are cut in the middle of a character: of names in pandas that are not ASCII, XGBoost
+    3.1 and 3.2 count characters where they mean bytes, and the names are lost.
+    """
+    if len(values) and (values.min() < -128 or values.max() > 255):
+        wrong("their text is no bytes", where)
+    text = (values % 256).astype(np.uint8).tobytes()
+    if offsets and (offsets[0] != 0 or sorted(offsets) != offsets or offsets[-1] != len(text)):
+        wrong("their text ends elsewhere than it should", where)
+    try:
+        return [text[start:end].decode("utf-8") for start, end in pairwise(offsets)]
+    except UnicodeDecodeError:
+        return []

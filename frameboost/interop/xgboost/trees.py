@@ -1,0 +1,233 @@
+"""XGBoost's trees: read from a document node by node, and turned into trees of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.interop.xgboost.document import floats, integers, read_count, read_object, wrong
+from frameboost.interop.xgboost.float32 import float64_thresholds
+from frameboost.schema.feature import Feature
+from frameboost.trees.tree import LEAF, Tree
+
+__all__ = ["MOST_CATEGORIES", "XGBoostTree", "read_xgboost_tree", "translated"]
+
+# A float32 holds all whole numbers below; XGBoost takes a category beyond for one that no split names.
+MOST_CATEGORIES = 2**24
+
+
+@dataclass(frozen=True)
+class XGBoostTree:
+    """A tree as XGBoost has it, with the nodes that no row reaches left out: entry i of everything is node i's.
+
+    Attributes
+    ----------
+    left, right
+        int64: children, which come after their parent; ``LEAF`` in a leaf.
+    feature
+        int64: the feature that is asked about.
+    threshold
+        float32: ``x < threshold`` goes left, in float32.
+    chosen
+        By node, for splits by categories: the codes that go right.
+    missing_left
+        bool.
+    gain, cover
+        float32.
+    values
+        float32 (nodes, outputs): leaf values.
+    """
+
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
+    threshold: npt.NDArray[np.float32]
+    chosen: Mapping[int, tuple[int, ...]]
+    missing_left: npt.NDArray[np.bool_]
+    gain: npt.NDArray[np.float32]
+    cover: npt.NDArray[np.float32]
+    values: npt.NDArray[np.float32]
+
+    @property
+    def inner(self) -> npt.NDArray[np.int64]:
+        """The nodes that are split."""
+        return np.flatnonzero(self.left != LEAF)
+
+    @property
+    def numeric(self) -> npt.NDArray[np.int64]:
+        """The nodes that are split at a threshold."""
+        return np.array([node for node in self.inner.tolist() if node not in self.chosen], dtype=np.int64)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int) -> XGBoostTree:
+    """Return the tree of that number.
+
+    Raises
+    ------
+    ModelFileError
+        If it is damaged.
+    """
+    where = f"tree {number}"
+    if not isinstance(item, dict):
+        wrong("it must be an object", where)
+    of_tree = read_object(item, "tree_param", where)
+    size = read_count(of_tree, "num_nodes", where=where)
+    vector = max(1, read_count(of_tree, "size_leaf_vector", 1, where=where))
+    if vector > 1 and vector != n_outputs:
+        wrong(f"its leaves have {vector} values, for {n_outputs} outputs", where)
+    left, right = (integers(item, f"{side}_children", size, where) for side in ("left", "right"))
+    kept = _in_order(left, right, where)
+    place = np.full(size + 1, LEAF)  # the last one is for the children of leaves, -1
+    place[kept] = np.arange(len(kept))
+    is_leaf = left[kept] == LEAF
+    feature = np.where(is_leaf, LEAF, integers(item, "split_indices", size, where)[kept])
+    if (feature >= n_features).any() or (feature[~is_leaf] < 0).any():
+        wrong(f"it asks about a feature that is none of the {n_features}", where)
+    # Before XGBoost 3.2, trees with several values in a leaf had neither of these.
+    gain, cover = (
+        floats(item, key, size, where)[kept] if key in item or vector == 1 else np.zeros(len(kept), np.float32)
+        for key in ("loss_changes", "sum_hessian")
+    )
+    threshold = floats(item, "split_conditions", size, where)
+    values = _vectors(item, vector, left, right, where) if vector > 1 else threshold[:, None]
+    if not all(np.isfinite(a).all() for a in (gain, cover, values[kept][is_leaf])):
+        wrong("its leaves, gains and covers must be finite", where)
+    chosen = _categories(item, size, where)
+    return XGBoostTree(
+        left=place[left[kept]],
+        right=np.where(is_leaf, LEAF, place[np.where(is_leaf, LEAF, right[kept])]),
+        feature=feature,
+        threshold=threshold[kept],
+        chosen={int(place[node]): codes for node, codes in chosen.items() if place[node] >= 0 and left[node] != LEAF},
+        missing_left=integers(item, "default_left", size, where)[kept].astype(np.bool_) & ~is_leaf,
+        gain=np.where(is_leaf, np.float32(0), gain),
+        cover=cover,
+        values=values[kept],
+    )
+
+
+def _in_order(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], where: str) -> list[int]:
+    """Return the nodes that rows reach, parents before children; pruning leaves others behind."""
+    lefts, rights = left.tolist(), right.tolist()
+    if not lefts:
+        wrong("it has no nodes", where)
+    found, seen, ascending = [0], {0}, True
+    for node in found:
+        if lefts[node] == LEAF:
+            continue
+        for child in (lefts[node], rights[node]):
+            if not 0 <= child < len(lefts) or child in seen:
+                wrong(f"node {node} has the child {child}, which is no node or has a parent already", where)
+            ascending &= child > node
+            seen.add(child)
+            found.append(child)
+    return sorted(found) if ascending else found
+
+
+def _vectors(
+    item: Mapping[str, Any], width: int, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], where: str
+) -> npt.NDArray[np.float32]:
+    """Return float32 (nodes, outputs): the values of leaves that have one for each output."""
+    if "leaf_weights" not in item:  # before XGBoost 3.2
+        return floats(item, "base_weights", len(left) * width, where).reshape(-1, width)
+    is_leaf = left == LEAF
+    weights = floats(item, "leaf_weights", int(is_leaf.sum()) * width, where).reshape(-1, width)
+    at = np.where(is_leaf, right, 0)  # in a leaf the right child is the place of its values
+    if (at < 0).any() or (at >= len(weights)).any():
+        wrong("a leaf has no values", where)
+    return weights[at]
+
+
+def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tuple[int, ...]]:
+    """Return the codes that go right, by node; XGBoost before 1.3 knew no categories."""
+    if "split_type" not in item:
+        return {}
+    is_categorical = integers(item, "split_type", size, where) == 1
+    codes = integers(item, "categories", None, where)
+    nodes = integers(item, "categories_nodes", None, where)
+    starts, sizes = (integers(item, f"categories_{key}", len(nodes), where) for key in ("segments", "sizes"))
+    if sorted(set(nodes.tolist())) != np.flatnonzero(is_categorical).tolist() or len(set(nodes.tolist())) < len(nodes):
+        wrong('"categories_nodes" must name the nodes that are split by categories', where)
+    found = {}
+    for node, start, n in zip(nodes.tolist(), starts.tolist(), sizes.tolist(), strict=True):
+        named = set(codes[start : start + n].tolist())
+        if start < 0 or n <= 0 or start + n > len(codes) or min(named) < 0 or max(named) >= MOST_CATEGORIES:
+            wrong(f"node {node} is split by no categories, or by such as can't be", where)
+        found[node] = tuple(sorted(named))
+    return found
+
+
+# --- translating ------------------------------------------------------------------------------------------------------
+
+
+def translated(
+    tree: XGBoostTree, features: Sequence[Feature], places: Mapping[int, Mapping[int, int]], output: int, weight: float
+) -> Tree:
+    """Return the tree, for one of its outputs.
+
+    Parameters
+    ----------
+    tree
+        What was read.
+    features
+        The model's features.
+    places
+        By categorical feature: the place of each code among its categories.
+    output
+        Which margin it adds to; of a tree with several values in a leaf, which of them.
+    weight
+        What leaf values are multiplied by.
+    """
+    n_outputs = tree.values.shape[1]
+    of_output = tree.values[:, output if n_outputs > 1 else 0].astype(np.float64) * weight
+    thresholds = float64_thresholds(tree.threshold).tolist()
+    asked: list[Any] = [None] * len(tree.left)
+    for node in tree.numeric.tolist():
+        is_boolean = features[tree.feature[node]].type.name == "boolean"
+        asked[node] = _of_boolean(float(tree.threshold[node])) if is_boolean else thresholds[node]
+    named: list[Any] = [None] * len(tree.left)
+    for node, codes in tree.chosen.items():
+        place = places[int(tree.feature[node])]
+        named[node] = tuple(sorted(place[code] for code in codes))
+    missing_left = tree.missing_left.tolist()
+    return Tree(
+        feature=tuple(tree.feature.tolist()),
+        threshold=tuple(asked),
+        categories=tuple(named),
+        missing_left=tuple(missing_left),
+        left=tuple(tree.left.tolist()),
+        right=tuple(tree.right.tolist()),
+        # A tree for all outputs becomes one for each, whose gains and covers add up to its own.
+        gain=tuple((tree.gain.astype(np.float64) / n_outputs).tolist()),
+        cover=tuple((tree.cover.astype(np.float64) / n_outputs).tolist()),
+        value=tuple(_means(tree, of_output.tolist())),
+        output=output,
+        # The codes named go right, whichever way missing goes.
+        with_missing=tuple(names is not None and not left for names, left in zip(named, missing_left, strict=True)),
+    )
+
+
+def _of_boolean(threshold: float) -> int | None:
+    """Return the threshold that parts false and true so; None asks whether there is a value, which all then pass."""
+    return None if threshold > 1 else int(threshold > 0)
+
+
+def _means(tree: XGBoostTree, values: list[float]) -> list[float]:
+    """Return the values, those of inner nodes as means of the leaves below by cover.
+
+    XGBoost keeps what an inner node would be as a leaf without the learning rate, and not the learning rate.
+    """
+    lefts, rights, covers = tree.left.tolist(), tree.right.tolist(), tree.cover.tolist()
+    for node in reversed(tree.inner.tolist()):
+        left, right = lefts[node], rights[node]
+        total = covers[left] + covers[right]
+        share = covers[left] / total if min(covers[left], covers[right]) >= 0 and total > 0 else 0.5
+        values[node] = share * values[left] + (1 - share) * values[right]
+    return values

@@ -1,0 +1,284 @@
+"""Models for XGBoost: the JSON document that XGBoost 3.2 loads, and predicts with alike."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from frameboost.checks.messages import shown
+from frameboost.ensemble.model_file import ModelParts
+from frameboost.errors import ParameterError
+from frameboost.interop.xgboost.float32 import as_float32, log32, logit32, nearest_float32, shortest
+from frameboost.interop.xgboost.objectives import LOGARITHMIC, LOGISTIC, OBJECTIVE_PARAMETERS
+from frameboost.interop.xgboost.trees import MOST_CATEGORIES
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import Physical
+from frameboost.trees.tree import Tree
+
+__all__ = ["to_xgboost"]
+
+_VERSION = [3, 2, 0]
+_NO_PARENT = 2**31 - 1
+
+
+def to_xgboost(parts: ModelParts) -> str:
+    """Return the model as XGBoost 3.2 saves one, in JSON.
+
+    XGBoost knows but float32. Hand it the features as numbers: Booleans as 0 and 1, a decimal as the number that it is,
+    dates and times as days or units since 1970-01-01, a duration in its units, codes as they are. Categories of
+    strings are written with their names; give them as pandas' or polars' Categorical, or by their place in
+    ``Feature.categories``. NULL and NaN are missing.
+
+    - Columns whose values are float32 without rounding (integers up to 2^24, say) come to the same leaves.
+    - Of others XGBoost rounds values and thresholds, so that one next to a threshold may come to the other side; one
+      that is equal to it never does.
+    - Leaf values are rounded to float32, and XGBoost rounds again after each tree.
+
+    Parameters
+    ----------
+    parts
+        What a model file holds.
+
+    Returns
+    -------
+    str
+        JSON, for ``xgboost.Booster(model_file=...)`` or ``load_model``.
+
+    Raises
+    ------
+    ParameterError
+        If XGBoost has not what the model has: a loss of the user's own or of another library's, a calibration, zeros
+        that are missing, codes below 0 or from 2^24, two thresholds of a feature that are the same float32, leaf values
+        beyond a float32.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb, numpy as np, xgboost
+    >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+    >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+    >>> text = to_xgboost(model._parts())
+    >>> booster = xgboost.Booster(model_file=bytearray(text, "utf-8"))
+    >>> booster.predict(xgboost.DMatrix(df.select("x"))).tolist()
+    [0.0, 0.0, 8.0, 8.0]
+    """
+    _check(parts)
+    n_outputs, names = parts.loss.n_outputs, [feature.name for feature in parts.features]
+    scores, margins = _base_scores(parts.loss.name, parts.base_margins)
+    # What a base score can't say in float32 goes into the first tree of the output.
+    rest = [base - margin for base, margin in zip(parts.base_margins, margins, strict=True)]
+    conditions = [_conditions(feature, i, parts.trees) for i, feature in enumerate(parts.features)]
+    trees, started = [], set[int]()
+    for number, tree in enumerate(parts.trees):
+        shift = 0.0 if tree.output in started else rest[tree.output]
+        started.add(tree.output)
+        trees.append(_tree(tree, number, parts.features, conditions, shift))
+    a_round = n_outputs * int(parts.parameters.get("num_parallel_tree", 1))
+    model = {
+        "cats": _cats(parts.features),
+        "gbtree_model_param": {"num_parallel_tree": str(a_round // n_outputs), "num_trees": str(len(trees))},
+        "iteration_indptr": list(range(0, len(trees) + 1, a_round)),
+        "tree_info": [tree.output for tree in parts.trees],
+        "trees": trees,
+    }
+    of_classes = parts.loss.name.startswith("multi:")
+    learner = {
+        "attributes": {},
+        "feature_names": names,
+        "feature_types": [_type(feature) for feature in parts.features],
+        "gradient_booster": {"model": model, "name": "gbtree"},
+        "learner_model_param": {
+            "base_score": json.dumps(scores),
+            "boost_from_average": "0",
+            "num_class": str(n_outputs if of_classes else 0),
+            "num_feature": str(len(names)),
+            "num_target": str(1 if of_classes else n_outputs),
+        },
+        "objective": _objective(parts.loss.name, parts.parameters),
+    }
+    return json.dumps({"learner": learner, "version": _VERSION}, ensure_ascii=False)
+
+
+def _check(parts: ModelParts) -> None:
+    if parts.loss.definition is not None:
+        raise ParameterError(f"XGBoost has no objective {shown(parts.loss.name)}")
+    if parts.calibration is not None:
+        raise ParameterError("the model is calibrated, which XGBoost has no place for")
+    for feature in parts.features:
+        if feature.zero_is_missing:
+            raise ParameterError(f"zeros of feature {shown(feature.name)} are missing, which XGBoost has no place for")
+        if any(sign in feature.name for sign in "[]<"):
+            raise ParameterError(
+                f"XGBoost takes no feature whose name has [, ] or < in it, such as {shown(feature.name)}"
+            )
+        codes = feature.categories if feature.type.name == "codes" else ()
+        if any(not 0 <= int(code) < MOST_CATEGORIES for code in codes):
+            raise ParameterError(
+                f"feature {shown(feature.name)} has codes that XGBoost can't have: it takes 0 to 16777215"
+            )
+
+
+# --- the head ---------------------------------------------------------------------------------------------------------
+
+
+def _base_scores(name: str, margins: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return base scores, which are on the scale of the prediction, and the margins that XGBoost makes of them."""
+    if name in LOGISTIC:
+        scores = as_float32([1 / (1 + math.exp(-max(-700.0, margin))) for margin in margins])
+        read = logit32(scores)
+    elif name in LOGARITHMIC:
+        scores = as_float32([math.exp(max(-80.0, min(margin, 80.0))) for margin in margins])
+        read = log32(scores)
+    else:
+        scores = read = as_float32(margins)
+    return [shortest(float(score)) for score in scores], [float(margin) for margin in read]
+
+
+def _objective(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
+    if not holder:
+        return {"name": name}
+    values = Parameters().as_dict() | dict(given)
+    texts = {key: _text(values[key]) for key in names if values[key] is not None}
+    return {"name": name, holder: texts}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return json.dumps(value) if isinstance(value, list | tuple) else str(value)
+
+
+def _type(feature: Feature) -> str:
+    if feature.type.is_categorical:
+        return "c"
+    if feature.type.name == "boolean":
+        return "i"
+    return "float" if feature.type.is_float or feature.type.precision_and_scale else "int"
+
+
+def _cats(features: Sequence[Feature]) -> dict[str, Any]:
+    """Return the names of categories as XGBoost keeps them: the bytes of all, where each starts, and their order.
+
+    A byte is a signed number to XGBoost, so that what is not ASCII comes first in its order.
+    """
+    encodings, segments, order = [], [0], list[int]()
+    for feature in features:
+        names = [str(category).encode() for category in feature.categories if feature.type.name == "string"]
+        offsets = np.cumsum([0, *map(len, names)]).tolist() if names else []
+        encodings.append({"offsets": offsets, "values": np.frombuffer(b"".join(names), dtype=np.int8).tolist()})
+        segments.append(segments[-1] + len(names))
+        order += sorted(range(len(names)), key=lambda i: np.frombuffer(names[i], dtype=np.int8).tolist())
+    if not order:
+        return {"enc": [], "feature_segments": [], "sorted_idx": []}
+    return {"enc": encodings, "feature_segments": segments, "sorted_idx": order}
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Physical, float]:
+    """Return the float32 for each threshold of a feature, or raise `ParameterError` where they can't be told apart."""
+    used = {t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True)
+            if f == number and t is not None}  # fmt: skip
+    found: dict[Physical, float] = {}
+    taken: dict[float, Physical] = {}
+    for threshold in sorted(used):
+        value = _condition(feature, threshold)
+        if value in taken:
+            raise ParameterError(
+                f"feature {shown(feature.name)} has thresholds {shown(taken[value])} and {shown(threshold)}, which "
+                "are the same in XGBoost, whose numbers are float32"
+            )
+        found[threshold], taken[value] = value, threshold
+    return found
+
+
+def _condition(feature: Feature, threshold: Physical) -> float:
+    """Return the float32 nearest to a threshold.
+
+    A value that is equal to the threshold is then rounded to the same float32, and goes right as it should. (The
+    smallest float32 that is no less would have it go left, where the threshold is rounded down.)
+    """
+    if isinstance(threshold, float) and math.isinf(threshold):
+        return threshold
+    worth = feature.type.worth(threshold) if feature.type.precision_and_scale else Fraction(threshold)
+    return nearest_float32(worth)
+
+
+def _tree(
+    tree: Tree, number: int, features: Sequence[Feature], conditions: Sequence[Mapping[Physical, float]], shift: float
+) -> dict[str, Any]:
+    """Return a tree; XGBoost wants a node's children side by side."""
+    numbers, swapped = [0], [_is_swapped(tree, node) for node in range(len(tree))]
+    for node in numbers:
+        if not tree.is_leaf(node):
+            children = (tree.left[node], tree.right[node])
+            numbers += children[::-1] if swapped[node] else children
+    place = {node: i for i, node in enumerate(numbers)}
+    lefts = [-1 if tree.is_leaf(n) else place[tree.right[n] if swapped[n] else tree.left[n]] for n in numbers]
+    parents = [_NO_PARENT] * len(numbers)
+    for i, left in enumerate(lefts):
+        if left >= 0:
+            parents[left] = parents[left + 1] = i
+    named = {i: _codes(features[tree.feature[n]], tree.categories[n]) for i, n in enumerate(numbers)
+             if tree.categories[n] is not None}  # fmt: skip
+    sizes = [len(codes) for codes in named.values()]
+    floats = {
+        "base_weights": [tree.value[n] for n in numbers],
+        "loss_changes": [tree.gain[n] for n in numbers],
+        "split_conditions": [
+            tree.value[n] + shift if tree.is_leaf(n) else _split_condition(tree, n, conditions) for n in numbers
+        ],
+        "sum_hessian": [tree.cover[n] for n in numbers],
+    }
+    if not np.isfinite(as_float32([floats["split_conditions"][place[leaf]] for leaf in tree.leaves()])).all():
+        raise ParameterError(f"tree {number} has leaf values that are too large for XGBoost, whose numbers are float32")
+    return {
+        **{key: [shortest(value) for value in values] for key, values in floats.items()},
+        "categories": [code for codes in named.values() for code in codes],
+        "categories_nodes": list(named),
+        "categories_segments": [sum(sizes[:i]) for i in range(len(sizes))],
+        "categories_sizes": sizes,
+        "default_left": [int(not tree.is_leaf(n) and tree.missing_left[n] != swapped[n]) for n in numbers],
+        "id": number,
+        "left_children": lefts,
+        "parents": parents,
+        "right_children": [left + 1 if left >= 0 else -1 for left in lefts],
+        "split_indices": [max(0, tree.feature[n]) for n in numbers],
+        "split_type": [int(i in named) for i in range(len(numbers))],
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(len(features)),
+            "num_nodes": str(len(numbers)),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _is_swapped(tree: Tree, node: int) -> bool:
+    """Whether the sides change places.
+
+    In XGBoost the categories that are named go right, all others left. And a split that asks whether there is a value
+    becomes one where no value is less than minus infinity, so that all go right, and missing goes left.
+    """
+    if tree.is_leaf(node) or tree.threshold[node] is not None:
+        return False
+    return tree.categories[node] is None or tree.named_left(node)
+
+
+def _split_condition(tree: Tree, node: int, conditions: Sequence[Mapping[Physical, float]]) -> float:
+    threshold = tree.threshold[node]
+    if threshold is not None:
+        return conditions[tree.feature[node]][threshold]
+    return 0.0 if tree.categories[node] is not None else -math.inf
+
+
+def _codes(feature: Feature, places: Sequence[int] | None) -> list[int]:
+    """Return the codes in XGBoost of categories: those of strings are their places, others are what they are."""
+    return [place if feature.type.name == "string" else int(feature.categories[place]) for place in places or ()]

@@ -1,0 +1,92 @@
+"""Gradients and hessians of a loss, rounded to a grid so that their sums are exact (see `expressions.grid`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import polars as pl
+
+from frameboost.expressions.expression import Expression, float_literal
+from frameboost.expressions.grid import grid_offset, offset_step
+
+__all__ = ["Aggregate", "Rounded", "Rows", "Scalar", "exact_sum", "rounded", "weighted"]
+
+
+class Scalar(Protocol):
+    """Something that is a number for every row, in SQL and in polars."""
+
+    def to_sql(self, columns: Mapping[str, str]) -> str:
+        """See `Expression.to_sql`."""
+
+    def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+        """See `Expression.to_polars`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One number over all rows: ``function(expression)``; a sum is NULL-free and 0 over no rows."""
+
+    function: str  # "sum", "min" or "max"
+    expression: Scalar
+
+
+class Rows(Protocol):
+    """What can be aggregated."""
+
+    @property
+    def n_rows(self) -> int:
+        """No fewer than there are."""
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """Return aggregates over all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """An expression rounded to a grid, as ``(x + C) - C``; ``largest`` is what its magnitude is known not to exceed."""
+
+    expression: Scalar
+    offset: float
+    largest: float = math.inf
+
+    @property
+    def step(self) -> float:
+        """What the rounded number is a multiple of."""
+        return offset_step(self.offset)
+
+    def to_sql(self, columns: Mapping[str, str]) -> str:
+        """See `Expression.to_sql`."""
+        offset = float_literal(self.offset)
+        return f"(({self.expression.to_sql(columns)} + {offset}) - {offset})"
+
+    def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+        """See `Expression.to_polars`."""
+        return (self.expression.to_polars(columns) + self.offset) - self.offset
+
+
+@cache
+def weighted(expression: Expression) -> Expression:
+    """Return the expression times the row's weight."""
+    return Expression(f"({expression.text}) * weight", tuple(dict.fromkeys((*expression.columns, "weight"))))
+
+
+@cache
+def _magnitude(expression: Expression) -> Expression:
+    return Expression(f"ABS({expression.text})", expression.columns)
+
+
+def rounded(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
+    """Return expressions on grids on which their sums over all rows are exact."""
+    found = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
+    largest, n_rows = {name: value or 0.0 for name, value in found.items()}, rows.n_rows
+    return {n: Rounded(term, grid_offset(largest[n], n_rows), largest[n]) for n, term in terms.items()}
+
+
+def exact_sum(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, float]:
+    """Return sums over all rows that do not depend on their order."""
+    sums = rows.aggregate({name: Aggregate("sum", term) for name, term in rounded(rows, terms).items()})
+    return {name: value or 0.0 for name, value in sums.items()}

@@ -1,0 +1,121 @@
+"""The losses of ranking: LambdaMART, with a query's rows paired as XGBoost pairs them (``topk``).
+
+Burges, From RankNet to LambdaRank to LambdaMART: an overview (2010); normalised as in XGBoost 3.2
+(``src/objective/lambdarank_obj.cc``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.query_terms import Change, OverQuery, Pairs, Ratio
+from frameboost.losses.loss import Derivatives, Loss, Start, Term
+
+__all__ = ["DEFAULT_TRUNCATION", "RANKING_PARAMETERS", "discount", "gain", "ideal_terms", "label_check", "ranking_loss"]
+
+# XGBoost's, of pairs and of metrics without an @.
+DEFAULT_TRUNCATION = 32
+
+RANKING_PARAMETERS = (
+    "lambdarank_num_pair_per_sample",
+    "lambdarank_normalization",
+    "lambdarank_score_normalization",
+    "ndcg_exp_gain",
+)
+# 1 / log2(x) = ln 2 / ln x
+_LN_2 = "0.6931471805599453"
+
+
+def gain(*, exponential: bool) -> str:
+    """Return how much a row is worth that is found at the first place."""
+    return "POWER(2, label) - 1" if exponential else "label"
+
+
+def discount(place: str) -> str:
+    """Return what a place, from 0, divides the gain by: log2(place + 2), as a factor."""
+    return f"{_LN_2} / LN({place} + 2)"
+
+
+def ideal_terms(prefix: str, truncation: int, *, exponential: bool) -> dict[str, Term]:
+    """Return terms that end with ``ideal``, the DCG that a query could have, ``best`` being its largest gain.
+
+    Gains count as shares of the query's best: up to 2^31 − 1 as they are, they would leave the smaller ones no place on
+    a common grid.
+    """
+    best, place = f"{prefix}best", f"{prefix}ideal_place"
+    share = f"({gain(exponential=exponential)}) / {best} * ({discount(place)})"
+    return {
+        best: OverQuery("max", Expression(gain(exponential=exponential), ("label",))),
+        place: OverQuery("rank", Expression("label", ("label",))),
+        f"{prefix}ideal": OverQuery(
+            "sum",
+            Expression(f"CASE WHEN {best} > 0 AND {place} < {truncation} THEN {share} ELSE 0 END",
+                       ("label", best, place)),
+        ),
+    }  # fmt: skip
+
+
+def label_check(change: Literal["ndcg", "map"], *, exponential: bool) -> tuple[str, Expression]:
+    """Return what labels must be, in words and as a condition."""
+    if change == "map":
+        return "0 and 1 (or false and true)", Expression("label = 0 OR label = 1", ("label",))
+    if not exponential:
+        return "numbers of 0 or more", Expression("label >= 0", ("label",))
+    return (
+        "the integers 0 to 31 (with ndcg_exp_gain=False any number of 0 or more)",
+        Expression("label = FLOOR(label) AND label >= 0 AND label <= 31", ("label",)),
+    )
+
+
+def ranking_loss(change: Change, **parameters: Any) -> Loss:
+    """Return the loss ``rank:<change>``."""
+    exponential = parameters["ndcg_exp_gain"]
+    truncation = parameters["lambdarank_num_pair_per_sample"] or DEFAULT_TRUNCATION
+    margin = Expression("margin", ("margin",))
+    terms: dict[str, Term] = {
+        "place": OverQuery("rank", margin),
+        "highest": OverQuery("max", margin),
+        "lowest": OverQuery("min", margin),
+        # So that the queries' weights are 1 on average.
+        "mean_weight": Ratio(
+            Expression("CASE WHEN place = 0 THEN weight ELSE 0 END", ("place", "weight")),
+            Expression("CASE WHEN place = 0 THEN 1 ELSE 0 END", ("place",)),
+        ),
+    }
+    terms |= _change_terms(change, truncation, exponential=exponential)
+    terms["pairs"] = Pairs(change, truncation, parameters["lambdarank_score_normalization"])
+    scale = "1 / mean_weight"
+    if parameters["lambdarank_normalization"]:
+        # Both rows of a pair count its size, so this is twice the sum over pairs, as in XGBoost.
+        terms["pull"] = OverQuery("sum", Expression("pair_size", ("pair_size",)), on_grid=True)
+        scale = f"CASE WHEN pull > 0 THEN LN(1 + pull) / {_LN_2} / pull ELSE 1 END / mean_weight"
+    terms["scale"] = Expression(scale, ("pull", "mean_weight"))
+    derivatives = Derivatives(
+        Expression("pair_g * scale", ("pair_g", "scale")), Expression("pair_h * scale", ("pair_h", "scale"))
+    )
+    words, condition = ("", None) if change == "pairwise" else label_check(change, exponential=exponential)
+    metric = f"{'map' if change == 'map' else 'ndcg'}@{truncation}"
+    return Loss(
+        f"rank:{change}", (derivatives,), (margin,), metric, terms, start=Start("value", 0.0), roles=("qid",),
+        label_requirement=words, label_condition=condition,
+    )  # fmt: skip
+
+
+def _change_terms(change: Change, truncation: int, *, exponential: bool) -> dict[str, Term]:
+    if change == "ndcg":
+        share = f"({gain(exponential=exponential)}) / best / ideal"
+        return ideal_terms("", truncation, exponential=exponential) | {
+            "worth": Expression(f"CASE WHEN ideal > 0 THEN {share} ELSE 0 END", ("label", "best", "ideal")),
+            "discount": Expression(discount("place"), ("place",)),
+        }
+    if change == "map":
+        place = Expression("place", ("place",))
+        label = Expression("label", ("label",))
+        at_place = Expression("label / (place + 1)", ("label", "place"))
+        return {
+            "hits": OverQuery("running", label, place, on_grid=True),
+            "credit": OverQuery("running", at_place, place),
+            "relevant": OverQuery("sum", label, on_grid=True),
+        }
+    return {}

@@ -1,0 +1,259 @@
+"""The metrics, by XGBoost's names, each as one SQL aggregate."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from frameboost.checks.arguments import is_iterable
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.errors import ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.losses.aft import aft_terms
+from frameboost.losses.loss import Loss, RunningSum, prediction_names
+from frameboost.metrics.metric import CurveMetric, Metric
+from frameboost.metrics.ranking import RANKING_METRICS, ranking_metric
+
+__all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better"]
+
+AnyMetric = Metric | CurveMetric
+
+# ln Γ(y + 1), by Stirling's series at y + 8 and the recurrence back to y + 1; good to 1e-12 for y ≥ 0.
+_SHIFTED = "(label + 8)"
+_LOG_FACTORIAL = (
+    f"(({_SHIFTED} - 0.5) * LN({_SHIFTED}) - {_SHIFTED} + 0.9189385332046727 + 1 / (12 * {_SHIFTED})"
+    f" - 1 / (360 * POWER({_SHIFTED}, 3)) + 1 / (1260 * POWER({_SHIFTED}, 5)) - 1 / (1680 * POWER({_SHIFTED}, 7))"
+    " - LN((label + 1) * (label + 2) * (label + 3) * (label + 4) * (label + 5) * (label + 6) * (label + 7)))"
+)
+_LOG_LOSS = (
+    "-(CASE WHEN label = 0 THEN 0 ELSE label * LN(GREATEST(prediction, 1e-16)) END"
+    " + CASE WHEN label = 1 THEN 0 ELSE (1 - label) * LN(GREATEST(1 - prediction, 1e-16)) END)"
+)
+
+
+def _mean(row: str) -> str:
+    return f"SUM(weight * ({row})) / SUM(weight)"
+
+
+# name -> what is averaged over the rows, and what becomes of the mean; {at} is what follows an @ in the name.
+_OF_ONE_PREDICTION = {
+    "rmse": ("(label - prediction) * (label - prediction)", "SQRT({mean})"),
+    "rmsle": ("(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))", "SQRT({mean})"),
+    "mae": ("ABS(label - prediction)", "{mean}"),
+    "mape": ("ABS((label - prediction) / label)", "{mean}"),
+    "mphe": ("{slope} * {slope} * (SQRT(1 + POWER((label - prediction) / {slope}, 2)) - 1)", "{mean}"),
+    "logloss": (_LOG_LOSS, "{mean}"),
+    "error": ("CASE WHEN prediction > {at} THEN 1 - label ELSE label END", "{mean}"),
+    "poisson-nloglik": (
+        f"{_LOG_FACTORIAL} + GREATEST(prediction, 1e-16) - LN(GREATEST(prediction, 1e-16)) * label",
+        "{mean}",
+    ),
+    "gamma-nloglik": ("label / GREATEST(prediction, 1e-6) + LN(GREATEST(prediction, 1e-6))", "{mean}"),
+    "gamma-deviance": (
+        "LN((prediction + 1e-6) / (label + 1e-6)) + (label + 1e-6) / (prediction + 1e-6) - 1",
+        "2 * {mean}",
+    ),
+    "tweedie-nloglik": (
+        "EXP((2 - {at}) * LN(prediction)) / (2 - {at}) - label * EXP((1 - {at}) * LN(prediction)) / (1 - {at})",
+        "{mean}",
+    ),
+}
+
+
+def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    row, of_mean = _OF_ONE_PREDICTION[name]
+    row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"])
+    if len(loss.labels) > 1:  # over all targets alike
+        pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
+        one = Expression(row, ("label", "prediction"))
+        each = [f"({one.renamed({'label': label, 'prediction': p}).text})" for label, p in pairs]
+        row = f"({' + '.join(each)}) / {len(each)}"
+    return Metric(_named(name, at), of_mean.format(mean=_mean(row)))
+
+
+def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    if len(loss.labels) > 1:
+        raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
+    alphas = loss.renewal or (0.5,)
+    losses = (
+        f"CASE WHEN label >= {p} THEN {alpha!r} * (label - {p}) ELSE {1 - alpha!r} * ({p} - label) END"
+        for p, alpha in zip(prediction_names(len(alphas)), alphas, strict=True)
+    )
+    return Metric(name, _mean(f"({' + '.join(losses)}) / {len(alphas)}"))
+
+
+def _mlogloss(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    of_label = " ".join(f"WHEN label = {k} THEN {p}" for k, p in enumerate(prediction_names(loss.classes)))
+    return Metric(name, _mean(f"-LN(GREATEST(CASE {of_label} END, 1e-16))"))
+
+
+def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    names = prediction_names(loss.classes)
+    cases = " ".join(
+        f"WHEN label = {k} AND {p} >= GREATEST({', '.join(names)})"
+        # Of equals the first class is what is predicted.
+        + "".join(f" AND {earlier} < {p}" for earlier in names[:k]) + " THEN 0"
+        for k, p in enumerate(names)
+    )  # fmt: skip
+    return Metric(name, _mean(f"CASE {cases} ELSE 1 END"))
+
+
+_SIDES = tuple(f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total"))
+_ROC = "negative * (positive_above + positive / 2)"
+_ROC_TOTAL = "positive_total * negative_total"
+_BOTH_SIDES = "CASE WHEN positive_total > 0 AND negative_total > 0 THEN 1 ELSE 0 END"
+# Between two points of the curve precision moves by (fp_prev + h (tp − tp_prev)) / tp (Davis & Goadrich 2006); with
+# a = 1 + h and b = (fp_prev − h tp_prev) / positives, the area under it is this, in recall.
+_A, _B = "(1 + negative / positive)", "((negative_above - negative / positive * positive_above) / positive_total)"
+_RECALL, _BEFORE = "((positive_above + positive) / positive_total)", "(positive_above / positive_total)"
+_PRECISION_RECALL = (
+    "CASE WHEN positive = 0 THEN 0 "
+    f"WHEN {_B} = 0 THEN ({_RECALL} - {_BEFORE}) / {_A} "
+    f"ELSE ({_RECALL} - {_BEFORE} - {_B} / {_A} * (LN({_A} * {_RECALL} + {_B}) - LN({_A} * {_BEFORE} + {_B}))) / {_A} "
+    "END"
+)
+
+
+def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
+    names = prediction_names(loss.n_outputs)
+    scores = []
+    for k, score in enumerate(names):
+        positive = "label" if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
+        row = (score, "label", "weight")
+        scores.append(
+            (Expression(score, row), Expression(f"weight * ({positive})", row),
+             Expression(f"weight * (1 - ({positive}))", row))
+        )  # fmt: skip
+    area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, _BOTH_SIDES)
+    curve, whole = Expression(area, _SIDES), Expression(total, _SIDES)
+    return CurveMetric(name, curve, whole, tuple(scores), by_share=name == "auc")
+
+
+def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    columns = ("label", "prediction")
+    risk = RunningSum(Expression("prediction", columns), Expression("ABS(label)", columns), descending=True)
+    events = "SUM(CASE WHEN label > 0 THEN 1 ELSE 0 END)"
+    text = f"SUM(CASE WHEN label > 0 THEN LN(risk) - LN(prediction) ELSE 0 END) / {events}"
+    return Metric(name, text, terms={"risk": risk})
+
+
+def _aft(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    sigma = parameters["aft_loss_distribution_scale"]
+    if name == "interval-regression-accuracy":
+        inside = "EXP(margin) >= label AND (upper IS NULL OR EXP(margin) <= upper)"
+        return Metric(name, _mean(f"CASE WHEN {inside} THEN 1 ELSE 0 END"), maximize=True)
+    row = f"-LN(GREATEST(CASE WHEN label = upper THEN pdf_l / ({sigma!r} * label) ELSE mass END, 1e-12))"
+    return Metric(name, _mean(row), terms=dict(aft_terms(parameters["aft_loss_distribution"], sigma)))
+
+
+_BINARY = ("binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic")
+METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMetric]] = {
+    **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
+    "quantile": _quantile,
+    "mlogloss": _mlogloss,
+    "merror": _merror,
+    "auc": _curve,
+    "aucpr": _curve,
+    "cox-nloglik": _cox,
+    "aft-nloglik": _aft,
+    "interval-regression-accuracy": _aft,
+}
+_MAXIMISED = ("auc", "aucpr", "map", "ndcg", "pre")
+_TAKES_AT = ("error", "tweedie-nloglik")
+_MULTICLASS = ("mlogloss", "merror")
+_SURVIVAL = {"cox-nloglik": "survival:cox", "aft-nloglik": "survival:aft",
+             "interval-regression-accuracy": "survival:aft"}  # fmt: skip
+
+
+def larger_is_better(name: str, wanted: Any = None) -> bool:
+    """Whether more of the metric of that name is better; ``wanted`` are those that were asked for."""
+    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
+    for item in items:
+        if isinstance(item, Metric) and item.name == name:
+            return item.maximize
+    return re.split("[@-]", name)[0] in _MAXIMISED or name == "interval-regression-accuracy"
+
+
+def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
+    """Return metrics by name or as they are given, one or several; None is the loss's own.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such metric, or it does not go with the loss.
+    """
+    if wanted is None:
+        wanted = loss.metric
+    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
+    metrics = [_metric(item, loss, parameters) for item in items]
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"eval_metric has {shown(name)} {names.count(name)} times")
+    if not metrics:
+        raise ParameterError("eval_metric is an empty list; name at least one metric")
+    return metrics
+
+
+def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
+    n_predictions = len(loss.evaluated or loss.links)
+    metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
+    if isinstance(metric, CurveMetric):
+        return metric
+    roles = [role for role in loss.roles if role != "qid"]  # which is no number
+    of_row = (*loss.labels, "weight", *roles, *loss.margins)
+    return metric.over((*of_row, *prediction_names(n_predictions), *metric.terms))
+
+
+def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
+    name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
+    n_predictions = len(loss.evaluated or loss.links)
+    if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)):
+        return ranking
+    if name not in METRICS:
+        known = (*METRICS, *RANKING_METRICS)
+        raise ParameterError(
+            f"eval_metric must be an fb.Metric or one of {listed(known, None)}, not {shown(item)}"
+            f"{did_you_mean(item, known)}"
+        )
+    at = _at(item, name, at_text)
+    if name in _MULTICLASS and not loss.has_margin_of_each_class:
+        raise ParameterError(f"eval_metric {shown(name)} is for the multi:* objectives, not for {shown(loss.name)}")
+    if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
+        raise ParameterError(
+            f"eval_metric {shown(name)} is for objective {shown(_SURVIVAL[name])}, not for {shown(loss.name)}"
+        )
+    if len(loss.labels) > 1:
+        if name not in _OF_ONE_PREDICTION:
+            raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
+    elif name in _OF_ONE_PREDICTION and n_predictions > 1:
+        raise ParameterError(
+            f"eval_metric {shown(name)} is for one prediction a row; {shown(loss.name)} makes {n_predictions}"
+        )
+    if name in ("auc", "aucpr") and loss.name not in _BINARY and not loss.has_margin_of_each_class:
+        raise ParameterError(f"eval_metric {shown(name)} is for classes, not for {shown(loss.name)}")
+    return METRICS[name](name, at, loss, parameters)
+
+
+def _at(item: str, name: str, text: str) -> float | None:
+    if not text and "@" not in item:
+        if name == "tweedie-nloglik":
+            raise ParameterError("eval_metric 'tweedie-nloglik' needs a variance power, such as 'tweedie-nloglik@1.5'")
+        return None
+    try:
+        at = float(text)
+    except ValueError:
+        at = math.nan
+    if not math.isfinite(at):
+        raise ParameterError(f"eval_metric {shown(item)}: after the @ comes a number, not {shown(text)}")
+    if name not in _TAKES_AT:
+        raise ParameterError(f"eval_metric {shown(name)} takes no @, as in {shown(item)}")
+    if name == "tweedie-nloglik" and not 1 < at < 2:
+        raise ParameterError(f"eval_metric {shown(item)}: the variance power must be greater than 1 and less than 2")
+    return at
+
+
+def _named(name: str, at: float | None) -> str:
+    return name if at is None or (name == "error" and at == 0.5) else f"{name}@{at:g}"

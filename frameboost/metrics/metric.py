@@ -1,0 +1,161 @@
+"""A metric: one SQL aggregate over labels, weights and predictions, so that evaluating it moves no rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import polars as pl
+
+from frameboost.checks.arguments import flag
+from frameboost.checks.messages import shown
+from frameboost.engines.contract import Engine
+from frameboost.errors import ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.losses.gradients import Aggregate, exact_sum
+from frameboost.losses.loss import Term
+
+__all__ = ["CurveMetric", "Metric"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that says how well predictions fit labels, written as one SQL aggregate.
+
+    Parameters
+    ----------
+    name
+        What it is called in `Model.history` and in messages.
+    sql
+        The aggregate: ``SUM``, ``AVG``, ``MIN``, ``MAX`` and ``COUNT(*)`` of scalar expressions over ``label``,
+        ``weight``, ``margin`` and ``prediction`` (with several outputs ``prediction_0``, ``prediction_1``, ...), and
+        arithmetic around them.
+    maximize
+        Whether more is better.
+
+    Raises
+    ------
+    ParameterError
+        If it is not such an aggregate.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> late = fb.Metric("share more than 2 off", "AVG(CASE WHEN ABS(label - prediction) > 2 THEN 1 ELSE 0 END)")
+    >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+    >>> fb.fit(df, "y", n_estimators=3, learning_rate=0.5, reg_lambda=0, eval_metric=late).history.rows()
+    [(1, 0.0), (2, 0.0), (3, 0.0)]
+    """
+
+    name: str
+    sql: str
+    maximize: bool = False
+    columns: tuple[str, ...] = field(default=(), repr=False)
+    terms: Mapping[str, Term] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ParameterError(f"a metric's name must be a string, not {shown(self.name)}")
+        flag("maximize", self.maximize)
+        if not isinstance(self.sql, str):
+            raise ParameterError(f"a metric's sql must be a string, not {shown(self.sql)}")
+        self._split  # noqa: B018  # which checks it
+        if self.columns:
+            self._parts  # noqa: B018  # which checks the names in it
+
+    def over(self, columns: tuple[str, ...]) -> Metric:
+        """Return the metric with its names checked against the columns that there are."""
+        return Metric(self.name, self.sql, self.maximize, columns, self.terms)
+
+    @cached_property
+    def _split(self) -> tuple[dict[str, tuple[str, str]], Expression]:
+        """The aggregates, by a name each: function and argument; and what is made of them."""
+        from frameboost.expressions.syntax import split_aggregates  # late, as sqlglot comes with it
+
+        found, outer = split_aggregates(self.sql)
+        try:
+            whole = Expression(outer, tuple(found))
+        except ParameterError as error:
+            raise ParameterError(
+                f"the metric {shown(self.sql)} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"
+            ) from error
+        if whole.is_condition:
+            raise ParameterError(f"metric {shown(self.name)}, {shown(self.sql)}, is true or false, not a number")
+        return found, whole
+
+    @cached_property
+    def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
+        """The same with the arguments as expressions, an average being two sums."""
+        aggregates, outer = self._split
+        inside = f"in metric {shown(self.name)}, what is aggregated,"
+        found = {
+            name: (function, Expression(text, self.columns).required_number(inside))
+            for name, (function, text) in aggregates.items()
+        }
+        for name, (function, text) in aggregates.items():
+            if function == "avg":  # of the values that there are, as in SQL
+                present = Expression(f"CASE WHEN ({text}) IS NULL THEN 0 ELSE 1 END", self.columns)
+                found[f"{name}_count"] = ("sum", present)
+        return found, outer
+
+    def evaluate(self, rows: Engine) -> float:
+        """Return the metric over the rows at their current margins; its sums do not depend on their order."""
+        aggregates, outer = self._parts
+        plain = {n: Aggregate(f, e) for n, (f, e) in aggregates.items() if f in ("min", "max")}
+        sums = {n: e for n, (f, e) in aggregates.items() if f in ("sum", "avg")}
+        values = {n: v if v is not None else math.nan for n, v in rows.aggregate(plain).items()} if plain else {}
+        values |= exact_sum(rows, sums) if sums else {}
+        for name, (function, _) in aggregates.items():
+            if function == "count":
+                values[name] = float(rows.n_rows)
+            elif function == "avg":
+                values[name] = values[name] / values[f"{name}_count"] if values[f"{name}_count"] else math.nan
+        found = pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item()
+        return math.nan if found is None else float(found)  # as of a CASE without ELSE
+
+
+@dataclass(frozen=True)
+class _ByScore:
+    """Rows of distinct scores, as far as `exact_sum` is concerned."""
+
+    rows: Engine
+    score: Expression
+    positive: Expression
+    negative: Expression
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        return self.rows.aggregate_scores(self.score, self.positive, self.negative, aggregates)
+
+
+@dataclass(frozen=True)
+class CurveMetric:
+    """The area under a curve over the rows in descending order of their scores, one curve a class.
+
+    ``by_share`` says whether classes count by how many rows they have, or all alike.
+    """
+
+    name: str
+    area: Expression
+    total: Expression
+    scores: tuple[tuple[Expression, Expression, Expression], ...]
+    maximize: bool = True
+    terms: Mapping[str, Term] = field(default_factory=dict)
+    by_share: bool = True
+
+    def evaluate(self, rows: Engine) -> float:
+        """Return the mean of the areas."""
+        weighted_sum, weights = 0.0, 0.0
+        for score, positive, negative in self.scores:
+            by_score = _ByScore(rows, score, positive, negative)
+            sums = exact_sum(by_score, {"area": self.area, "positive": Expression("positive", ("positive",))})
+            total = by_score.aggregate({"total": Aggregate("max", self.total)})["total"] or math.nan
+            share = sums["positive"] if self.by_share and len(self.scores) > 1 else 1.0
+            weighted_sum += share * sums["area"] / total
+            weights += share
+        return weighted_sum / weights

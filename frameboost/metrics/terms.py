@@ -1,0 +1,96 @@
+"""What a loss or a metric says of rows, given to an engine: on a grid where it is summed, so that sums are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from frameboost.engines.contract import Aggregate, Cumulative, Engine, QueryWindow, Scalar
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import grid_offset
+from frameboost.expressions.query_terms import OverQuery, Pairs, Ratio
+from frameboost.losses.gradients import exact_sum, rounded, weighted
+from frameboost.losses.loss import Loss, RunningSum, Term, prediction_names
+from frameboost.metrics.metric import CurveMetric, Metric
+
+__all__ = ["Renewal", "compute_gradients", "define_predictions", "define_terms", "evaluate", "renewals_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Leaves as a quantile of the residuals: ``alpha`` of ``residual``, by ``weight`` or without."""
+
+    residual: Scalar
+    weight: Scalar | None
+    alpha: float
+
+
+def compute_gradients(rows: Engine, loss: Loss) -> None:
+    """Let the engine compute g and h of every output, weighted and on their grids, and residuals to renew leaves by."""
+    define_terms(rows, loss.terms)
+    terms = {}
+    for output, derivatives in enumerate(loss.outputs):
+        terms[f"g_{output}"] = weighted(derivatives.gradient)
+        terms[f"h_{output}"] = weighted(derivatives.hessian)
+    residuals: dict[str, Scalar] = {}
+    for output, margin in enumerate(loss.margins if loss.renewal else ()):
+        label = loss.label_of(output)
+        residuals[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
+    rows.compute_gradients(terms, residuals)
+
+
+def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
+    """Return, by output, what leaves are worth under a loss whose gradients are only signs; of others nothing."""
+    if not loss.renewal:
+        return {}
+    weight = rounded(rows, {"weight": Expression("weight", ("weight",))})["weight"] if is_weighted else None
+    return {
+        output: Renewal(Expression(f"residual_{output}", (f"residual_{output}",)), weight, alpha)
+        for output, alpha in enumerate(loss.renewal)
+    }
+
+
+def define_terms(rows: Engine, terms: Mapping[str, Term]) -> None:
+    """Define the terms over the rows as they are now; the grid of a running sum depends on their margins."""
+    for name, term in terms.items():
+        match term:
+            case RunningSum():
+                value = rounded(rows, {name: term.value})[name]
+                rows.define({name: Cumulative(value, term.order, descending=term.descending)})
+            case OverQuery():
+                rows.define({name: _window(rows, term)})
+            case Ratio():
+                sums = exact_sum(rows, {"numerator": term.numerator, "denominator": term.denominator})
+                rows.define({name: Expression(repr(sums["numerator"] / sums["denominator"]), ())})
+            case Pairs():
+                rows.sum_pairs(term, _pair_offset(rows, term))
+            case _:
+                rows.define({name: term})
+
+
+def _window(rows: Engine, term: OverQuery) -> QueryWindow:
+    value: Scalar = term.value
+    if term.function in ("sum", "running") and not term.on_grid:
+        value = rounded(rows, {"value": term.value})["value"]
+    return QueryWindow(term.function, value, term.order)
+
+
+def _pair_offset(rows: Engine, pairs: Pairs) -> float:
+    """Return the grid on which sums over all pairs of a query are exact."""
+    last = rows.aggregate({"place": Aggregate("max", Expression("place", ("place",)))})["place"] or 0.0
+    largest = int(last) + 1
+    return grid_offset(pairs.bound, 2 * largest * min(largest, pairs.truncation))
+
+
+def define_predictions(rows: Engine, loss: Loss) -> None:
+    """Define what metrics look at: ``prediction``, or ``prediction_0`` and so on."""
+    for stage in loss.link_terms:
+        rows.define(stage)
+    links = loss.evaluated or loss.links
+    rows.define(dict(zip(prediction_names(len(links)), links, strict=True)))
+
+
+def evaluate(metric: Metric | CurveMetric, rows: Engine) -> float:
+    """Return the metric over the rows at their current margins."""
+    define_terms(rows, metric.terms)
+    return metric.evaluate(rows)

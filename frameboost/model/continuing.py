@@ -1,0 +1,112 @@
+"""Training on from a model: its margins become columns of the data, its trees come first in what is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from frameboost.checks.messages import listed, shown
+from frameboost.compile.polars import margin_expr
+from frameboost.compile.sql.case import margin_sql
+from frameboost.compile.sql.columns import find_columns
+from frameboost.data.feature_columns import find_features
+from frameboost.data.sources import FrameSource, RelationSource, Source
+from frameboost.dialects.duckdb import DUCKDB
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.sql_text import quote_identifier
+from frameboost.losses.loss import Loss
+from frameboost.model.model import Model
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.trees.tree import Tree
+
+if TYPE_CHECKING:
+    from frameboost.training.boosting import Ensemble
+
+__all__ = ["check_continues", "joined", "with_margins"]
+
+
+def with_margins(source: Source, model: Model) -> tuple[Source, list[str]]:
+    """Return the data with a column for each of the model's margins, and the columns' names.
+
+    Raises
+    ------
+    ParameterError
+        If the model is another library's and has splits that fit does not know.
+    DataError
+        If a feature of the model is not in the data, or has another type than in training.
+    """
+    foreign = any(f.zero_is_missing or f.type.name == "codes" for f in model._features)
+    if foreign or any(any(tree.with_missing) for tree in model._trees):
+        raise ParameterError(
+            "init_model comes from another library, and treats missing values or codes as fit does not"
+        )
+    given = find_features(source, model._features)
+    for feature in model._features:
+        if given[feature.name] != feature.type:
+            raise DataError(
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
+                "the model to train on from; give it the same type"
+            )
+    taken = {name.lower() for name in source.names()}
+    names = [f"{_free('margin_of_init_model', taken)}_{i}" for i in range(model._loss.n_outputs)]
+    parts = [(base, model._of_output(i), model._features) for i, base in enumerate(model._base_margins)]
+    if isinstance(source, FrameSource):
+        columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
+        return FrameSource(source.frame.with_columns(columns)), names
+    assert isinstance(source, RelationSource)
+    asked = find_columns(model._features, DUCKDB)
+    margins = [margin_sql(base, trees, asked, DUCKDB) for base, trees, _ in parts]
+    more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))
+    return RelationSource(source.relation.project(f"*, {more}")), names
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while any(other.startswith(name) for other in taken):
+        name += "_"
+    return name
+
+
+def check_continues(model: Model, loss: Loss, parameters: Parameters, features: Sequence[Feature]) -> None:
+    """Raise `ParameterError` if what is about to be trained can't be joined to the model."""
+    if (model._loss.name, model._loss.links, model._loss.definition) != (loss.name, loss.links, loss.definition):
+        raise ParameterError(
+            f"init_model was trained with objective {shown(model._loss.name)} and its parameters, not with "
+            f"{shown(loss.name)}"
+        )
+    if [f.name for f in features] != model.features:
+        raise ParameterError(
+            f"init_model has the features {listed(model.features)}; train on with the same, in that order"
+        )
+    if model.parameters.get("num_parallel_tree", 1) != parameters.num_parallel_tree:
+        raise ParameterError(
+            f"init_model has num_parallel_tree={model.parameters.get('num_parallel_tree', 1)}, not "
+            f"{parameters.num_parallel_tree}"
+        )
+    if model._calibration is not None:
+        raise ParameterError("init_model is calibrated; train on from the model before, and calibrate the result")
+
+
+def joined(model: Model, ensemble: Ensemble) -> Ensemble:
+    """Return the model's trees and then the new ones, over the categories of both."""
+    features, trees, more = [], list(model._trees), list(ensemble.trees)
+    for number, (old, new) in enumerate(zip(model._features, ensemble.features, strict=True)):
+        feature = replace(old, categories=tuple(sorted({*old.categories, *new.categories})))
+        features.append(feature)
+        trees = [_renumbered(tree, number, old, feature) for tree in trees]
+        more = [_renumbered(tree, number, new, feature) for tree in more]
+    return replace(ensemble, base_margins=model._base_margins, trees=(*trees, *more), features=tuple(features))
+
+
+def _renumbered(tree: Tree, number: int, before: Feature, after: Feature) -> Tree:
+    if before.categories == after.categories or number not in tree.feature:
+        return tree
+    place = {category: code for code, category in enumerate(after.categories)}
+    return replace(
+        tree,
+        categories=tuple(
+            codes if codes is None or asked != number else tuple(sorted(place[before.categories[c]] for c in codes))
+            for asked, codes in zip(tree.feature, tree.categories, strict=True)
+        ),
+    )

@@ -1,0 +1,112 @@
+"""A baseline to watch a model's inputs by: how training rows fall into a few bins of each feature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from frameboost.binning.codes import code_expr, not_zero, physical_expr, propose_bins
+from frameboost.checks.messages import shown
+from frameboost.compile.sql.drift import MISSING, WatchedBin
+from frameboost.data.feature_columns import find_features
+from frameboost.data.sources import open_source
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.polars_names import column
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import Physical
+
+__all__ = ["baseline_frame", "read_baseline"]
+
+_SCHEMA: dict[str, Any] = {
+    "feature": pl.String, "bin": pl.Int32, "lower": pl.String, "upper": pl.String, "category": pl.String,
+    "share": pl.Float64,
+}  # fmt: skip
+
+
+def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
+    """Return a row a bin (see `Model.baseline`)."""
+    source = open_source(data)
+    types = find_features(source, features)
+    for feature in features:
+        if types[feature.name] != feature.type and feature.type.name != "codes":
+            raise DataError(
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
+                "the model; give it the same type"
+            )
+    frame = source.to_frame([feature.name for feature in features]).collect()
+    if not frame.height:
+        raise DataError("the data has no rows")
+    rows = [(*row, count / frame.height) for f in features for *row, count in _of_feature(frame, f, n_bins)]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tuple[Any, ...]]:
+    """Return feature, bin, edges, category and number of rows of each bin, missing values first."""
+    kind, name = feature.type, feature.name
+    values = _values(frame, feature)
+    present = values.drop_nulls()
+    rows: list[tuple[Any, ...]] = [(name, MISSING, None, None, None, values.null_count())]
+    if kind.is_categorical:
+        counts = present.value_counts(name="rows").sort(["rows", "value"], descending=[True, False])
+        kept = counts.head(n_bins - 1).rows()
+        rows += [(name, i, None, None, json.dumps(value), count) for i, (value, count) in enumerate(kept)]
+        others = int(counts["rows"].sum()) - sum(count for _, count in kept)
+        return [*rows, (name, len(kept), None, None, None, others)]
+    bins = propose_bins(feature, present, n_bins)
+    codes = present.to_frame().select(code_expr(pl.col("value"), kind, bins.cuts, bins.missing).alias("bin"))
+    counted = dict(codes.group_by("bin").len().rows())
+    edges = [None, *map(json.dumps, bins.cuts), None]
+    return rows + [(name, i, edges[i], edges[i + 1], None, counted.get(i, 0)) for i in range(len(edges) - 1)]
+
+
+def _values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
+    """Return the physical values of a column, null where they are missing."""
+    if feature.type.name == "codes":
+        values = column(feature.name).cast(pl.Float64).fill_nan(None).cast(pl.Int64)
+    else:
+        values = physical_expr(feature.name, feature.type)
+    if feature.zero_is_missing:
+        values = pl.when(not_zero(values)).then(values)
+    return frame.select(values.alias("value")).to_series()
+
+
+def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
+    """Return the bins of a baseline by the number of their feature.
+
+    Raises
+    ------
+    ParameterError
+        If it is no frame that `Model.baseline` returns.
+    """
+    if not isinstance(baseline, pl.DataFrame) or dict(baseline.schema) != _SCHEMA:
+        raise ParameterError("baseline must be a frame that model.baseline returned")
+    keys = baseline.select("feature", "bin")
+    whole = keys.null_count().sum_horizontal().item() == 0 and keys.is_duplicated().sum() == 0
+    if not baseline.height or not whole or not baseline["share"].is_between(0, 1).fill_null(False).all():
+        raise ParameterError(
+            "baseline has no rows, a bin twice, or a bin without a share; take it anew by model.baseline"
+        )
+    number = {feature.name: i for i, feature in enumerate(features)}
+    found: dict[int, list[WatchedBin]] = {}
+    for name, bin_, lower, upper, category, share in baseline.rows():
+        if name not in number:
+            raise ParameterError(f"baseline has feature {shown(name)}, which is none of the model's")
+        feature = features[number[name]]
+        edges = [_physical(feature, text) for text in (lower, upper, category)]
+        found.setdefault(number[name], []).append(WatchedBin(bin_, edges[0], edges[1], edges[2], share))
+    return found
+
+
+def _physical(feature: Feature, text: str | None) -> Physical | None:
+    try:
+        value = None if text is None else json.loads(text)
+    except ValueError:
+        value = text
+    if text is not None and not feature.type.accepts(value):
+        raise ParameterError(
+            f"baseline has {shown(text)}, which is no value of feature {shown(feature.name)}, {feature.type}"
+        )
+    return value

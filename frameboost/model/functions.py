@@ -1,0 +1,339 @@
+"""Functions of a DuckDB connection: what a name means there already, and a model's function put in its place."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from frameboost.checks.arguments import flag, word
+from frameboost.checks.messages import cut, shown
+from frameboost.dialects.duckdb import DUCKDB
+from frameboost.errors import ParameterError
+from frameboost.expressions.sql_text import string_literal
+from frameboost.runtime.interrupts import signals_later
+
+__all__ = ["Place", "as_connection", "check_options", "create_macro", "create_udf", "place_of"]
+
+# How the comment on a macro begins that `register` has made. CREATE OR REPLACE by somebody else takes it away.
+_MARK = "frameboost model"
+_TEMP = ("temp", "main")
+# The udfs that `register` has made, by name, with the numbers by which DuckDB tells functions apart: no comment can be
+# put on them.
+_udfs: weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[bytes, int]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a function is to be: a database and its schema, and the name there."""
+
+    database: str
+    schema: str
+    name: str
+
+    @property
+    def sql(self) -> str:
+        """The name as it stands in a statement."""
+        return ".".join(map(DUCKDB.quote, (self.database, self.schema, self.name)))
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function that exists, and whether `register` has made it."""
+
+    place: Place
+    is_macro: bool
+    is_ours: bool
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is a macro that does not go with the connection."""
+        return self.is_macro and self.place.database not in ("temp", "system")
+
+    def __str__(self) -> str:
+        where = f"{self.place.database}.{self.place.schema}"
+        if self.is_macro and self.place.database != "system":
+            return f"a macro {shown(self.place.name)} exists in {where}"
+        return f"DuckDB has a function {shown(self.place.name)}"
+
+
+# --- where --------------------------------------------------------------------------------------------------------
+
+
+def check_options(form: Any, temporary: Any, replace: Any) -> None:
+    """Raise `ParameterError` if there are no such functions."""
+    word("auto", "macro", "udf")("form", form)
+    flag("temporary", temporary)
+    flag("replace", replace)
+    if form == "udf" and not temporary:
+        raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
+
+
+def as_connection(con: Any) -> duckdb.DuckDBPyConnection:
+    """Return an open connection; the module `duckdb` stands for its default one.
+
+    Raises
+    ------
+    ParameterError
+        If it is something else, or closed.
+    """
+    if con is duckdb:
+        con = duckdb.default_connection()
+    if not isinstance(con, duckdb.DuckDBPyConnection):
+        raise ParameterError(f"con must be a DuckDB connection, not {shown(con)}")
+    try:
+        con.execute("SELECT 1").fetchall()
+    except duckdb.ConnectionException as error:
+        raise ParameterError("con is a connection that has been closed; give an open one") from error
+    return con
+
+
+def place_of(con: duckdb.DuckDBPyConnection, name: Any, *, temporary: bool) -> Place:
+    """Return where a function of that name is to be; a stored one's may be qualified, as ``sales.score``.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such name or no such place, or nothing can be written there.
+    """
+    if not isinstance(name, str):
+        raise ParameterError(f"name must be a string, not {shown(name)}")
+    *path, last = DUCKDB.parts_of(name)
+    if not last or not all(path):
+        raise ParameterError(f"name={shown(name)} leaves a name empty; give the function one")
+    if temporary:
+        if path:
+            raise ParameterError(
+                f"name={shown(name)} names a schema, and a temporary function is in none; put a name with a dot into "
+                "double quotes, or take temporary=False"
+            )
+        return Place(*_TEMP, last)
+    database, schema = _schema(con, path, name)
+    state = con.execute("SELECT readonly FROM duckdb_databases() WHERE database_name = ?", [database]).fetchall()
+    if state != [(False,)] or database in ("temp", "system"):
+        raise ParameterError(f"nothing can be stored in database {shown(database)}, which is read-only; take "
+                             "temporary=True, or another database")  # fmt: skip
+    return Place(database, schema, last)
+
+
+def _schema(con: duckdb.DuckDBPyConnection, path: Sequence[str], name: str) -> tuple[str, str]:
+    """Return the database and the schema that a qualified name is in."""
+    ((database, schema),) = con.execute("SELECT current_database(), current_schema()").fetchall()
+    if not path:
+        return database, schema
+    found = con.execute("SELECT database_name, schema_name FROM duckdb_schemas()").fetchall()
+    wanted = [(database, path[0]), (path[0], "main")] if len(path) == 1 else [tuple(path)]
+    for one in wanted:
+        for other in found:
+            if list(map(_key, one)) == list(map(_key, other)):
+                return other
+    raise ParameterError(f"name={shown(name)} is in no schema that the connection knows; create that schema first")
+
+
+def _key(name: str) -> bytes:
+    return name.encode().lower()  # DuckDB takes A for a, but not Ä for ä
+
+
+# --- what is there ------------------------------------------------------------------------------------------------
+
+
+def _named(con: duckdb.DuckDBPyConnection, name: str) -> list[_Function]:
+    """Return the functions of that name in all databases; table functions have names of their own."""
+    rows = con.execute(
+        "SELECT DISTINCT database_name, schema_name, function_name, function_type = 'macro', function_oid, "
+        "COALESCE(comment, '') FROM duckdb_functions() WHERE lower(function_name) = lower(?) "
+        "AND function_type IN ('scalar', 'aggregate', 'window', 'macro')",
+        [name],
+    ).fetchall()
+    ours = _udfs.get(con, {})
+    return [
+        _Function(Place(database, schema, own), is_macro, comment.startswith(_MARK) or ours.get(_key(own)) == number)
+        for database, schema, own, is_macro, number, comment in rows
+        if _key(own) == _key(name)
+    ]
+
+
+def _number(con: duckdb.DuckDBPyConnection, name: str) -> int:
+    """Return the number by which DuckDB tells a udf from others."""
+    query = "SELECT function_oid FROM duckdb_functions() WHERE database_name = 'system' AND function_name = ?"
+    ((number,),) = con.execute(query, [name]).fetchall()
+    return int(number)
+
+
+def _search_path(con: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:
+    """Return where DuckDB looks for a bare name, in that order; an entry may be a schema or a database alone."""
+    ((path, *current),) = con.execute(
+        "SELECT current_setting('search_path'), current_database(), current_schema()"
+    ).fetchall()
+    entries = re.findall(r'(?:"(?:[^"]|"")*"|[^,"])+', path)
+    return [_TEMP, tuple(current), *(tuple(DUCKDB.parts_of(entry.strip())) for entry in entries), ("system",)]
+
+
+def _rank(path: Sequence[tuple[str, ...]], place: Place) -> int | None:
+    """Return where on the search path a place is, None if it is not."""
+    spelled = [tuple(map(_key, parts)) for parts in path]
+    own = tuple(map(_key, (place.database, place.schema)))
+    return next((i for i, parts in enumerate(spelled) if parts == own or parts in ((own[0],), (own[1],))), None)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What has the name already: at the place itself, before it on the search path, and behind it."""
+
+    same: list[_Function]
+    hiding: list[_Function]
+    hidden: list[_Function]
+
+    @classmethod
+    def of(cls, con: duckdb.DuckDBPyConnection, place: Place) -> _Found:
+        """Look a name up."""
+        path = _search_path(con)
+        own = _rank(path, place)
+        found = cls([], [], [])
+        for function in _named(con, place.name):
+            rank = _rank(path, function.place)
+            if (function.place.database, function.place.schema) == (place.database, place.schema):
+                found.same.append(function)
+            elif own is not None and rank is not None:
+                (found.hiding if rank < own else found.hidden).append(function)
+        return found
+
+    def check(self, what: str) -> None:
+        """Raise `ParameterError` for a function that is not one of ours, which ``what`` is about to meet."""
+        for functions, consequence in (
+            (self.same, "which {what} would replace; take replace=True if it may"),
+            (self.hiding, "which would hide {what}; take replace=True to drop it"),
+            # What is hidden by one of ours already was let be when that was made.
+            ([] if self.same else self.hidden, "which {what} would hide; take replace=True if it may"),
+        ):
+            for function in functions:
+                if not function.is_ours:
+                    raise ParameterError(f"{function}, {consequence.format(what=what)}, or give another name")
+
+
+# --- putting one there --------------------------------------------------------------------------------------------
+
+
+def create_macro(
+    con: duckdb.DuckDBPyConnection, place: Place, arguments: Sequence[str], body: str, about: str, *, replace: bool
+) -> None:
+    """Make a macro, or replace the one at its place.
+
+    Parameters
+    ----------
+    con, place
+        Where.
+    arguments, body
+        Its quoted parameters, and what it is.
+    about
+        What the comment on it says of it.
+    replace
+        Whether a function that is not one of ours may be replaced, hidden or, where it hides this one, dropped.
+
+    Raises
+    ------
+    ParameterError
+        If there is one, and it may not, or the macro itself calls it.
+    """
+    found = _Found.of(con, place)
+    # A stored macro that comes before on the search path hides another only from its bare name.
+    found = _Found(found.same, [f for f in found.hiding if not f.is_stored], found.hidden)
+    if not replace:
+        found.check("the model's macro")
+    if found.hidden and _calls(body, place.name):
+        raise ParameterError(
+            f"the model's SQL calls {shown(place.name)} itself, so its macro can't be called so; give another name"
+        )
+    kind = "TEMPORARY MACRO" if place.database == "temp" else "MACRO"
+    comment = string_literal(f"{_MARK}: {about}")
+    with signals_later():
+        con.execute(f"CREATE OR REPLACE {kind} {place.sql}({', '.join(arguments)}) AS {body}").fetchall()
+        con.execute(f"COMMENT ON MACRO {place.sql} IS {comment}").fetchall()
+        for function in found.hiding:
+            con.execute(f"DROP MACRO {function.place.sql}").fetchall()
+        for function in found.hidden:
+            if function.is_ours and not function.is_macro:
+                _remove_udf(con, function.place.name)
+
+
+def _calls(body: str, name: str) -> bool:
+    """Whether an expression calls a function or an operator of that name."""
+    unquoted = re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*[\"]""", " ", body)
+    return any(_key(name) == _key(called) for called in re.findall(r"\w+(?=\()|[^\w\s(),.\[\]]+", unquoted))
+
+
+def create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str], object], *, replace: bool) -> None:
+    """Make a udf, or replace the one of that name.
+
+    Parameters
+    ----------
+    con, name
+        Where, and under what name.
+    create
+        Makes the udf under a name that is free.
+    replace
+        Whether a udf or a temporary macro that is not one of ours may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If there is one, and it may not; if DuckDB has such a function of its own, another connection has made it, or a
+        stored macro would hide it.
+    """
+    found = _Found.of(con, Place("system", "main", name))
+    stored = [function for function in found.hiding if function.is_stored]
+    if stored:
+        drop = f"DROP MACRO {stored[0].place.sql}"
+        raise ParameterError(f"{stored[0]}, which would hide a udf; drop it first ({cut(drop)}), or give another name")
+    if any(not function.is_ours and _is_builtin(con, name) for function in found.same):
+        raise ParameterError(
+            f"DuckDB has a function {shown(name)} of its own, and no udf replaces it; give another name"
+        )
+    if not replace:
+        found.check("the udf")
+    trial = f"frameboost_{secrets.token_hex(6)}"
+    create(trial)
+    con.remove_function(trial)
+    with signals_later():
+        _make_free(con, name, found.same)
+        for function in found.hiding:
+            con.execute(f"DROP MACRO {function.place.sql}").fetchall()
+        create(name)
+        _udfs.setdefault(con, {})[_key(name)] = _number(con, name)
+
+
+def _make_free(con: duckdb.DuckDBPyConnection, name: str, udfs: Sequence[_Function]) -> None:
+    """Remove the udf of that name, if there is one."""
+    for own in [udf.place.name for udf in udfs] or [name]:
+        try:
+            _remove_udf(con, own)
+        except duckdb.InvalidInputException as error:  # not made on this connection
+            if udfs:
+                raise ParameterError(
+                    f"the udf {shown(own)} was made by another connection to the database, as a cursor's parent is; "
+                    "replace it there, or give another name"
+                ) from error
+        except duckdb.CatalogException as error:  # known to the connection, but not to the database
+            raise ParameterError(
+                f"a udf {shown(own)} was made in a transaction that was rolled back, and DuckDB keeps its name taken; "
+                "give another name, or take another connection"
+            ) from error
+
+
+def _remove_udf(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    con.remove_function(name)
+    _udfs.get(con, {}).pop(_key(name), None)
+
+
+def _is_builtin(con: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Whether a function of that name comes with DuckDB or with one of its extensions."""
+    query = "SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?) AND database_name = 'system'"
+    if con.execute(f"{query} AND extension_name IS NOT NULL", [name]).fetchall() != [(0,)]:
+        return True
+    with duckdb.connect() as pristine:
+        return pristine.execute(query, [name]).fetchall() != [(0,)]

@@ -1,0 +1,111 @@
+"""A model for people to look at: trees as a frame, importances, and a few lines that say what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from frameboost.checks.messages import cut, listed, shown
+from frameboost.compile.sql.case import condition_sql
+from frameboost.errors import ParameterError
+from frameboost.schema.feature import Feature
+from frameboost.trees.tree import Tree
+
+__all__ = ["importance_frame", "summary", "tree_frame"]
+
+_FEATURES_SHOWN = 8
+
+_SCHEMA: dict[str, Any] = {
+    "tree": pl.Int32,
+    "node": pl.Int32,
+    "depth": pl.Int32,
+    "feature": pl.String,
+    "threshold": pl.Float64,
+    "categories": pl.List(pl.String),
+    "missing": pl.String,
+    "left": pl.Int32,
+    "right": pl.Int32,
+    "gain": pl.Float64,
+    "cover": pl.Float64,
+    "value": pl.Float64,
+    "condition": pl.String,
+}
+_KINDS = {
+    "gain": pl.col("gain").mean(),
+    "total_gain": pl.col("gain").sum(),
+    "weight": pl.len().cast(pl.Float64),
+    "cover": pl.col("cover").mean(),
+    "total_cover": pl.col("cover").sum(),
+}
+
+
+def tree_frame(trees: Sequence[Tree], features: Sequence[Feature], *, several: bool = False) -> pl.DataFrame:
+    """Return a row a node (see `Model.trees`); ``several`` adds which output the tree is for."""
+    rows = [
+        (number, node, depth, *_node(tree, node, features))
+        for number, tree in enumerate(trees)
+        for node, depth in enumerate(tree.depths())
+    ]
+    frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    if not several:
+        return frame
+    outputs = pl.Series([tree.output for tree in trees], dtype=pl.Int32)
+    return frame.select("tree", outputs.gather(frame["tree"]).alias("output"), pl.exclude("tree"))
+
+
+def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]:
+    sums = (tree.gain[node], tree.cover[node], tree.value[node])
+    if tree.is_leaf(node):
+        return (None, None, None, None, None, None, *sums, None)
+    feature = features[tree.feature[node]]
+    threshold, categories = tree.threshold[node], tree.categories[node]
+    return (
+        feature.name,
+        None if threshold is None else float(feature.type.scaled(threshold)),
+        None if categories is None else [feature.categories[code] for code in categories],
+        "left" if tree.missing_left[node] else "right",
+        tree.left[node],
+        tree.right[node],
+        *sums,
+        condition_sql(tree, node, features),
+    )
+
+
+def importance_frame(trees: Sequence[Tree], features: Sequence[Feature], kind: str) -> pl.DataFrame:
+    """Return a row a feature (see `Model.importance`)."""
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ParameterError(f"importance must be one of {listed(_KINDS)}, not {shown(kind)}")
+    splits = tree_frame(trees, features).drop_nulls("feature")
+    found = splits.group_by("feature").agg(_KINDS[kind].alias("importance"))
+    everything = pl.DataFrame({"feature": [f.name for f in features]}, schema={"feature": pl.String})
+    return (
+        everything.join(found, on="feature", how="left", maintain_order="left")
+        .with_columns(pl.col("importance").fill_null(0.0))
+        .sort("importance", descending=True, maintain_order=True)
+    )
+
+
+def summary(objective: str, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
+    """Return what ``repr`` says of a model."""
+    leaves = sum(1 for tree in trees for _ in tree.leaves())
+    depth = max((max(tree.depths()) for tree in trees), default=0)
+    head = (
+        f"Model: {objective}, {_plural(len(trees), 'tree')} "
+        f"(depth {depth}, {_plural(leaves, 'leaf', 'leaves')}), {_plural(len(features), 'feature')}"
+    )
+    first = features[:_FEATURES_SHOWN]
+    width = max(len(cut(f.name)) for f in first)
+    lines = [
+        f"  {cut(f.name):<{width}}  {f.type}"
+        + (f" ({_plural(len(f.categories), 'category', 'categories')})" if f.categories else "")
+        for f in first
+    ]
+    if len(features) > len(first):
+        lines.append(f"  ... and {len(features) - len(first)} more")
+    return "\n".join([head, *lines])
+
+
+def _plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,64 @@
+"""Rows with labels and what a model says of them, for what is fitted to a model afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.checks.messages import listed, shown
+from frameboost.data.sources import FrameSource, Source, open_source
+from frameboost.errors import DataError
+from frameboost.expressions.polars_names import column
+from frameboost.model.scorer import Scorer
+from frameboost.training.data_checks import find_column
+
+__all__ = ["labelled_margins", "read_rows"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def read_rows(source: Source, names: list[str]) -> pl.DataFrame:
+    """Return the columns, read once so that all that is taken from them has one order.
+
+    Raises
+    ------
+    DataError
+        If one of them is not there.
+    """
+    missing = [name for name in names if name not in source.names()]
+    if missing:
+        raise DataError(f"column {shown(missing[0])} is not in the data, which has {listed(source.names())}")
+    return source.to_frame(list(dict.fromkeys(names))).collect()
+
+
+def labelled_margins(model: Scorer, data: Any, target: str, weight: str | None) -> tuple[Floats, Floats, Floats]:
+    """Return margins, labels (0 or 1) and weights of the rows whose weight is greater than 0, float64 (rows,) each.
+
+    Raises
+    ------
+    DataError
+        If a column is not there, a label is not 0 or 1, or a weight is not a number of 0 or more.
+    """
+    source = open_source(data)
+    roles = {"target": target} | ({} if weight is None else {"weight": weight})
+    for role, name in roles.items():
+        find_column(source, name, role)
+    frame = read_rows(source, [*model._names, *roles.values()])
+    labels = frame.select(column(target).cast(pl.Float64)).to_series()
+    wrong = len(labels) - labels.is_in([0.0, 1.0]).sum()
+    if not len(labels) or wrong:
+        found = f"other values than 0 and 1 in {wrong:,} of {len(labels):,} rows" if wrong else "no rows"
+        raise DataError(f"target {shown(target)} holds {found}; the labels to calibrate on are 0 and 1")
+    weights = np.ones(len(labels))
+    if weight is not None:
+        weights = frame.select(column(weight).cast(pl.Float64)).to_series().fill_null(np.nan).to_numpy()
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise DataError(f"weight {shown(weight)} holds values that are not finite numbers of 0 or more")
+    margins = model.predict(FrameSource(frame.lazy()).frame, "margin").to_numpy()
+    counts = weights > 0
+    if not counts.any():
+        raise DataError(f"weight {shown(weight)} is 0 in every row; some row must count")
+    return margins[counts], labels.to_numpy()[counts], weights[counts]

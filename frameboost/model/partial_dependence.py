@@ -1,0 +1,108 @@
+"""Partial dependence: the mean prediction over the rows, as a function of one feature (Friedman 2001, section 8.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from frameboost.checks.arguments import is_iterable
+from frameboost.checks.messages import listed, shown
+from frameboost.compile.polars import output_expr
+from frameboost.data.feature_columns import find_features
+from frameboost.data.sources import open_source
+from frameboost.errors import DataError, ParameterError
+from frameboost.losses.outputs import Output
+from frameboost.schema.feature import Feature
+
+if TYPE_CHECKING:
+    from frameboost.compile.arrays.flat_trees import TreeArrays
+
+__all__ = ["partial_dependence_frame"]
+
+_GRID_SIZE = 20
+# What polars raises of values that a column can't hold, an AttributeError being of those that it knows nothing of.
+_UNREADABLE = (TypeError, ValueError, OverflowError, AttributeError, pl.exceptions.PolarsError)
+_PREDICTION = "prediction"
+# Of a series with a name such as ^a.*$ polars' methods look for columns of that pattern.
+_VALUES = "values"
+
+
+def partial_dependence_frame(
+    data: Any,
+    name: str,
+    grid: Iterable[Any] | None,
+    output: Output,
+    features: Sequence[Feature],
+    base_margins: Sequence[float],
+    arrays: TreeArrays,
+) -> pl.DataFrame:
+    """Return the mean over the rows of an output at each value of the grid.
+
+    See `Model.partial_dependence`.
+    """
+    names = [feature.name for feature in features]
+    if name not in names:
+        raise ParameterError(f"feature must be one of the model's, {listed(names)}, not {shown(name)}")
+    if name == _PREDICTION:
+        raise ParameterError(
+            f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
+        )
+    source = open_source(data)
+    types = find_features(source, features)
+    frame = source.to_frame(names).collect()
+    if frame.is_empty():
+        raise DataError("the data has no rows to take the mean over")
+    column = frame[name].alias(_VALUES)
+    values = _default_grid(column, features[names.index(name)]) if grid is None else _given_grid(grid, column, name)
+    if values.is_empty():
+        raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
+    codes = arrays.codes(frame.lazy(), types).copy()
+    nothing = {other: pl.Series([None] * len(values), dtype=dtype) for other, dtype in frame.schema.items()}
+    grid_codes = arrays.codes(pl.LazyFrame(nothing).with_columns(values.alias(name)), types)
+    asked = [feature.name for feature in arrays.features]
+    place = asked.index(name) if name in asked else None
+    means: list[Any] = []
+    for of_value in grid_codes:
+        if place is not None:
+            codes[:, place] = of_value[place]
+        elif means:  # no tree asks about it
+            means.append(means[0])
+            continue
+        margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, base_margins), strict=True)))
+        predictions = margins.select(output_expr(output, [pl.col(margin) for margin in output.margins])).to_series()
+        means.append(np.mean(predictions.to_numpy(), axis=0).tolist())
+    dtype = pl.Float64() if len(output.values) == 1 else pl.Array(pl.Float64, len(output.values))
+    return pl.DataFrame({name: values, _PREDICTION: pl.Series(means, dtype=dtype)})
+
+
+def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
+    """Return all categories of a string, or up to 20 values of the column at evenly spaced ranks, in order."""
+    if feature.type.is_categorical:
+        # An Enum may lack some of them.
+        values = pl.Series(column.name, feature.categories, dtype=pl.String).cast(column.dtype, strict=False)
+        return values.drop_nulls()
+    present = column.drop_nulls()
+    if column.dtype.is_float():
+        present = present.drop_nans()
+    distinct = present.unique().sort()
+    if len(distinct) <= _GRID_SIZE:
+        return distinct
+    ranks = np.linspace(0, len(present) - 1, _GRID_SIZE).round().astype(np.int64)
+    return present.sort().gather(ranks).unique(maintain_order=True)
+
+
+def _given_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
+    if isinstance(grid, str | bytes | Set | Mapping) or not is_iterable(grid):
+        raise ParameterError(f"grid must be a list of values, not {shown(grid)}")
+    listed = grid.to_list() if isinstance(grid, pl.Series) else list(grid)
+    if not listed:
+        raise ParameterError("grid is empty; give at least one value")
+    try:
+        return pl.Series(column.name, listed, dtype=column.dtype, strict=True)
+    except _UNREADABLE as error:
+        raise ParameterError(
+            f"grid must hold values of column {shown(name)}, which has type {column.dtype}, not {shown(listed)}"
+        ) from error

@@ -1,0 +1,1 @@
+"""Compiled kernels, threads, signals and clean-up: what runs the rest."""

@@ -1,0 +1,115 @@
+"""The score of a leaf: the formulas of Chen & Guestrin 2016, section 2.2, as kernels.
+
+With an L1 penalty α besides, the paper's −G/(H+λ) becomes −T(G)/(H+λ), T(G) = sign(G)·max(|G| − α, 0).
+
+Under `monotone_constraints` a node's weight has bounds, and what it would be without them is taken to the nearer one
+(XGBoost, src/tree/split_evaluator.h).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.runtime.kernel import kernel
+
+__all__ = [
+    "MIN_GAIN",
+    "best_score",
+    "bounded_score",
+    "bounded_weight",
+    "leaf_score",
+    "leaf_weight",
+    "split_score",
+]
+
+# XGBoost's kRtEps: a split that gains no more is rounding noise.
+MIN_GAIN = 1e-6
+
+
+@kernel(inline="always")
+def _soft_threshold(G: float, reg_alpha: float) -> float:
+    """Return T(G), as G less what of it lies between −α and α: without a branch, it is done for eight sums at once."""
+    above = G if -reg_alpha < G else -reg_alpha
+    return G - (above if above < reg_alpha else reg_alpha)
+
+
+@kernel(inline="always")
+def leaf_weight(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
+    """Return w* = −T(G)/(H+λ) (equation 5), no larger in magnitude than ``max_delta_step`` unless that is 0."""
+    if H <= 0.0:
+        return 0.0
+    weight = -_soft_threshold(G, reg_alpha) / (H + reg_lambda)
+    if max_delta_step != 0.0 and abs(weight) > max_delta_step:
+        return max_delta_step if weight > 0.0 else -max_delta_step
+    return weight
+
+
+@kernel(inline="always")
+def _score_at(w: float, G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
+    """Return −(2Gw + (H+λ)w² + 2α|w|), twice what a leaf of weight w takes off the objective."""
+    return -(2.0 * G * w + (H + reg_lambda) * w * w + 2.0 * reg_alpha * abs(w))
+
+
+@kernel(inline="always")
+def best_score(G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
+    """Return T(G)²/(H+λ), twice what a leaf takes off the objective at w* (equation 6 without its ½)."""
+    T = _soft_threshold(G, reg_alpha)
+    return T * T / (H + reg_lambda)
+
+
+@kernel(inline="always")
+def leaf_score(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
+    """Return twice what the leaf takes off the objective: `best_score` at w*.
+
+    Where ``max_delta_step`` keeps the weight from w*: −(2Gw + (H+λ)w² + 2α|w|), the objective at that weight.
+    """
+    if H <= 0.0:
+        return 0.0
+    if max_delta_step == 0.0:
+        return best_score(G, H, reg_lambda, reg_alpha)
+    return _score_at(leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step), G, H, reg_lambda, reg_alpha)
+
+
+@kernel(inline="always")
+def bounded_weight(
+    G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
+) -> float:
+    """Return `leaf_weight`, or the bound that it lies beyond."""
+    weight = leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step)
+    if weight < lower:
+        return lower
+    if weight > upper:
+        return upper
+    return weight
+
+
+@kernel(inline="always")
+def bounded_score(
+    G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
+) -> float:
+    """Return `leaf_score`, or where a bound keeps the weight from its own: the objective at that bound."""
+    weight = leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step)
+    if weight < lower:
+        return _score_at(lower, G, H, reg_lambda, reg_alpha)
+    if weight > upper:
+        return _score_at(upper, G, H, reg_lambda, reg_alpha)
+    return leaf_score(G, H, reg_lambda, reg_alpha, max_delta_step)
+
+
+@kernel
+def split_score(
+    GL: float, HL: float, GR: float, HR: float,
+    reg_lambda: float, reg_alpha: float, max_delta_step: float, direction: int, lower: float, upper: float,
+) -> float:  # fmt: skip
+    """Return the score of two children within their parent's bounds, −∞ if their weights run against ``direction``.
+
+    ``direction`` is 1 where the right weight must be no less than the left one, −1 where it must be no more, else 0.
+    """
+    if direction != 0:
+        left = bounded_weight(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+        right = bounded_weight(GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+        if (direction > 0 and left > right) or (direction < 0 and left < right):
+            return -np.inf
+    return bounded_score(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper) + bounded_score(
+        GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper
+    )

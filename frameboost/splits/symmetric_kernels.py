@@ -1,0 +1,157 @@
+"""The kernel that finds one split for all nodes of a level."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.runtime.kernel import kernel
+from frameboost.splits.category_kernels import ends_by_weight, present_categories
+from frameboost.splits.gain import bounded_score, split_score
+
+__all__ = ["scan_level"]
+
+
+@kernel
+def _level_gain(  # type: ignore[no-untyped-def]
+    left, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+):
+    """Return what the nodes gain together if their left children have the sums ``left``, float64 (nodes, 2)."""
+    gain = 0.0
+    for k in range(len(left)):
+        GL, HL = left[k, 0], left[k, 1]
+        GR, HR = sums[k, 0] - GL, sums[k, 1] - HL
+        if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+            continue
+        score = split_score(
+            GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, bounds[k, 0], bounds[k, 1]
+        )
+        gain += score - parent[k]
+    return gain
+
+
+@kernel
+def _scan_numbers(  # type: ignore[no-untyped-def]
+    own, total, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least
+):
+    """Return gain, position and whether missing goes left of a numeric feature's best split; see `scan_level`."""
+    count = len(total) - 1
+    has_missing = total[count, 1] != 0.0 or total[count, 0] != 0.0
+    best, position, missing_left = least, 0, 0
+    left = np.zeros((len(own), 2))
+    # Under a constraint once more, past the last bin: whether a value is present goes by no order.
+    for i in range(count + (direction != 0)):
+        if i == count:
+            direction = 0
+        elif total[i, 1] == 0.0 and total[i, 0] == 0.0:
+            continue
+        else:
+            left += own[:, i]
+        for side in range(1 + has_missing):
+            at = left + side * own[:, count]
+            gain = _level_gain(
+                at, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+            )
+            if gain > best:
+                best, position, missing_left = gain, min(i + 1, count), side
+    return best, position, missing_left
+
+
+@kernel
+def _scan_categories(  # type: ignore[no-untyped-def]
+    own, total, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
+):  # fmt: skip
+    """Return the same of a categorical feature, the order of whose categories is that of the level as a whole.
+
+    The steps are those of `frameboost.splits.category_kernels.scan_categories`.
+    """
+    sees_missing = total[-1, 1] != 0.0 or total[-1, 0] != 0.0
+    one_hot = len(total) - 1 < max_cat_to_onehot
+    present = present_categories(total, 0.0)
+    n = len(present)
+    lowest = highest = present
+    steps = n + sees_missing
+    if not one_hot:
+        named = present_categories(total, cat_smooth)
+        n = len(named)
+        most = min(max_cat_threshold - 1, n)
+        steps = most if sees_missing or n < len(present) else min(most, n // 2)
+        if steps > 0:
+            lowest, highest = ends_by_weight(
+                total, named, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+            )
+    best, position, missing_left = least, 0, 1
+    of_named = np.zeros((2, len(own), 2))
+    for step in range(1, steps + 1):
+        for side in range(2):
+            if side == 0 and step == n + one_hot:
+                continue
+            if one_hot:
+                if side == 1 and not sees_missing:
+                    break
+                at = sums - side * own[:, -1]
+                if step <= n:
+                    at = at - own[:, present[step - 1]]
+            else:
+                code = lowest[step - 1] if side == 0 else highest[step - 1]
+                of_named[side] += own[:, code]
+                at = of_named[1].copy() if side == 1 else sums - of_named[0]
+            gain = _level_gain(at, sums, parent, bounds, 0, reg_lambda, reg_alpha, max_delta_step, min_child_weight)
+            if gain > best:
+                best, position, missing_left = gain, step, 1 - side
+    return best, position, missing_left
+
+
+@kernel
+def scan_level(  # type: ignore[no-untyped-def]
+    histograms, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
+    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+):  # fmt: skip
+    """Find the split that gains most over all nodes of a level, each of which it divides.
+
+    Parameters
+    ----------
+    histograms
+        float64 (nodes, slots, 2): sums of g and h.
+    summed
+        float64 (slots, 2): their sum over the nodes.
+    allowed
+        bool (features,): the features that the level may be split on.
+    offsets, is_categorical, monotone, bounds
+        As for `frameboost.splits.kernels.scan_histograms`.
+    max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+
+    Returns
+    -------
+    tuple
+        Gain, feature (-1: no split gains anything), position and whether missing goes left, as there. A node that the
+        split would leave a child of less than ``min_child_weight`` gains nothing by it.
+    """
+    n = histograms.shape[0]
+    sums, parent = np.empty((n, 2)), np.empty(n)
+    for k in range(n):
+        sums[k, 0] = histograms[k, : offsets[1], 0].sum()
+        sums[k, 1] = histograms[k, : offsets[1], 1].sum()
+        parent[k] = bounded_score(
+            sums[k, 0], sums[k, 1], reg_lambda, reg_alpha, max_delta_step, bounds[k, 0], bounds[k, 1]
+        )
+    best, feature, position, missing_left = 0.0, -1, 0, 0
+    for f in range(len(is_categorical)):
+        if not allowed[f]:
+            continue
+        own = histograms[:, offsets[f] : offsets[f + 1]]
+        total = summed[offsets[f] : offsets[f + 1]]
+        if is_categorical[f]:
+            gain, at, side = _scan_categories(
+                own, total, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+                reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
+            )  # fmt: skip
+        else:
+            gain, at, side = _scan_numbers(
+                own, total, sums, parent, bounds, monotone[f],
+                reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
+            )  # fmt: skip
+        if gain > best:
+            best, feature, position, missing_left = gain, f, at, side
+    return best, feature, position, missing_left

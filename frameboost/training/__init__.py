@@ -1,0 +1,1 @@
+"""Boosting, from data to an ensemble."""

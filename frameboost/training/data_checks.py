@@ -1,0 +1,249 @@
+"""Checks of the data, made before any work starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cache
+
+from frameboost.checks.arguments import is_iterable
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.data.sources import Source
+from frameboost.engines.contract import Aggregate, Engine
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.losses.loss import Loss, margin_names
+from frameboost.schema.feature import Feature
+
+__all__ = [
+    "check_held_out", "check_rows", "count_violations", "find_column", "find_roles", "pick_features", "role_words",
+]  # fmt: skip
+
+# Squares of gradients must stay finite.
+_LARGEST = 1e150
+
+
+@cache
+def _of_weight() -> dict[str, Aggregate]:
+    return {
+        "missing_weights": Aggregate("sum", Expression("CASE WHEN weight IS NULL THEN 1 ELSE 0 END")),
+        "lightest": Aggregate("min", Expression("weight")),
+        "heaviest": Aggregate("max", Expression("weight")),
+    }
+
+
+@cache
+def _of_label(label: str) -> dict[str, Aggregate]:
+    names = (label, "weight")
+    counted = Expression(f"CASE WHEN weight > 0 THEN {label} END", names)  # a row of weight 0 teaches nothing
+    return {
+        f"{label}_missing": Aggregate("sum", Expression(f"CASE WHEN {label} IS NULL THEN 1 ELSE 0 END", names)),
+        f"{label}_lowest": Aggregate("min", Expression(label, names)),
+        f"{label}_highest": Aggregate("max", Expression(label, names)),
+        f"{label}_lowest_counted": Aggregate("min", counted),
+        f"{label}_highest_counted": Aggregate("max", counted),
+    }
+
+
+def find_column(source: Source, name: object, role: str) -> str:
+    """Return the column's name, or raise `DataError` if there is no such column or it can't play the role."""
+    if not isinstance(name, str):
+        raise ParameterError(f"{role} must be a column name, not {shown(name)}")
+    names = source.names()
+    if name not in names:
+        raise DataError(f"{role} column {shown(name)} is not in the data{_nearest(name, names)}")
+    kind = source.types()[name]
+    if role != "feature" and (kind is None or kind.family not in ("number", "boolean")):
+        raise DataError(
+            f"{role} column {shown(name)} has type {source.type_names()[name]}; it must be numeric or Boolean"
+        )
+    return name
+
+
+def find_roles(
+    source: Source,
+    target: str | Sequence[str],
+    weight: str | None,
+    base_margin: str | Sequence[str] | None,
+    label_upper_bound: str | None,
+) -> dict[str, str]:
+    """Return what columns other than features are for: role -> column name, ``label`` (or ``label_0``, ...) first.
+
+    Raises
+    ------
+    DataError
+        If a column is not there or not numeric.
+    ParameterError
+        If one column plays two roles, or a name is not a name.
+    """
+    if isinstance(target, list | tuple) and len(target) > 1:
+        roles = {f"label_{i}": find_column(source, name, "target") for i, name in enumerate(target)}
+    else:
+        roles = {"label": find_column(source, target[0] if isinstance(target, list | tuple) else target, "target")}
+    if weight is not None:
+        roles["weight"] = find_column(source, weight, "weight")
+    if label_upper_bound is not None:
+        roles["upper"] = find_column(source, label_upper_bound, "label_upper_bound")
+    if base_margin is not None:
+        several = [base_margin] if isinstance(base_margin, str) else list(base_margin)
+        for name, column in zip(margin_names(len(several)), several, strict=True):
+            roles[f"base_{name}"] = find_column(source, column, "base_margin")
+    columns = list(roles.values())
+    for role, column in roles.items():
+        first = columns.index(column)
+        if list(roles)[first] != role and role != "upper":  # a time that is known is both of its bounds
+            raise ParameterError(f"{role_words(role)} {shown(column)} is also the {role_words(list(roles)[first])}")
+    return roles
+
+
+def role_words(role: str) -> str:
+    """Return what a role is called as a parameter."""
+    if role.startswith("label"):
+        return "target"
+    if role.startswith("base_"):
+        return "base_margin"
+    return {"upper": "label_upper_bound", "qid": "group"}.get(role, role)
+
+
+def pick_features(
+    source: Source, features: Iterable[str] | None, roles: Mapping[str, str], valid: object = None
+) -> tuple[Feature, ...]:
+    """Return the features, by default every column that has no role and does not tell rows to validate on.
+
+    Raises
+    ------
+    DataError
+        If a column is not there, has a type that can't be a feature, or none is left.
+    """
+    names = source.names()
+    role_of = {column: role for role, column in reversed(list(roles.items()))}
+    if features is None:
+        chosen = [name for name in names if name not in role_of and name != valid]
+    elif isinstance(features, str):
+        raise ParameterError(f"features must be a list of column names, not the string {shown(features)}")
+    elif isinstance(features, Set) or not is_iterable(features):
+        # A set has another order in each process, and ties between features go to the first.
+        raise ParameterError(f"features must be a list of column names, not {shown(features)}")
+    else:
+        chosen = [find_column(source, name, "feature") for name in features]
+        if not chosen:
+            raise ParameterError("features is an empty list; name at least one column")
+    for name in chosen:
+        if chosen.count(name) > 1:
+            raise ParameterError(f"feature {shown(name)} is given {chosen.count(name)} times")
+        if name in role_of:
+            raise ParameterError(f"feature {shown(name)} is also the {role_words(role_of[name])}")
+        if name == valid:
+            raise ParameterError(f"feature {shown(name)} is also the column that tells which rows to validate on")
+    if not chosen:
+        raise DataError(f"no usable feature: the data has no column but {listed(names)}")
+    types = source.types()
+    for name in chosen:
+        if types[name] is None:
+            raise DataError(
+                f"feature {shown(name)} has type {source.type_names()[name]}, which can't be split on; convert it to a "
+                "number, decimal, Boolean, date, timestamp, duration or string, or leave it out with features=[...]"
+            )
+    return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
+
+
+def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
+    """Raise `DataError` if labels, weights or features can't be trained on."""
+    summary = _checked_summary(engine, loss, roles, "the data", least=2)
+    for label in loss.labels:
+        lowest, highest = summary[f"{label}_lowest_counted"], summary[f"{label}_highest_counted"]
+        if lowest == highest and "upper" not in roles:
+            everywhere = summary[f"{label}_lowest"] == summary[f"{label}_highest"]
+            where = "" if everywhere else f" wherever weight {shown(roles.get('weight'))} is not 0"
+            raise DataError(
+                f"target {shown(roles[label])} is constant (always {lowest:g}){where}; there is nothing to learn"
+            )
+    for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
+        if missing == engine.n_rows:
+            raise DataError(
+                f"feature {shown(feature.name)} has no value in any row, only NULL or NaN; leave it out with "
+                "features=[...]"
+            )
+
+
+def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: str) -> None:
+    """Raise `DataError` if rows can't be evaluated on."""
+    _checked_summary(engine, loss, roles, f"{shown(name)}, the data to validate on,", least=1)
+
+
+def _checked_summary(
+    engine: Engine, loss: Loss, roles: Mapping[str, str], data: str, *, least: int
+) -> dict[str, float]:
+    wanted = _of_weight() | {name: one for label in loss.labels for name, one in _of_label(label).items()}
+    if loss.label_condition is not None:
+        for label in loss.labels:
+            condition = loss.label_condition.renamed({"label": label})
+            wanted[f"{label}_wrong"] = Aggregate("sum", _is_violated(condition))
+    for role in roles:
+        if role.startswith("base_"):
+            wanted[f"missing_{role}"] = Aggregate("sum", Expression(f"CASE WHEN {role} - {role} = 0 THEN 0 ELSE 1 END",
+                                                                    (role,)))  # fmt: skip
+    summary = {name: value or 0.0 for name, value in engine.aggregate(wanted).items()}
+    n_rows = engine.n_rows
+    if n_rows < least:
+        has = "no rows" if n_rows == 0 else "1 row"
+        raise DataError(f"{data} has {has}; " + ("training needs at least 2" if least == 2 else "it needs at least 1"))
+    for label in loss.labels:
+        _check_labels(engine, loss, label, roles[label], summary)
+    if "weight" in roles:
+        _check_weights(roles["weight"], summary, n_rows)
+    for role, column in roles.items():
+        if wrong := summary.get(f"missing_{role}"):
+            raise DataError(
+                f"base_margin {shown(column)} is NULL, NaN or infinite in {int(wrong):,} of {n_rows:,} rows; "
+                "give every row a finite margin"
+            )
+    return summary
+
+
+def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: dict[str, float]) -> None:
+    lowest, highest = summary[f"{label}_lowest"], summary[f"{label}_highest"]
+    if missing := int(summary[f"{label}_missing"]):
+        raise DataError(
+            f"target {shown(target)} is NULL or NaN in {missing:,} of {engine.n_rows:,} rows; drop those rows first"
+        )
+    if math.isinf(lowest) or math.isinf(highest):
+        raise DataError(f"target {shown(target)} holds an infinite value; every label must be finite")
+    if max(-lowest, highest) > _LARGEST:
+        raise DataError(f"target {shown(target)} holds values beyond ±{_LARGEST:g}; rescale it")
+    if loss.label_condition is not None and (n_wrong := int(summary[f"{label}_wrong"])):
+        raise DataError(
+            f"target {shown(target)} holds other values than {loss.label_requirement} in {n_wrong:,} "
+            f"of {engine.n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
+            f"objective {shown(loss.name)} needs those"
+        )
+
+
+def count_violations(engine: Engine, condition: Expression) -> int:
+    """Return the number of rows of which the condition is not true."""
+    return int(engine.aggregate({"wrong": Aggregate("sum", _is_violated(condition))})["wrong"] or 0)
+
+
+@cache
+def _is_violated(condition: Expression) -> Expression:
+    return Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
+
+
+def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:
+    if summary["missing_weights"]:
+        raise DataError(
+            f"weight {shown(weight)} is NULL or NaN in {int(summary['missing_weights']):,} of {n_rows:,} rows; "
+            "give every row a weight"
+        )
+    if summary["lightest"] < 0:
+        raise DataError(
+            f"weight {shown(weight)} holds negative values (down to {summary['lightest']:g}); weights are 0 or more"
+        )
+    if summary["heaviest"] > _LARGEST:
+        raise DataError(f"weight {shown(weight)} holds values beyond {_LARGEST:g}; every weight must be finite")
+    if summary["heaviest"] == 0:
+        raise DataError(f"weight {shown(weight)} is 0 in every row; some row must count")
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    return did_you_mean(name, names) or f", which has {listed(names) or 'no columns'}"

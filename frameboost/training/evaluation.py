@@ -1,0 +1,100 @@
+"""What is measured while training: metrics after each round, on the training rows and on held-out ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from frameboost.checks.messages import shown
+from frameboost.engines.contract import Engine
+from frameboost.errors import ParameterError
+from frameboost.metrics.known import AnyMetric
+from frameboost.metrics.terms import evaluate
+
+__all__ = ["Callback", "TrainingLog"]
+
+Callback = Callable[[int, Mapping[str, float]], Any]
+
+
+class TrainingLog:
+    """Metrics by round, and whether it is time to stop.
+
+    Parameters
+    ----------
+    rows
+        The rows to evaluate, by the name of their set; the last is the one that early stopping watches.
+    metrics
+        What to evaluate; the last is what early stopping watches.
+    patience
+        Rounds without a better value before stopping; None for never.
+    callbacks
+        Called after each round with its number, from 1, and its metrics by name; one that returns True stops.
+    rounds_before
+        Rounds of the model that is trained on from; those here are counted from there.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[str, Engine],
+        metrics: Sequence[AnyMetric],
+        patience: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        rounds_before: int = 0,
+    ) -> None:
+        _refuse_same_columns(rows, metrics)
+        self._rows = dict(rows)
+        self._metrics = list(metrics)
+        self._patience = patience
+        self._callbacks = list(callbacks)
+        self.rounds_before = rounds_before
+        self._history: list[dict[str, float]] = []
+        self.best_round: int | None = None
+        self.best_score: float | None = None
+
+    def end_round(self) -> bool:
+        """Evaluate; return whether to stop."""
+        values = {}
+        for set_name, rows in self._rows.items():
+            for metric in self._metrics:
+                values[f"{set_name}_{metric.name}"] = evaluate(metric, rows)
+        self._history.append(values)
+        number = self.rounds_before + len(self._history)
+        stop = False
+        if self._patience is not None:
+            score = list(values.values())[-1]
+            if self.best_score is None or self._is_better(score, self.best_score):
+                self.best_round, self.best_score = number, score
+            stop = number - (self.best_round or 0) >= self._patience
+        asked_to_stop = [callback(number, dict(values)) is True for callback in self._callbacks]
+        return stop or any(asked_to_stop)
+
+    def _is_better(self, score: float, best: float) -> bool:
+        if math.isnan(best):  # any number is
+            return not math.isnan(score)
+        return score > best if self._metrics[-1].maximize else score < best
+
+    def frame(self) -> pl.DataFrame:
+        """Return the history, a row a round."""
+        numbers = range(self.rounds_before + 1, self.rounds_before + len(self._history) + 1)
+        rounds = pl.DataFrame({"round": numbers}, schema={"round": pl.Int64})
+        if not self._history or not self._history[0]:
+            return rounds
+        schema = dict.fromkeys(self._history[0], pl.Float64)
+        return pl.concat([rounds, pl.DataFrame(self._history, schema=schema)], how="horizontal")
+
+
+def _refuse_same_columns(rows: Iterable[str], metrics: Sequence[AnyMetric]) -> None:
+    """Raise `ParameterError` if two columns of the history would have one name."""
+    found: dict[str, tuple[str, str]] = {}
+    for set_name in rows:
+        for metric in metrics:
+            column = f"{set_name}_{metric.name}"
+            if column in found:
+                raise ParameterError(
+                    f"the history would have two columns {shown(column)}: metric {shown(metric.name)} of "
+                    f"{shown(set_name)} and metric {shown(found[column][1])} of {shown(found[column][0])}; rename one"
+                )
+            found[column] = (set_name, metric.name)

@@ -1,0 +1,131 @@
+"""New leaf values for old trees: their questions stay, and what their leaves are worth is learnt from other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.bins import Bins
+from frameboost.checks.messages import shown
+from frameboost.data.feature_columns import find_features
+from frameboost.data.sources import open_source
+from frameboost.engines.contract import Split, Stats
+from frameboost.engines.memory.held_out import HeldOutEngine
+from frameboost.errors import ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.losses.loss import Loss
+from frameboost.metrics.terms import compute_gradients, renewals_of
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.splits.gain import leaf_weight
+from frameboost.training.data_checks import check_held_out, find_roles
+from frameboost.training.ranking_checks import with_group
+from frameboost.trees.tree import Tree
+
+__all__ = ["refitted_trees"]
+
+
+def refitted_trees(
+    data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None, group: str | None,
+    decay_rate: float, loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature],
+    base_margins: Sequence[float], trees: Sequence[Tree],
+) -> tuple[Tree, ...]:  # fmt: skip
+    """Return the trees with values and covers from other rows (see `Model.refit`)."""
+    source = open_source(data)
+    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
+    if "qid" in loss.roles and group is None:
+        raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
+    types = find_features(source, features)
+    for feature in features:
+        if types[feature.name] != feature.type:
+            raise ParameterError(
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
+                "the model; give it the same type"
+            )
+    names = list(dict.fromkeys([*(f.name for f in features), *roles.values()]))
+    with (
+        closing(Workers()) as workers,
+        closing(HeldOutEngine(source.to_frame(names), tuple(features), roles, workers)) as rows,
+    ):
+        check_held_out(rows, loss, roles, "data")
+        rows.keep_columns([Bins(feature) for feature in features])
+        starts = zip(loss.margins, base_margins, strict=True)
+        rows.start_margins({name: Expression(repr(base), ()) for name, base in starts})
+        refitter = _Refitter(rows, loss, parameters, decay_rate, is_weighted=weight is not None)
+        return refitter.run(trees)
+
+
+class _Refitter:
+    """Goes through the rounds as training did, with the trees given."""
+
+    def __init__(
+        self, rows: HeldOutEngine, loss: Loss, parameters: Mapping[str, Any], decay_rate: float, *, is_weighted: bool
+    ) -> None:
+        self._rows = rows
+        self._loss = loss
+        self._parameters = parameters
+        self._decay_rate = decay_rate
+        self._renewals = renewals_of(rows, loss, is_weighted=is_weighted)
+
+    def run(self, trees: Sequence[Tree]) -> tuple[Tree, ...]:
+        per_round = self._loss.n_outputs * int(self._parameters.get("num_parallel_tree", 1))
+        refitted = []
+        for first in range(0, len(trees), per_round):
+            compute_gradients(self._rows, self._loss)
+            refitted += [self._refit(tree) for tree in trees[first : first + per_round]]
+        return tuple(refitted)
+
+    def _refit(self, tree: Tree) -> Tree:
+        self._rows.start_tree(tree.output)
+        for moves in _steps(tree):
+            self._rows.apply_splits(moves)
+        sums = np.array(
+            [np.bincount(self._rows.node_of, self._rows.gradient_pairs[:, i], minlength=len(tree)) for i in (0, 1)]
+        )
+        for node in reversed(range(len(tree))):  # children come after their parent
+            if not tree.is_leaf(node):
+                sums[:, node] = sums[:, tree.left[node]] + sums[:, tree.right[node]]
+        values = self._values(tree, sums)
+        leaves = {leaf: values[leaf] for leaf in tree.leaves()}
+        self._rows.add_leaf_values(leaves, self._loss.margins[tree.output])
+        return replace(tree, value=tuple(values), cover=tuple(sums[1].tolist()))
+
+    def _values(self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[float]:
+        p = self._parameters
+        shrinkage = p.get("learning_rate", 0.3) / p.get("num_parallel_tree", 1)
+        penalties = (p.get("reg_lambda", 1.0), p.get("reg_alpha", 0.0), p.get("max_delta_step") or 0.0)
+        found: dict[int, float] = {}
+        if (renewal := self._renewals.get(tree.output)) is not None:
+            nodes = pl.Series(self._rows.node_of)
+            found = self._rows.quantiles_by_node(nodes, renewal.residual, renewal.weight, renewal.alpha)
+        values = []
+        for node, old in enumerate(tree.value):
+            G, H = sums[:, node].tolist()
+            if H <= 0.0:  # nothing new is known of it
+                values.append(old)
+                continue
+            new = found.get(node, float(leaf_weight(G, H, *penalties))) * shrinkage
+            values.append(self._decay_rate * old + (1.0 - self._decay_rate) * new + 0.0)
+        return values
+
+
+def _steps(tree: Tree) -> list[dict[int, tuple[Split, int, int]]]:
+    """Return the tree's splits level by level, as an engine takes them."""
+    nothing = Stats(0.0, 0.0)
+    steps: list[dict[int, tuple[Split, int, int]]] = []
+    for node, depth in enumerate(tree.depths()):
+        if tree.is_leaf(node):
+            continue
+        while len(steps) <= depth:
+            steps.append({})
+        split = Split(
+            tree.feature[node], 0.0, nothing, nothing, tree.missing_left[node], threshold=tree.threshold[node],
+            categories=tree.categories[node],
+        )  # fmt: skip
+        steps[depth][node] = (split, tree.left[node], tree.right[node])
+    return steps

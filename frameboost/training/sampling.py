@@ -1,0 +1,119 @@
+"""Row and column sampling, drawn by hashes (see `expressions.draws`), so that every engine draws the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.engines.contract import Aggregate, Engine, Sample
+from frameboost.expressions.draws import key_of, mix
+from frameboost.expressions.expression import Expression
+from frameboost.losses.gradients import Rounded, rounded
+from frameboost.parameters.parameters import Parameters
+from frameboost.training.node import OpenNode
+
+__all__ = ["FeatureSampler", "sample_rows"]
+
+_ROWS, _BY_TREE, _BY_LEVEL, _BY_NODE = range(4)  # which draw a key is for
+_PAIR = ("g", "h", "draw")
+
+
+def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) -> Sample | None:
+    """Return the sample that a tree is grown on, None for all rows."""
+    share = parameters.subsample
+    if share == 1.0:
+        return None
+    key = key_of(parameters.seed, _ROWS, tree)
+    if parameters.sampling_method == "uniform":
+        taken = f"draw < {share!r}"
+        return Sample(key, *(Expression(f"CASE WHEN {taken} THEN {x} ELSE 0 END", _PAIR) for x in "gh"))
+    bound = _gradient_bound(rows, output, parameters)
+    # Each row is taken with probability p, and counts 1 / p times if it is (Ibragimov & Gusev 2019, "Minimal variance
+    # sampling in stochastic gradient boosting").
+    offsets = rounded(rows, {x: Expression(_scaled(x, bound, parameters, output), _names(output)) for x in "gh"})
+    size = _size(parameters, None)
+    terms = (
+        Expression(f"CASE WHEN draw < {size} / {bound!r} THEN {_scaled(x, bound, parameters)} ELSE 0 END", _PAIR)
+        for x in "gh"
+    )
+    return Sample(key, *(Rounded(term, offsets[x].offset) for x, term in zip("gh", terms, strict=True)))
+
+
+def _names(output: int) -> tuple[str, str]:
+    return f"g_{output}", f"h_{output}"
+
+
+def _size(parameters: Parameters, output: int | None) -> str:
+    """Return √(g² + λh²), the regularised size of a row's gradient."""
+    g, h = ("g", "h") if output is None else _names(output)
+    return f"SQRT({g} * {g} + {parameters.reg_lambda!r} * {h} * {h})"
+
+
+def _scaled(name: str, bound: float, parameters: Parameters, output: int | None = None) -> str:
+    """Return g or h divided by p = min(1, size / bound)."""
+    size = _size(parameters, output)
+    value = name if output is None else f"{name}_{output}"
+    return f"CASE WHEN {size} >= {bound!r} OR {size} = 0 THEN {value} ELSE {value} * ({bound!r} / {size}) END"
+
+
+def _gradient_bound(rows: Engine, output: int, parameters: Parameters) -> float:
+    """Return μ such that p = min(1, size / μ) takes the wanted share of the rows.
+
+    In 1 / μ the sum of p is concave, and a straight line between sizes. So Newton's steps from μ = ∞ never go too far,
+    and end where one changes no more which rows are sure to be taken.
+    """
+    names, size = _names(output), _size(parameters, output)
+    wanted = parameters.subsample * rows.n_rows
+    offset = rounded(rows, {"size": Expression(size, names)})["size"].offset
+    total = rows.aggregate({"size": Aggregate("sum", Rounded(Expression(size, names), offset))})["size"]
+    bound, sure, rest = math.inf, 0.0, total or 0.0
+    while rest > 0 and sure < wanted and rest / (wanted - sure) < bound:
+        bound = rest / (wanted - sure)
+        others = Expression(f"CASE WHEN {size} >= {bound!r} THEN 0 ELSE {size} END", names)
+        sums = rows.aggregate({
+            "sure": Aggregate("sum", Expression(f"CASE WHEN {size} >= {bound!r} THEN 1 ELSE 0 END", names)),
+            "rest": Aggregate("sum", Rounded(others, offset)),
+        })  # fmt: skip
+        sure, rest = sums["sure"] or 0.0, sums["rest"] or 0.0
+    return bound if math.isfinite(bound) else 1.0
+
+
+class FeatureSampler:
+    """Which features trees, levels and nodes may split on: ``colsample_bytree`` of all, then shares of what is left."""
+
+    def __init__(self, n_features: int, parameters: Parameters) -> None:
+        self._all = np.arange(n_features)
+        self._parameters = parameters
+        self._everything = np.ones((1, n_features), dtype=np.bool_)
+        self._tree = 0
+        self._of_tree = self._all
+        p = parameters
+        self._takes_all = p.colsample_bytree == p.colsample_bylevel == p.colsample_bynode == 1.0
+
+    def start_tree(self, tree: int) -> None:
+        """Draw the features of the tree of that number."""
+        self._tree = tree
+        self._of_tree = self._drawn(self._all, self._parameters.colsample_bytree, _BY_TREE)
+
+    def allowed(self, nodes: Sequence[OpenNode]) -> npt.NDArray[np.bool_]:
+        """Return for each node which features it may split on: bool (nodes, features)."""
+        if self._takes_all:
+            if len(self._everything) < len(nodes):
+                self._everything = np.ones((2 * len(nodes), len(self._all)), dtype=np.bool_)
+            return self._everything[: len(nodes)]
+        p = self._parameters
+        mask = np.zeros((len(nodes), len(self._all)), dtype=np.bool_)
+        for i, node in enumerate(nodes):
+            of_level = self._drawn(self._of_tree, p.colsample_bylevel, _BY_LEVEL, node.depth)
+            mask[i, self._drawn(of_level, p.colsample_bynode, _BY_NODE, node.id)] = True
+        return mask
+
+    def _drawn(self, features: npt.NDArray[np.int64], share: float, *path: int) -> npt.NDArray[np.int64]:
+        if share == 1.0:
+            return features
+        key = key_of(self._parameters.seed, path[0], self._tree, *path[1:])
+        by_draw = sorted(features.tolist(), key=lambda feature: mix(feature, key))
+        return np.array(sorted(by_draw[: max(1, math.floor(share * len(features)))]))
