@@ -14,10 +14,11 @@ from frameboost.checks.messages import shown
 from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.sources import Source, open_source
 from frameboost.engines.choose import check_engine, make_engine
-from frameboost.engines.contract import Aggregate, Engine
+from frameboost.engines.contract import Engine
 from frameboost.ensemble.model_file import read_model
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.gradients import Aggregate
 from frameboost.losses.known import LOSSES, get_loss
 from frameboost.losses.loss import Loss, of_targets
 from frameboost.losses.objective import Objective

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.contract import Split, Stats
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
+from frameboost.splits.split import Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.node import OpenNode
 from tests.test_splitting import nested

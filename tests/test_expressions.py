@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.contract import Aggregate
 from frameboost.engines.duckdb.engine import SqlEngine
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.memory.engine import NumbaEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.expressions.expression import Expression, float_literal
+from frameboost.losses.gradients import Aggregate
 from frameboost.runtime.workers import Workers
 
 ROWS = pl.DataFrame({

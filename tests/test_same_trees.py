@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning.bins import bins as binning
+from frameboost.binning import bins as binning
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.engine import SqlEngine
 from frameboost.engines.memory import engine as numba

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.contract import Stats
 from frameboost.runtime.workers import Workers
+from frameboost.splits.split import Stats
 from frameboost.training.histograms import HistogramPool
 from frameboost.training.node import OpenNode
 

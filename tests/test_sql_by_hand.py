@@ -6,13 +6,13 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import Split, Stats
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import SqlEngine
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import Expression
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from frameboost.splits.split import Split, Stats
 
 
 @pytest.fixture

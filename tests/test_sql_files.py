@@ -16,7 +16,7 @@ from sqlglot import exp
 
 import frameboost as fb
 from frameboost.engines.duckdb import engine as sql
-from frameboost.expressions.expression import sql_files
+from frameboost.expressions import sql_files
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "sql").glob("*.sql"))

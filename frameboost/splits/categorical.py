@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.engines.contract import FloatArray, Penalties, Split, Stats
 from frameboost.splits.category_kernels import ends_by_weight, present_categories
+from frameboost.splits.split import FloatArray, Penalties, Split, Stats
 
 __all__ = ["categorical_split"]
 

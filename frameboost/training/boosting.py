@@ -12,23 +12,17 @@ from typing import cast
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import (
-    Aggregate,
-    ColumnBlockEngine,
-    Engine,
-    HistogramEngine,
-    Penalties,
-    SplitLimits,
-    Stats,
-)
+from frameboost.engines.contract import ColumnBlockEngine, Engine, HistogramEngine
 from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.gradients import Aggregate
 from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import compute_gradients, define_predictions, renewals_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.splits.split import Penalties, SplitLimits, Stats
 from frameboost.training.base_margins import base_margins
 from frameboost.training.constraints import Constraints
 from frameboost.training.dart import Dropout

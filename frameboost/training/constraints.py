@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.messages import did_you_mean, shown
-from frameboost.engines.contract import FloatArray, Split, SplitLimits
 from frameboost.errors import ParameterError
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
+from frameboost.splits.split import FloatArray, Split, SplitLimits
 from frameboost.training.node import OpenNode
 
 __all__ = ["Constraints"]

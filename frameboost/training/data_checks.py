@@ -9,9 +9,10 @@ from functools import cache
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.sources import Source
-from frameboost.engines.contract import Aggregate, Engine
+from frameboost.engines.contract import Engine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.gradients import Aggregate
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import Feature
 

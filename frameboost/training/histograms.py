@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.contract import FloatArray, HistogramEngine
+from frameboost.engines.contract import HistogramEngine
 from frameboost.runtime.workers import Workers
 from frameboost.splits.kernels import subtract_from_parents
+from frameboost.splits.split import FloatArray
 from frameboost.training.node import OpenNode
 
 __all__ = ["SMALLEST_TASK", "HistogramPool"]

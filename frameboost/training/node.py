@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from frameboost.engines.contract import Split, Stats
+from frameboost.splits.split import Split, Stats
 
 __all__ = ["OpenNode"]
 

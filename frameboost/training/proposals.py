@@ -14,17 +14,9 @@ import numpy as np
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins
-from frameboost.engines.contract import (
-    Engine,
-    FloatArray,
-    HistogramEngine,
-    IntArray,
-    NodeBinningEngine,
-    Penalties,
-    RebinningEngine,
-    Split,
-)
+from frameboost.engines.contract import Engine, HistogramEngine, NodeBinningEngine, RebinningEngine
 from frameboost.runtime.workers import Workers
+from frameboost.splits.split import FloatArray, IntArray, Penalties, Split
 from frameboost.training.node import OpenNode
 from frameboost.training.splitter import HistogramSplitter, LimitsOf, Splitter
 

@@ -14,7 +14,6 @@ from frameboost.binning.bins import Bins
 from frameboost.checks.messages import shown
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import open_source
-from frameboost.engines.contract import Split, Stats
 from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
@@ -23,6 +22,7 @@ from frameboost.metrics.terms import compute_gradients, renewals_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.gain import leaf_weight
+from frameboost.splits.split import Split, Stats
 from frameboost.training.data_checks import check_held_out, find_roles
 from frameboost.training.ranking_checks import with_group
 from frameboost.trees.tree import Tree

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.contract import Aggregate, Engine, Sample
+from frameboost.engines.contract import Engine, Sample
 from frameboost.expressions.draws import key_of, mix
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Rounded, rounded
+from frameboost.losses.gradients import Aggregate, Rounded, rounded
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.node import OpenNode
 

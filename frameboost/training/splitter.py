@@ -8,18 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.contract import (
-    ColumnBlockEngine,
-    FloatArray,
-    HistogramEngine,
-    Penalties,
-    Split,
-    SplitLimits,
-    Stats,
-)
+from frameboost.engines.contract import ColumnBlockEngine, HistogramEngine
 from frameboost.runtime.workers import Workers
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.kernels import find_splits
+from frameboost.splits.split import FloatArray, Penalties, Split, SplitLimits, Stats
 from frameboost.training.histograms import SMALLEST_TASK, HistogramPool
 from frameboost.training.node import OpenNode
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.contract import FloatArray, HistogramEngine, Penalties, Split, Stats
+from frameboost.engines.contract import HistogramEngine
 from frameboost.runtime.workers import Workers
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.gain import MIN_GAIN
+from frameboost.splits.split import FloatArray, Penalties, Split, Stats
 from frameboost.splits.symmetric_kernels import scan_level
 from frameboost.training.histograms import HistogramPool
 from frameboost.training.node import OpenNode

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.compile.sql.case import bit_vectors
+from frameboost.compile.sql import bit_vectors
 from frameboost.compile.sql.columns import find_columns
 from frameboost.compile.sql.feature_codes import feature_codes
 from frameboost.compile.sql.feature_groups import feature_groups

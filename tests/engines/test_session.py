@@ -15,7 +15,7 @@ import pytest
 import frameboost as fb
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.expressions.expression import sql_files
+from frameboost.expressions import sql_files
 from tests.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}

@@ -4,9 +4,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from frameboost.engines.contract import Split, Stats
 from frameboost.engines.duckdb.nodes import RowNodes
 from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.splits.split import Split, Stats
 
 N_ROWS = 3000
 

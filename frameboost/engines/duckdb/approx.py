@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
-from frameboost.engines.contract import Split
 from frameboost.engines.duckdb.binning import from_database, read_categories, store_codes, store_columns
 from frameboost.engines.duckdb.engine import SqlEngine
 from frameboost.engines.duckdb.widths import narrow_roles
 from frameboost.expressions.sql_files import render
 from frameboost.expressions.sql_text import literal, physical_sql
+from frameboost.splits.split import Split
 
 __all__ = ["SqlApproxEngine"]
 

@@ -7,17 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.engines.contract import (
-    Aggregate,
-    Cumulative,
-    FloatArray,
-    IntArray,
-    QueryWindow,
-    Sample,
-    Scalar,
-    Split,
-    Stats,
-)
+from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.duckdb.binning import SqlColumn, propose_bins, store_bins
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.nodes import RowNodes
@@ -30,8 +20,9 @@ from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.query_terms import Pairs
 from frameboost.expressions.sql_files import render
 from frameboost.expressions.sql_text import is_missing
-from frameboost.losses.gradients import rounded
+from frameboost.losses.gradients import Aggregate, Scalar, rounded
 from frameboost.schema.feature import Feature
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
 __all__ = ["FEWEST_SORTED", "SqlEngine"]
 

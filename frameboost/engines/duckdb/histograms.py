@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.contract import FloatArray
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.sql_files import render
+from frameboost.splits.split import FloatArray
 
 __all__ = ["HistogramQuery"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from frameboost.engines.contract import Split
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.widths import narrowest_integer
 from frameboost.expressions.sql_files import render
+from frameboost.splits.split import Split
 
 __all__ = ["RowNodes"]
 

@@ -11,11 +11,11 @@ import polars as pl
 from frameboost.binning.bins import Bins, weighted_cut_positions
 from frameboost.binning.codes import rank_column
 from frameboost.binning.node_bins import NodeBins
-from frameboost.engines.contract import IntArray, Split
 from frameboost.engines.memory.engine import NumbaEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
 from frameboost.engines.memory.sorted_columns import RankedEngine
+from frameboost.splits.split import IntArray, Split
 
 __all__ = ["NumbaGlobalEngine", "NumbaLocalEngine"]
 
@@ -74,7 +74,7 @@ class NumbaGlobalEngine(NumbaEngine):
 
         self.workers.over(len(bins), encode)
         self.interleave_codes()
-        # Rows are partitioned by rank: dropout walks trees that were grown on other bins (see `frameboost.training.dart`).
+        # Rows are partitioned by rank: dropout walks trees of other bins (see `frameboost.training.dart`).
         self.column_groups = [(np.arange(len(bins)), self._ranks)]
         counts = [b.count if b.feature.type.is_categorical else len(distinct) for b, distinct in self._ranked]
         self.n_codes = np.array(counts) + 1

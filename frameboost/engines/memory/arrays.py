@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.codes import physical_values
-from frameboost.engines.contract import Aggregate, Sample, Scalar, Stats
+from frameboost.engines.contract import Sample
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.memory.program_kernels import compute_shares
 from frameboost.engines.memory.programs import Program, compile_program
@@ -20,8 +20,10 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.expressions.polars_names import column
 from frameboost.expressions.query_terms import Pairs
+from frameboost.losses.gradients import Aggregate, Scalar
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.splits.split import Stats
 
 __all__ = ["SMALLEST_TASK", "ArrayEngine"]
 

@@ -13,13 +13,14 @@ from frameboost.binning.arrays import Codes, bin_column, propose_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
-from frameboost.engines.contract import FloatArray, IntArray, Scalar, Split
 from frameboost.engines.memory.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
 from frameboost.engines.memory.partition_kernels import add_by_node, add_by_side, fill_sides, part_rows, take_rows
 from frameboost.engines.memory.row_partition import RowPartition
 from frameboost.expressions.expression import Expression
+from frameboost.losses.gradients import Scalar
 from frameboost.runtime.workers import Shares
+from frameboost.splits.split import FloatArray, IntArray, Split
 
 __all__ = ["WORTH_SORTING", "NumbaEngine"]
 

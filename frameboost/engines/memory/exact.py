@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import Penalties, Split, SplitLimits, Stats
 from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, part_block, scan_column
 from frameboost.engines.memory.sorted_columns import RankedEngine
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.gain import bounded_score
 from frameboost.splits.kernels import scan_histograms
+from frameboost.splits.split import Penalties, Split, SplitLimits, Stats
 
 __all__ = ["ExactEngine", "midpoint"]
 

@@ -13,10 +13,11 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.contract import Cumulative, QueryWindow, Scalar
+from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.program_kernels import INSTRUCTIONS
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.syntax import case_parts
+from frameboost.losses.gradients import Scalar
 
 __all__ = ["Program", "compile_program"]
 

@@ -9,9 +9,10 @@ import polars as pl
 
 from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import Scalar, Split
 from frameboost.engines.memory.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.memory.exact_kernels import move_rows
+from frameboost.losses.gradients import Scalar
+from frameboost.splits.split import Split
 
 __all__ = ["RankedEngine"]
 

@@ -12,8 +12,8 @@ import polars as pl
 from frameboost.binning.bins import Bins, SlotLayout, weighted_cut_positions
 from frameboost.binning.codes import code_dtype, code_expr, physical_dtype, physical_expr, propose_bins
 from frameboost.binning.node_bins import NodeBins, collect_bins
-from frameboost.engines.contract import Split
 from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.splits.split import Split
 
 __all__ = ["PolarsApproxEngine"]
 

@@ -1,0 +1,86 @@
+"""A split of a node and what is needed to choose it: sums, penalties and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["FloatArray", "IntArray", "Penalties", "Split", "SplitLimits", "Stats"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+class Stats(NamedTuple):
+    """G and H, the sums of gradients and hessians of some rows."""
+
+    G: float
+    H: float
+
+    def __sub__(self, other: Stats) -> Stats:
+        return Stats(self[0] - other[0], self[1] - other[1])  # by number: there are two of it in every split
+
+
+@dataclass(frozen=True, slots=True)
+class Penalties:
+    """What scoring a split depends on: regularisation, and how categories are parted (parameters by name)."""
+
+    reg_lambda: float
+    reg_alpha: float
+    max_delta_step: float
+    min_child_weight: float
+    max_cat_to_onehot: int = 4
+    max_cat_threshold: int = 64
+    cat_smooth: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLimits:
+    """What a split of each open node must keep to, besides `Penalties`.
+
+    Attributes
+    ----------
+    allowed
+        bool (open nodes, features): the features that a node may be split on.
+    monotone
+        int8 (features,): 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+    bounds
+        float64 (open nodes, 2): the least and the largest weight in each node, infinite without constraints.
+    """
+
+    allowed: npt.NDArray[np.bool_]
+    monotone: npt.NDArray[np.int8]
+    bounds: FloatArray
+
+
+class Split(NamedTuple):
+    """The best split of an open node.
+
+    A row goes left where its bin's code is less than ``bin``, or, for a categorical feature, where its code is in
+    ``categories`` if missing goes right and not in it if missing goes left (see `frameboost.trees.tree.Tree`).
+
+    ``threshold`` says the same in the feature's own values; None where ``bin`` is past the last bin (is it present?).
+    """
+
+    feature: int
+    gain: float
+    left: Stats
+    right: Stats
+    missing_left: bool
+    bin: int = 0
+    threshold: float | int | str | None = None
+    categories: tuple[int, ...] | None = None
+
+    def goes_left(self, n_codes: int) -> npt.NDArray[np.bool_]:
+        """Return, for each code of the feature (the missing one, last, too), whether its rows go left."""
+        left = np.zeros(n_codes, dtype=np.bool_)
+        if self.categories is None:
+            left[: self.bin] = True
+            left[-1] = self.missing_left
+        else:
+            left[:] = self.missing_left
+            left[list(self.categories)] = not self.missing_left
+        return left
