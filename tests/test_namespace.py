@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from tests.frames import every_type
+from tests.support.frames import every_type
 
 COLUMNS = ["int16", "float64", "boolean", "date", "string", "amount"]
 SHAPE = {"n_estimators": 3, "max_depth": 4}

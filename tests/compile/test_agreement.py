@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
-from tests.random_models import (
+from tests.support.random_models import (
     NAMES,
     TYPES,
     naive_leaves,

@@ -18,7 +18,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from tests.compile.test_dialects import grown, made
-from tests.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
+from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.expectations import means_on_grid, node_means, node_shares
 from frameboost.trees.tree import Tree
-from tests.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
-from tests.random_models import TYPES, random_model, random_values, to_polars
+from tests.support.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
+from tests.support.random_models import TYPES, random_model, random_values, to_polars
 
 N_ROWS = 6
 

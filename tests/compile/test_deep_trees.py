@@ -17,7 +17,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
-from tests.random_models import (
+from tests.support.random_models import (
     TYPES,
     chain_model,
     lopsided_model,
@@ -26,7 +26,7 @@ from tests.random_models import (
     random_values,
     to_polars,
 )  # fmt: skip
-from tests.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
 
 SPLITS = 5_000
 X = [None, float("nan"), -1.0, 0.0, 0.5, 2_499.5, 4_998.5, 4_999.0, 1e9, *np.linspace(1, 4_990, 30).tolist()]

@@ -33,7 +33,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
-from tests.random_models import (
+from tests.support.random_models import (
     NAMES,
     TYPES,
     naive_margins,

@@ -14,7 +14,7 @@ from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import TYPE_NAMES, FeatureType
 from frameboost.trees.tree import Tree
-from tests.random_models import odd_values, to_duckdb, to_polars
+from tests.support.random_models import odd_values, to_duckdb, to_polars
 
 DECIMALS = ["decimal(1,0)", "decimal(4,2)", "decimal(9,9)", "decimal(18,0)", "decimal(19,3)", "decimal(38,10)"]
 NO_UDF = {"uint128", "duration[ms]", "duration[us]", "duration[ns]"}

@@ -20,8 +20,8 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
-from tests.random_models import to_duckdb
-from tests.warehouses import ALL_BUT_SPARK, open_warehouse
+from tests.support.random_models import to_duckdb
+from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 CODES = [-3, -1, 0, 1, 2, 5, 7, 100, 2**24 + 1, 2**31, 2**53 - 1]
 NAMES = ["", "a", "A", "b", "it's", "NULL", "日本"]

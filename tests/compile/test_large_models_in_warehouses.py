@@ -6,7 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
-from tests.warehouses import ALL, open_warehouse
+from tests.support.warehouses import ALL, open_warehouse
 
 N_ROWS = 60
 

@@ -18,8 +18,8 @@ from frameboost.dialects.limits import Limits
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.compile.test_dialects import grown, made
-from tests.random_models import naive_margins, random_values, to_polars
-from tests.warehouses import ALL_BUT_SPARK, open_warehouse
+from tests.support.random_models import naive_margins, random_values, to_polars
+from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 KINDS = ("float64", "int32")
 # As the vendors' documentation has them (docs/vendors.md), but for what is left for JSON in Athena's.

@@ -9,8 +9,8 @@ import pytest
 import frameboost as fb
 from frameboost.errors import ParameterError
 from frameboost.schema.types import FeatureType
-from tests.random_models import naive_margins, random_model, random_values
-from tests.warehouses import ALL_BUT_SPARK, open_warehouse
+from tests.support.random_models import naive_margins, random_model, random_values
+from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 NAMES = [
     "true", "false", "null", "current_date", "current_timestamp", "rowid", "_rowid_", "user", "select", "default",

@@ -6,7 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
-from tests.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
 
 N_FEATURES = 14
 N_ROWS = 200

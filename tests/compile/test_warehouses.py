@@ -9,8 +9,8 @@ import pytest
 import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
-from tests.random_models import NAMES, TYPES, naive_margins, random_model, random_values
-from tests.warehouses import ALL, ALL_BUT_SPARK, Warehouse, open_warehouse
+from tests.support.random_models import NAMES, TYPES, naive_margins, random_model, random_values
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, Warehouse, open_warehouse
 
 
 @pytest.fixture(params=ALL)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.schema.types import FeatureType
-from tests.random_models import NAMES, TYPES, random_values, to_polars
+from tests.support.random_models import NAMES, TYPES, random_values, to_polars
 
 __all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "smaller_columns"]
 
@@ -18,7 +18,7 @@ HEADER = """\
 import math
 import duckdb, numpy as np, polars as pl, frameboost as fb
 from frameboost.schema.types import FeatureType
-from tests.random_models import to_duckdb, to_polars
+from tests.support.random_models import to_duckdb, to_polars
 nan, inf = math.nan, math.inf
 """
 # Names that no database refuses beside those that need care.

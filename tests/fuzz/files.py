@@ -18,7 +18,7 @@ import frameboost as fb
 from frameboost.interop.open_model import open_model
 from frameboost.schema.feature import Feature
 from tests.fuzz.original_files import FORMATS, original
-from tests.random_models import random_values, to_polars
+from tests.support.random_models import random_values, to_polars
 
 __all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
 

@@ -13,7 +13,7 @@ import frameboost as fb
 from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, smaller_columns
 from tests.fuzz.labels import draw_labels
 from tests.fuzz.same_models import ARITHMETIC, difference
-from tests.random_models import to_duckdb
+from tests.support.random_models import to_duckdb
 
 __all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
 

@@ -20,13 +20,13 @@ from frameboost.ensemble.model_file import read_model
 from frameboost.trees.tree import Tree
 from tests.fuzz import frames
 from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, smaller_columns
-from tests.random_models import naive_leaves, random_model, to_duckdb
-from tests.warehouses import Warehouse, open_warehouse
+from tests.support.random_models import naive_leaves, random_model, to_duckdb
+from tests.support.warehouses import Warehouse, open_warehouse
 
 __all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
 
 MOST_SECONDS, MOST_MEGABYTES = 60, 2000
-# Databases beside DuckDB; the others that tests/warehouses.py knows take seconds to start.
+# Databases beside DuckDB; the others that tests/support/warehouses.py knows take seconds to start.
 _WAREHOUSES = os.environ.get("FRAMEBOOST_FUZZ_WAREHOUSES", "sqlite").split(",")
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 import frameboost as fb
-from tests.objectives import ARITHMETIC
+from tests.support.objectives import ARITHMETIC
 
 __all__ = ["ARITHMETIC", "difference"]
 

@@ -1,0 +1,638 @@
+"""The command line does what Python does, and says in one line what it can't."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import frameboost as fb
+from frameboost.cli import main
+from frameboost.interop.open_model import open_model
+from frameboost.parameters.parameters import Parameters
+
+ROOT = Path(__file__).parents[2]
+FEATURES = ["carrier", "dep_delay"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+
+
+def flights():
+    return (
+        pl.DataFrame({
+            "id": range(400),
+            "carrier": ["AA", "UA", "B6", None] * 100,
+            "dep_delay": [i * 37 % 101 for i in range(400)],
+            "day": [i // 4 for i in range(400)],
+        })
+        .with_columns(arr_delay=pl.col("dep_delay") - 9 * (pl.col("carrier") == "UA").fill_null(False))
+        .with_columns(late=pl.col("arr_delay") > 50, kind=pl.col("arr_delay") // 40 + 1)
+        .with_columns(pl.col("kind").clip(0, 2))
+    )  # fmt: skip
+
+
+def write_data(folder):
+    df = flights()
+    df.write_parquet(folder / "flights.parquet")
+    df.write_csv(folder / "flights.csv")
+    df.write_ipc(folder / "flights.arrow")
+    df.drop("late", "arr_delay", "kind").write_csv(folder / "new.csv")
+    with duckdb.connect(folder / "flights.duckdb") as con:
+        con.execute("CREATE TABLE flights AS SELECT * FROM df")
+
+
+def numbers():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2))
+    return x, x[:, 0] * 3 + (x[:, 1] > 0)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with data, and models of it."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_data(folder)
+    df = flights()
+    shared = {"features": FEATURES, "n_estimators": 4, "max_depth": 3}
+    fb.fit(df, "arr_delay", **shared).save(folder / "delay.json")
+    fb.fit(df, "late", objective="binary:logistic", **shared).save(folder / "late.json")
+    fb.fit(df, "kind", objective="multi:softprob", **shared).save(folder / "kind.json")
+    return folder
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch):
+    """Another folder to work in, with the same files."""
+    for file in made.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files():
+    return sorted(path.name for path in Path().iterdir() if not path.is_symlink())
+
+
+def call(line):
+    return main(line.split())
+
+
+def run(line):
+    command = [sys.executable, "-m", "frameboost", *line.split()]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+
+
+def refused(capsys, words, code=1):
+    """Return the sentence with which a command is refused, having written nothing."""
+    before = files()
+    assert main(words.split() if isinstance(words, str) else words) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("frameboost: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert files() == before
+    return err.removeprefix("frameboost: ").rstrip("\n")
+
+
+# --- train ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb::flights",
+                                  "flights.duckdb", "flights.duckdb --table flights"])  # fmt: skip
+def test_training_gives_the_model_of_python(here, capsys, data):
+    line = f"train {data} --target arr_delay --features carrier,dep_delay --n-estimators 4 --max-depth 3 -o m.json"
+    assert main(line.split()) == 0
+    assert Path("m.json").read_bytes() == Path("delay.json").read_bytes()
+    assert capsys.readouterr().out == f"{fb.load('delay.json')!r}\n"
+
+
+def test_training_takes_all_that_fit_takes(here, capsys):
+    words = [
+        "train", "flights.parquet", "--target", "late", "-o", "m.json", "--objective", "binary:logistic",
+        "--features", "carrier", "--features", "dep_delay,day", "--weight", "id", "--valid", "day >= 80",
+        "--eval-metric", "auc,logloss", "--engine", "polars", "--early-stopping-rounds", "3", "--learning-rate", ".5",
+        "--reg-lambda", "1e-1", "--grow-policy", "symmetric", "--monotone-constraints", "dep_delay=1,day=-1",
+        "--interaction-constraints", '[["carrier", "dep_delay"], ["day"]]', "--subsample", "0.8",
+        "--param", "max_depth=3", "--param", "reg-alpha=0.01",
+    ]  # fmt: skip
+    assert main(words) == 0
+    expected = fb.fit(
+        flights(), "late", objective="binary:logistic", features=[*FEATURES, "day"], weight="id", valid="day >= 80",
+        eval_metric=["auc", "logloss"], engine="polars", early_stopping_rounds=3, learning_rate=0.5, reg_lambda=0.1,
+        grow_policy="symmetric", monotone_constraints={"dep_delay": 1, "day": -1}, max_depth=3, reg_alpha=0.01,
+        interaction_constraints=[["carrier", "dep_delay"], ["day"]], subsample=0.8,
+    )  # fmt: skip
+    assert fb.load("m.json") == expected
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith(f"best round {expected.best_iteration}: train_auc ")
+
+
+def test_training_in_a_database_with_flags_targets_and_other_tables(here, capsys):
+    flights().filter(pl.col("day") > 70).write_csv("valid.csv")
+    flights().filter(pl.col("day") > 70).write_parquet("valid.parquet")
+    shared = "--features dep_delay,carrier --n-estimators 2 --booster dart --rate-drop 0.5 --one-drop --quiet -o m.json"
+    more = {"n_estimators": 2, "booster": "dart", "rate_drop": 0.5, "one_drop": True}
+    expected = fb.fit(flights(), ["arr_delay", "late"], features=["dep_delay", "carrier"], **more)
+    for data, valid in [("flights.duckdb::flights", "valid.csv"), ("flights.csv", "valid.csv"),
+                        ("flights.duckdb", "valid.parquet"), ("flights.csv", "flights.duckdb::flights")]:  # fmt: skip
+        assert call(f"train {data} --target arr_delay,late --valid {valid} {shared}") == 0
+        assert fb.load("m.json") == expected
+    assert call("train flights.csv --target arr_delay --quiet --n-estimators 1 -o q.json --objective "
+                "reg:quantileerror --quantile-alpha 0.1,0.9") == 0  # fmt: skip
+    assert fb.load("q.json").parameters["quantile_alpha"] == [0.1, 0.9]
+    assert capsys.readouterr().out == ""
+
+
+def test_training_on_and_ranking(here):
+    shared = "--features carrier,dep_delay --max-depth 3 --quiet"
+    line = f"train flights.parquet --target arr_delay --init-model delay.json {shared} --n-estimators 2 -o m.json"
+    assert main(line.split()) == 0
+    assert fb.load("m.json").n_rounds == 6
+    line = f"train flights.parquet --target kind --objective rank:ndcg --group day {shared} --n-estimators 2 -o r.json"
+    assert main([*line.split(), "--no-lambdarank-normalization"]) == 0
+    expected = fb.fit(flights(), "kind", objective="rank:ndcg", group="day", features=FEATURES, max_depth=3,
+                      n_estimators=2, lambdarank_normalization=False)  # fmt: skip
+    assert fb.load("r.json") == expected
+
+
+def test_every_parameter_is_an_option(capsys):
+    assert main(["train", "--help"]) == 0
+    text = capsys.readouterr().out
+    for name in Parameters.__dataclass_fields__:
+        assert f"--{name.replace('_', '-')} " in text or f"--{name.replace('_', '-')}," in text
+
+
+# --- sql --------------------------------------------------------------------------------------------------------------
+
+
+def sql(capsys, line):
+    assert main(line if isinstance(line, list) else line.split()) == 0
+    return capsys.readouterr().out
+
+
+def test_sql_says_what_python_says(here, capsys):
+    delay, late, kind = (fb.load(f"{name}.json") for name in ("delay", "late", "kind"))
+    assert sql(capsys, "sql delay.json") == delay.sql() + "\n"
+    assert sql(capsys, "sql late.json --dialect snowflake --output margin") == late.sql("margin", "snowflake") + "\n"
+    query = sql(
+        capsys, ["sql", "late.json", "--table", "flights", "--keep", "id,day", "--where", "id < 9", "--name", "p"]
+    )
+    assert query == late.query("flights", keep=["id", "day"], where="id < 9", name="p") + "\n"
+    with duckdb.connect("flights.duckdb", read_only=True) as con:
+        scored = con.sql(query).pl()
+        expected = flights().head(9).select("id", "day", late.predict(flights().head(9)).alias("p"))
+        assert_frame_equal(scored.sort("id"), expected, check_exact=True)
+        several = con.sql(sql(capsys, "sql kind.json --table flights --keep id --output probability")).pl().sort("id")
+        np.testing.assert_array_equal(
+            several.drop("id").to_numpy(), kind.predict(flights(), "probability").to_numpy()
+        )  # fmt: skip
+    query = sql(capsys, "sql delay.json --table t --column-map dep_delay=delay,carrier=airline --keep=")
+    assert query == delay.query("t", columns={"dep_delay": "delay", "carrier": "airline"}, keep=[]) + "\n"
+
+
+@pytest.mark.parametrize("what", ["--view scored", "--create-table scored", "--update score",
+                                  "--create-table scored --keep id --form table --trees tt --statements"])  # fmt: skip
+def test_statements_run(here, capsys, what):
+    assert call(f"sql delay.json --table flights {what} -o s.sql") == 0
+    assert capsys.readouterr().out == ""
+    df = flights().with_columns(score=pl.lit(None, pl.Float64))
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE flights AS SELECT * FROM df")
+        con.execute(Path("s.sql").read_text())
+        column, table = ("score", "flights") if "--update" in what else ("prediction", "scored")
+        found = con.sql(f"SELECT {column} FROM {table} ORDER BY id").pl().to_series()
+        assert found.to_list() == fb.load("delay.json").predict(df).to_list()
+
+
+def test_statements_alone(here, capsys):
+    text = sql(capsys, "sql delay.json --trees tt --statements --dialect postgres")
+    statements = fb.load("delay.json").table_statements("tt", "postgres")
+    assert text == "".join(f"{statement.rstrip(';')};\n" for statement in statements)
+
+
+def test_limits_are_given_one_by_one(here, capsys):
+    line = "sql delay.json --dialect snowflake --table t --keep id"
+    size = len(sql(capsys, f"{line} --view v")) - len(";\n")
+    assert sql(capsys, f"{line} --view v --limit view={size} --limit text=none").startswith("CREATE VIEW")
+    said = f"it has {size:,} bytes, and a view in snowflake at most {size - 1:,}; make a table of it"
+    assert said in refused(capsys, f"{line} --view v --limit view={size - 1}")
+    assert "a query in snowflake at most 99;" in refused(capsys, f"{line} --limit text=99")
+    assert "a query in duckdb at most 99" in refused(capsys, "sql delay.json --table t --update u --limit text=99")
+    assert "a query in duckdb at most 99" in refused(capsys, "sql delay.json --limit text=99")
+    staged = sql(capsys, f"{line} --limit case-depth=2")
+    assert staged == fb.load("delay.json").query("t", "snowflake", keep=["id"], limits={"case_depth": 2}) + "\n"
+    assert staged.startswith("WITH")
+
+
+@pytest.mark.parametrize("options", ["--keep id", "--form table", "--trees t", "--view v", "--where x", "--statements",
+                                     "--table t --view v --create-table w", "--table t --update u --keep id",
+                                     "--column-map x", "--limit 5", "--limit", "--out"])  # fmt: skip
+def test_sql_options_that_do_not_go_together(here, capsys, options):
+    refused(capsys, f"sql delay.json {options}", 2)
+
+
+# --- score ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb"])
+@pytest.mark.parametrize("out", ["out.parquet", "out.csv", "out.tsv", "out.feather"])
+def test_scores_are_those_of_python(here, data, out):
+    assert main(["score", "late.json", data, "-o", out]) == 0
+    read = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".feather": pl.read_ipc,
+            ".tsv": lambda path: pl.read_csv(path, separator="\t")}  # fmt: skip
+    expected = flights().with_columns(fb.load("late.json").predict(flights()))
+    assert_frame_equal(read[Path(out).suffix](out), expected, check_exact=True)
+    assert files() == [out]
+
+
+def test_several_outputs_are_columns(here, capsys):
+    model = fb.load("kind.json")
+    assert call("score kind.json flights.parquet -o p.parquet --keep id --output probability --name p") == 0
+    found = pl.read_parquet("p.parquet")
+    assert found.columns == ["id", "p_0", "p_1", "p_2"]
+    np.testing.assert_array_equal(found.drop("id").to_numpy(), model.predict(flights(), "probability").to_numpy())
+    for data in ("flights.duckdb", "flights.csv"):
+        assert main(["score", "kind.json", data, "-o", "-", "--keep", "", "--output", "leaf"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == ",".join(f"prediction_{i}" for i in range(model.n_trees))
+        assert [list(map(int, line.split(","))) for line in lines[1:]] == model.predict(flights(), "leaf").to_list()
+    assert call("score kind.json flights.csv -o - --keep id --output class") == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["id,prediction", f"0,{model.predict(flights(), 'class')[0]}"]
+
+
+def test_no_rows_and_many_rows(here, capsys, monkeypatch):
+    flights().clear().write_parquet("none.parquet")
+    assert call("score delay.json none.parquet -o - --keep id") == 0
+    assert capsys.readouterr().out == "id,prediction\n"
+    monkeypatch.setattr("frameboost.cli.score._ROWS_AT_A_TIME", 7)
+    assert call("score delay.json flights.csv -o flights.arrow.parquet --keep id") == 0
+    expected = flights().select("id", fb.load("delay.json").predict(flights()))
+    assert_frame_equal(pl.read_parquet("flights.arrow.parquet"), expected, check_exact=True)
+
+
+def test_csv_columns_have_the_types_of_the_model(here, capsys):
+    df = pl.DataFrame({"code": ["01", "2", "x"] * 20, "size": [1.5, 2.5, None] * 20, "y": range(60)})
+    df.write_csv("train.csv")
+    assert call("train train.csv --target y --quiet --n-estimators 3 -o m.json") == 0
+    new = df.head(2).with_columns(size=pl.lit(None, pl.Float64))
+    new.write_csv("codes.csv")  # where all codes look like numbers, and a column is empty
+    assert call("score m.json codes.csv -o - --keep code") == 0
+    predicted = fb.load("m.json").predict(new)
+    assert capsys.readouterr().out == f"code,prediction\n01,{predicted[0]}\n2,{predicted[1]}\n"
+
+
+def test_scoring_over_its_own_input(here):
+    flights().write_parquet("own.parquet")
+    assert call("score delay.json own.parquet -o own.parquet") == 0
+    assert pl.read_parquet("own.parquet").width == flights().width + 1
+
+
+def test_what_a_link_points_to_is_replaced_and_devices_are_not(here):
+    Path("old.csv").write_text("old")
+    Path("link.csv").symlink_to(here / "old.csv")
+    assert call("score delay.json flights.parquet -o link.csv") == 0
+    assert Path("link.csv").is_symlink()
+    assert Path("old.csv").read_text().startswith("id,")
+    assert call("convert delay.json -o /dev/null") == 0
+    assert not Path("/dev/null").is_file()
+
+
+# --- show, convert ----------------------------------------------------------------------------------------------------
+
+
+def test_show(here, capsys):
+    df = pl.DataFrame({"x": [1, 2, 3, None], "c": ["a", "b", "a", "b"], "y": [0.0, 4.0, 8.0, 8.0]})
+    fb.fit(df, "y", n_estimators=2, learning_rate=1, reg_lambda=0).save("m.json")
+    assert call("show m.json --trees 1 --importance weight") == 0
+    assert (
+        capsys.readouterr().out
+        == """\
+Model: reg:squarederror, 2 trees (depth 2, 4 leaves), 2 features
+rounds       2
+base margin  5
+
+parameters other than by default
+  learning_rate  1.0
+  n_estimators   2
+  reg_lambda     0.0
+
+feature  type                   weight
+x        int64                  2
+c        string (2 categories)  0
+
+tree 0
+  "x" < 3?
+    yes: "x" < 2?
+      yes: -5
+      no or missing: -1
+    no or missing: 3
+"""
+    )
+    assert call("show kind.json --trees 4") == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("tree ")] == [
+        "tree 0 (output 0)", "tree 1 (output 1)", "tree 2 (output 2)", "tree 3 (output 0)",
+    ]  # fmt: skip
+    assert "num_class" in out
+
+
+def test_show_writes_floats_short_and_asks_for_what_is_missing(here, capsys):
+    df = pl.DataFrame({"x": [None, None, 0.1, 0.3], "y": [0.0, 0.0, 8.0, 7.0]}, schema_overrides={"x": pl.Float32})
+    fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).save("m.json")
+    assert call("show m.json --trees 1") == 0
+    *_, tree = capsys.readouterr().out.partition("tree 0\n")
+    assert (
+        tree
+        == """\
+  "x" IS NOT NULL?
+    yes: "x" < 0.3?
+      yes: 4.25
+      no or missing: 3.25
+    no: -3.75
+"""
+    )
+
+
+def test_convert(here, capsys):
+    xgboost = pytest.importorskip("xgboost")
+    x, y = numbers()
+    booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(x, label=y), 3)
+    booster.save_model("b.ubj")
+    assert call("convert b.ubj -o m.json") == 0
+    assert fb.load("m.json") == fb.from_xgboost(booster)
+    assert call("convert m.json --to xgboost -o x.json") == 0
+    again = xgboost.Booster(model_file="x.json")
+    np.testing.assert_allclose(again.predict(xgboost.DMatrix(x, feature_names=["f0", "f1"])),
+                               booster.predict(xgboost.DMatrix(x)), rtol=1e-5)  # fmt: skip
+    assert call("convert delay.json -o -") == 0
+    assert capsys.readouterr().out == Path("delay.json").read_text()
+
+
+# --- models of other libraries ----------------------------------------------------------------------------------------
+
+
+def xgboost_file(name):
+    xgboost = pytest.importorskip("xgboost")
+    x, y = numbers()
+    booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(x, label=y, feature_names=["a", "b"]), 3)
+    booster.save_model(name)
+    return fb.from_xgboost(booster)
+
+
+def lightgbm_file(name):
+    lightgbm = pytest.importorskip("lightgbm")
+    x, y = numbers()
+    booster = lightgbm.train({"verbose": -1, "num_threads": 1}, lightgbm.Dataset(x, y, feature_name=["a", "b"]), 3)
+    booster.save_model(name)
+    return fb.from_lightgbm(booster)
+
+
+def catboost_file(name):
+    catboost = pytest.importorskip("catboost")
+    x, y = numbers()
+    model = catboost.CatBoostRegressor(iterations=3, depth=3, verbose=0, allow_writing_files=False)
+    model.fit(catboost.Pool(x, y, feature_names=["a", "b"]))
+    model.save_model(name, format="json")
+    return fb.from_catboost(model)
+
+
+@pytest.mark.parametrize(("write", "name"), [(xgboost_file, "b.json"), (xgboost_file, "b.ubj"),
+                                             (lightgbm_file, "b.txt"), (catboost_file, "b.json")])  # fmt: skip
+def test_models_of_others_are_read_everywhere(here, capsys, write, name):
+    model = write(name)
+    Path(name).rename("foreign")  # what is in it tells, not its name
+    assert open_model("foreign") == model
+    data = pl.DataFrame(numbers()[0], schema=["a", "b"])
+    data.write_parquet("x.parquet")
+    assert sql(capsys, "sql foreign") == model.sql() + "\n"
+    assert call("score foreign x.parquet -o out.parquet --keep=") == 0
+    assert pl.read_parquet("out.parquet").to_series().to_list() == model.predict(data).to_list()
+    assert sql(capsys, "show foreign").startswith(repr(model).partition("\n")[0])
+    assert call("convert foreign -o own.json") == 0
+    assert fb.load("own.json") == model
+
+
+def test_categories_of_catboost_come_from_a_table(here, capsys):
+    catboost = pytest.importorskip("catboost")
+    pytest.importorskip("clickhouse_cityhash")
+    df = flights().with_columns(pl.col("carrier").fill_null("none"))
+    df.write_parquet("c.parquet")
+    model = catboost.CatBoostRegressor(
+        iterations=3, depth=3, one_hot_max_size=10, verbose=0, allow_writing_files=False, min_data_in_leaf=1
+    )  # fmt: skip
+    model.fit(catboost.Pool(df.select(FEATURES).to_pandas(), df["arr_delay"].to_numpy(), cat_features=["carrier"]))
+    model.save_model("cat.json", format="json")
+    assert "only by their hashes" in refused(capsys, "sql cat.json")
+    df.drop("carrier").write_csv("without.csv")
+    says = refused(capsys, "convert cat.json --categories without.csv -o m.json")
+    assert "'carrier' is not in the data" in says
+    assert call("convert cat.json --categories c.parquet -o m.json") == 0
+    np.testing.assert_allclose(
+        fb.load("m.json").predict(df).to_numpy(), model.predict(df.select(FEATURES).to_pandas()), rtol=1e-9
+    )
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("line", "says"), [
+    ("train no.parquet --target y", "no.parquet can't be read: No such file or directory"),
+    ("train no.csv --target y", "no.csv can't be read: No such file or directory"),
+    ("train no.duckdb --target y", "no.duckdb can't be read: No such file or directory"),
+    ("train flights.duckdb::f --target y", "Table with name f does not exist"),
+    ("train flights.parquet --table t --target y", "'flights.parquet' is a Parquet file, which is one table"),
+    ("train flights.duckdb::f --table t --target y", "two tables are named"),
+    ("train flights.xlsx --target y", "it must end in .parquet"),
+    ("train delay.json --target y", "'delay.json' is no table that is known here"),
+    ("train damaged.parquet --target y", "damaged.parquet can't be read: "),
+    ("train damaged.arrow --target y", "damaged.arrow can't be read: "),
+    ("train empty.csv --target y", "empty.csv can't be read: empty CSV"),
+    ("train flights.parquet --target lat", "target column 'lat' is not in the data; did you mean 'late'?"),
+    ("train flights.duckdb --target late --features carier", "did you mean 'carrier'?"),
+    ("train flights.csv --target carrier", "it must be numeric or Boolean"),
+    ("train flights.csv --target late --objective binary:logisitc", "'binary:logistic'"),
+    ("train flights.csv --target late --param max_dept=3", "unknown parameter 'max_dept'; did you mean 'max_depth'?"),
+    ("train flights.csv --target late --param eta=3", "unknown parameter 'eta'; here it is called 'learning_rate'"),
+    ("train flights.csv --target late --max-depth deep", "max_depth must be an integer of at least 0"),
+    ("train flights.csv --target late --learning-rate 2", "learning_rate must be a finite number"),
+    ("train flights.csv --target late --booster drat", "did you mean 'dart'?"),
+    ("train flights.csv --target late --engine gpu", "engine must be one of"),
+    ("train flights.csv --target late --valid dayy>3", "neither a column of the data nor a SQL predicate"),
+    ("train flights.csv --target late --init-model nope.json", "nope.json: No such file or directory"),
+])  # fmt: skip
+def test_what_training_refuses(here, capsys, line, says):
+    Path("damaged.parquet").write_text("PAR1 and no more")
+    Path("damaged.arrow").write_text("hello")
+    Path("empty.csv").write_text("")
+    assert says in refused(capsys, f"{line} -o m.json")
+
+
+@pytest.mark.parametrize(("line", "says"), [
+    ("sql nope.json", "nope.json: No such file or directory"),
+    ("sql damaged.json", "damaged.json: not a frameboost model: the file is not JSON"),
+    ("show wrong.json", "wrong.json: damaged model"),
+    ("show flights.csv", "flights.csv: not a model that can be read here: it is none of frameboost's own"),
+    ("show flights.parquet", "not a model that can be read here"),
+    ("show list.json", "not a model that can be read here"),
+    ("show pickle.pkl", "it is a pickle, which is not opened"),
+    ("show model.cbm", "CatBoost's own binary format"),
+    ("show dump.json", "LightGBM's JSON dump"),
+    ("show .", ".: Is a directory"),
+    ("show damaged.ubj", "damaged.ubj: "),
+    ("show damaged.txt", "damaged.txt: damaged LightGBM model: the line 'end of trees' is missing"),
+    ("show damaged_cat.json", "damaged_cat.json: not a CatBoost model"),
+    ("show delay.json --importance gian", "importance must be one of"),
+    ("sql delay.json --dialect snowflak", "dialect must be one of 'duckdb'"),
+    ("sql delay.json --output class", "output must be one of 'mean', 'margin'"),
+    ("sql delay.json --table t --form tabel", "form must be one of"),
+    ("sql delay.json --limit txt=5", "limits names 'txt', which is no limit; did you mean 'text'?"),
+    ("sql delay.json --limit text=1e6", "must give 'text' a positive integer, or None for no limit, not 1000000.0"),
+    ("sql delay.json -o no/such.sql", "no/such.sql: can't be written: No such file or directory"),
+    ("sql delay.json -o .", ".: can't be written: Is a directory"),
+    ("score delay.json flights.csv -o no/such.csv", "no/such.csv: can't be written"),
+    ("score delay.json flights.csv -o out.xlsx", "'out.xlsx' can't be written as a table"),
+    ("score delay.json flights.csv -o out.duckdb", "'out.duckdb' can't be written as a table"),
+    ("score delay.json flights.csv -o out.csv --keep idd", "column 'idd' is not in the data"),
+    ("score delay.json flights.csv -o out.csv --name id", "the data has a column 'id' already"),
+    ("score delay.json flights.csv -o out.csv --output mena", "output must be one of 'mean'"),
+    ("score delay.json other.csv -o out.csv", "the data lacks 1 feature of the model: 'carrier'; it has 'dep_delay'"),
+    ("score delay.json other.csv -o out.csv --keep dep_delay", "the data lacks 1 feature of the model: 'carrier'"),
+    ("score delay.json texts.csv -o out.csv", "could not parse `soon` as dtype `f64` at column 'dep_delay'"),
+    ("score delay.json flights.duckdb --keep idd -o out.csv", "column 'idd' is not in the data"),
+    ("convert late.json --to xgboost -o no/x.json", "can't be written"),
+])  # fmt: skip
+def test_what_is_refused_of_models_and_data(here, capsys, line, says):
+    text = Path("delay.json").read_text()
+    Path("damaged.json").write_text(text[:500])
+    Path("wrong.json").write_text(text.replace('"base_margin": ', '"base_margin": 1'))
+    for name, content in {
+        "list.json": b"[1, 2]", "pickle.pkl": b"\x80\x04K\x01.", "model.cbm": b"CBM1abc", "damaged.ubj": b"{L\x00",
+        "dump.json": b'{"name": "tree", "tree_info": []}', "damaged.txt": b"tree\nversion=v4\n",
+        "damaged_cat.json": b'{"features_info": {}}', "other.csv": b"dep_delay\n1\n",
+        "texts.csv": b"carrier,dep_delay\nAA,soon\n",
+    }.items():  # fmt: skip
+        Path(name).write_bytes(content)
+    assert says in refused(capsys, line)
+
+
+@pytest.mark.parametrize(("line", "says"), [
+    ("", "required: COMMAND"),
+    ("trian", "invalid choice: 'trian'"),
+    ("train flights.csv -o m.json", "required: --target"),
+    ("train flights.csv --target late -o m.json --eta 0.1", "unknown option --eta; did you mean --learning-rate?"),
+    ("train flights.csv --target late -o m.json --max_depth 3", "unknown option --max_depth; did you mean --max-d"),
+    ("train flights.csv --target late -o m.json --max-dep=3", "unknown option --max-dep; did you mean --max-depth?"),
+    ("train flights.csv --target late -o m.json --one-drop yes", "too many arguments: yes"),
+    ("train flights.csv --target late -o m.json --param max_depth", "must be like max_depth=3"),
+    ("train flights.csv --target late -o m.json --max-depth 3 --param max_depth=3", "max_depth is given twice"),
+    ("score delay.json flights.csv", "required: -o"),
+    ("show delay.json --tree 3", "unknown option --tree; did you mean --trees?"),
+    ("show delay.json --trees three", "invalid int value: 'three'"),
+    ("convert delay.json -o x --to lightgbm", "invalid choice: 'lightgbm'"),
+])  # fmt: skip
+def test_usage(here, capsys, line, says):
+    assert says in refused(capsys, line, 2)
+
+
+def test_after_an_error_the_file_is_as_it_was(here, capsys):
+    Path("rows.csv").write_text("carrier,dep_delay\n" + "AA,1\n" * 10 + "AA,1,2,3\n")
+    Path("out.parquet").write_text("old")
+    assert call("score delay.json rows.csv -o out.parquet") == 1  # a row has too many values
+    assert Path("out.parquet").read_text() == "old"
+    assert files() == ["out.parquet", "rows.csv"]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_is_interrupted_leaves_nothing(here):
+    os.mkfifo("model")
+    line = "train flights.parquet --target arr_delay --init-model model -o m.json"
+    # Without warnings as errors: Python itself warns of a file that is not closed when it is interrupted in opening it.
+    # A shell has its background jobs ignore Ctrl-C, and with them these tests.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from frameboost.cli import main; main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, *line.split()], text=True,
+                               env=ENVIRONMENT | {"PYTHONWARNINGS": "default::SyntaxWarning"},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    with Path("model").open("wb"):  # which waits until the process opens it too
+        process.send_signal(signal.SIGINT)
+    # The process may already have been waiting to read: polars has it go on with that after the signal, until the pipe
+    # is closed, and only then Python looks for signals.
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "frameboost: interrupted\n")
+    assert files() == ["model"]
+
+
+# --- as a process -----------------------------------------------------------------------------------------------------
+
+
+def test_version_and_help(capsys):
+    assert call("--version") == 0
+    assert capsys.readouterr().out == f"frameboost {fb.__version__}\n"
+    assert call("--help") == 0
+    assert "exit codes:" in capsys.readouterr().out
+
+
+def test_as_a_process(here):
+    done = run("show nope.json")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "frameboost: nope.json: No such file or directory\n")
+    done = run("score delay.json flights.duckdb -o out.parquet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = run("train flights.duckdb --target late --features dep_delay --n-estimators 1 -o m.json")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{fb.load('m.json')!r}\n", "")
+
+
+@pytest.mark.parametrize("line", ["score delay.json many.parquet -o -", "sql delay.json", "show delay.json --trees 4"])
+def test_a_reader_that_goes_away(here, line):
+    pl.concat([flights()] * 100).write_parquet("many.parquet")
+    reading, writing = os.pipe()
+    os.close(reading)  # nobody reads, from the first letter on
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run([sys.executable, "-m", "frameboost", *line.split()], stdout=pipe, stderr=subprocess.PIPE,
+                              text=True, env=ENVIRONMENT)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_importing_the_command_is_light():
+    code = (
+        "import sys, frameboost; before = set(sys.modules); import frameboost.cli; "
+        "print(sorted({name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=True)
+    assert set(json.loads(done.stdout.replace("'", '"'))) <= {"frameboost", "polars"}
+
+
+BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "cli.md").read_text(), re.DOTALL)
+
+
+def test_the_commands_of_the_documentation_run(tmp_path, monkeypatch):
+    xgboost = pytest.importorskip("xgboost")
+    write_data(tmp_path)
+    x, y = numbers()
+    xgboost.train({}, xgboost.DMatrix(x, label=y), 2).save_model(tmp_path / "booster.ubj")
+    monkeypatch.chdir(tmp_path)
+    lines = "".join(BLOCKS).replace("\\\n", "").splitlines()
+    assert len(lines) == 15
+    for line in lines:
+        program, *words = shlex.split(line)
+        assert program == "frameboost"
+        if "|" not in words:
+            assert main(words) == 0, line
+            continue
+        piped = line.replace("frameboost", f"{shlex.quote(sys.executable)} -m frameboost")
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", piped], capture_output=True, text=True, env=ENVIRONMENT)
+        assert (done.returncode, done.stderr) == (0, ""), line
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"model.json", "late.json", "query.sql", "view.sql", "score.sql", "scored.parquet", "scored.arrow",
+            "booster.json", "for-xgboost.json"} <= written  # fmt: skip
+    assert not [name for name in written if name.endswith(".partial")]

@@ -1,0 +1,373 @@
+"""Rows to validate on, in every form they come in; history, early stopping and callbacks."""
+
+from __future__ import annotations
+
+import math
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from tests.engines.test_same_trees import ENGINES
+
+METHODS = [*((engine, "hist") for engine in ENGINES), ("numba", "exact")]
+SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
+FEATURES = ["x", "gaps", "n", "carrier"]
+
+
+def rows(n: int = 240, seed: int = 0, carriers=("AA", "it's", "UA")) -> pl.DataFrame:
+    """Return rows with a column of each kind of feature; ``gaps`` has some only where there are other carriers."""
+    rng = np.random.default_rng(seed)
+    x, k = rng.normal(size=n), rng.integers(0, len(carriers), n)
+    frame = pl.DataFrame({
+        "x": x, "gaps": rng.normal(size=n), "n": rng.integers(-5, 5, n), "carrier": [carriers[i] for i in k],
+        "y": np.sin(2 * x) * 3 + k + rng.normal(size=n) / 2,
+    })  # fmt: skip
+    return frame.with_columns(late=pl.col("y") > 1, w=pl.Series(rng.uniform(0.5, 2, n)))
+
+
+TRAIN = rows()
+# Categories that training never saw, and missing values where training had none.
+ODD = (
+    rows(90, 1, ("UA", "new", "", "AA"))
+    .with_columns(
+        pl.when(pl.int_range(pl.len()) % 4 > 0).then("gaps"),
+        pl.when(pl.int_range(pl.len()) % 5 > 0).then("carrier"),
+        pl.when(pl.int_range(pl.len()) % 7 > 0).then("x").otherwise(float("nan")),
+        pl.when(pl.int_range(pl.len()) % 6 > 0).then("n"),
+    )
+)  # fmt: skip
+
+
+def rmse(model: fb.Model, frame: pl.DataFrame, weight: str | None = None) -> float:
+    errors = (model.predict(frame) - frame["y"]).to_numpy()
+    return float(np.sqrt(np.average(errors**2, weights=None if weight is None else frame[weight])))
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("engine", "method"), METHODS)
+def test_history_is_the_metric_of_the_models_so_far(engine, method, weight):
+    options = {"features": FEATURES, "weight": weight, "engine": engine, "tree_method": method, **SHAPE}
+    model = fb.fit(TRAIN, "y", valid=ODD, **options)
+    assert model.trees.filter(pl.col("feature") == "carrier").height > 0
+    for k in (1, 2, 3):
+        wanted = {"round": k, "train_rmse": rmse(model[:k], TRAIN, weight), "valid_rmse": rmse(model[:k], ODD, weight)}
+        assert model.history.row(k - 1, named=True) == pytest.approx(wanted, rel=1e-12)
+    assert model == fb.fit(TRAIN, "y", **options), "what is held out has no say"
+    assert model.best_iteration is None
+    assert model.best_score is None
+
+
+@pytest.mark.parametrize(("engine", "method"), METHODS)
+def test_only_held_out_rows_may_be_missing_or_new(engine, method):
+    """Each odd column alone, so that each must be split on."""
+    for name in FEATURES:
+        options = {"features": [name], "engine": engine, "tree_method": method, **SHAPE}
+        model = fb.fit(TRAIN, "y", valid=ODD, **options)
+        assert model.trees["feature"].count() > 0
+        assert model.history["valid_rmse"][-1] == pytest.approx(rmse(model, ODD), rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_base_margins_of_held_out_rows_count(engine):
+    train, odd = (f.with_columns(start=pl.col("w") * 2 - 1) for f in (TRAIN, ODD))
+    model = fb.fit(train, "y", features=FEATURES, base_margin="start", valid=odd, engine=engine, **SHAPE)
+    for k in (1, 3):
+        errors = (model[:k].predict(odd, base_margin="start") - odd["y"]).to_numpy()
+        assert model.history["valid_rmse"][k - 1] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_several_outputs_and_parallel_trees_follow(engine):
+    train, odd = (f.with_columns(kind=(pl.col("y") > 0).cast(pl.Int8) + (pl.col("y") > 2)) for f in (TRAIN, ODD))
+    options = {"objective": "multi:softprob", "num_parallel_tree": 2, "subsample": 0.7, "engine": engine} | SHAPE
+    model = fb.fit(train, "kind", features=FEATURES, valid=odd, **options | {"n_estimators": 2})
+    for k in (1, 2):
+        p = model[:k].predict(odd).to_numpy()[np.arange(len(odd)), odd["kind"].to_numpy()]
+        assert model.history["valid_mlogloss"][k - 1] == pytest.approx(-np.log(p).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_leaves_that_are_quantiles_move_held_out_rows_too(engine):
+    model = fb.fit(TRAIN, "y", features=FEATURES, objective="reg:absoluteerror", valid=ODD, engine=engine, **SHAPE)
+    error = (model.predict(ODD) - ODD["y"]).abs().mean()
+    assert model.history["valid_mae"][-1] == pytest.approx(error, rel=1e-12)
+
+
+def test_history_is_of_the_training_rows_where_only_a_metric_is_asked_for():
+    model = fb.fit(TRAIN, "y", features=FEATURES, eval_metric=["mae", "rmse"], **SHAPE)
+    assert model.history.columns == ["round", "train_mae", "train_rmse"]
+    assert fb.fit(TRAIN, "y", features=FEATURES, **SHAPE).history.columns == ["round"]
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    con.register("frame", pl.concat([TRAIN.with_columns(held=False), ODD.with_columns(held=True)]))
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    con.unregister("frame")
+    return con
+
+
+def contents(con) -> list:
+    tables = con.execute("SELECT table_name FROM duckdb_tables() ORDER BY ALL").fetchall()
+    views = con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY ALL").fetchall()
+    return [tables, views, con.execute("SELECT * FROM t").fetchall()]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_forms_give_one_history(engine):
+    con = connection()
+    before = contents(con)
+    whole = con.table("t").select("*")
+    both = pl.concat([TRAIN.with_columns(held=False), ODD.with_columns(held=True)])
+    untouched = both.clone()
+    train, held = con.sql("FROM t WHERE NOT held"), con.sql("FROM t WHERE held")
+    forms = [
+        (TRAIN, ODD), (TRAIN.lazy(), ODD.lazy()), (TRAIN, held), (train, ODD), (train, held),
+        (TRAIN, ODD.sample(fraction=1, shuffle=True, seed=3)), (both, "held"), (both.lazy(), "held"), (whole, "held"),
+        (both, "held = TRUE"), (whole, "held = TRUE"), (whole, "NOT NOT held"),
+    ]  # fmt: skip
+    options = {"features": FEATURES, "weight": "w", "engine": engine, **SHAPE}
+    models = [fb.fit(data, "y", valid=valid, **options) for data, valid in forms]
+    assert len({model.to_json() for model in models}) == 1
+    for model in models[1:]:
+        np.testing.assert_allclose(model.history.to_numpy(), models[0].history.to_numpy(), rtol=1e-12)
+    assert str(contents(con)) == str(before)  # NaN is not equal to itself
+    assert both.equals(untouched)
+
+
+def test_the_column_that_tells_is_no_feature():
+    both = pl.concat([TRAIN.with_columns(held=False), ODD.with_columns(held=True)]).drop("w", "late")
+    assert fb.fit(both, "y", valid="held", **SHAPE).features == FEATURES
+    with pytest.raises(fb.ParameterError, match="feature 'held' is also the column that tells"):
+        fb.fit(both, "y", valid="held", features=["x", "held"])
+
+
+@pytest.mark.parametrize("kind", ["frame", "relation"])
+@pytest.mark.parametrize(("predicate", "holds"), [
+    ("carrier = 'it''s'", pl.col("carrier") == "it's"),
+    ("carrier IN ('it''s', 'UA') AND x > 0", pl.col("carrier").is_in(["it's", "UA"]) & (pl.col("x") > 0)),
+    ("gaps > 0.5", (pl.col("gaps") > 0.5).fill_null(False)),
+    ("gaps IS NULL", pl.col("gaps").is_null()),
+    ("n % 3 = 0 OR x < -1", (pl.col("n") % 3 == 0) | (pl.col("x") < -1)),
+])  # fmt: skip
+def test_predicates_choose_rows_and_where_they_are_null_rows_train(kind, predicate, holds):
+    data = TRAIN.with_columns(pl.when(pl.int_range(pl.len()) % 4 > 0).then("gaps"))
+    parts = data.filter(~holds), data.filter(holds)
+    assert min(map(len, parts)) > 20
+    con = duckdb.connect()
+    con.register("data", data)
+    options = {"features": FEATURES, **SHAPE}
+    model = fb.fit(data if kind == "frame" else con.sql("FROM data"), "y", valid=predicate, **options)
+    by_hand = fb.fit(parts[0], "y", valid=parts[1], **options)
+    assert model == by_hand
+    np.testing.assert_allclose(model.history.to_numpy(), by_hand.history.to_numpy(), rtol=1e-12)
+
+
+def test_a_boolean_column_with_gaps_trains_on_them():
+    data = TRAIN.with_columns(held=pl.when(pl.col("n") < 3).then(pl.col("n") > 0))
+    by_hand = fb.fit(data.filter(~pl.col("held").fill_null(False)), "y", features=FEATURES, **SHAPE)
+    con = duckdb.connect()
+    con.register("data", data)
+    for source in (data, con.sql("FROM data")):
+        assert fb.fit(source, "y", valid="held", features=FEATURES, **SHAPE) == by_hand
+
+
+def test_several_sets_are_measured_and_the_last_is_watched():
+    sets = {"odd": ODD, "like training": rows(80, 5)}
+    options = {"features": FEATURES, "eval_metric": ["rmse", "mae"], **SHAPE}
+    model = fb.fit(TRAIN, "y", valid=sets, early_stopping_rounds=50, **options)
+    names = [f"{of}_{metric}" for of in ("train", *sets) for metric in ("rmse", "mae")]
+    assert model.history.columns == ["round", *names]
+    assert model.history["odd_rmse"][-1] == pytest.approx(rmse(model, ODD), rel=1e-12)
+    assert model.history["like training_rmse"][-1] == pytest.approx(rmse(model, sets["like training"]), rel=1e-12)
+    assert model.best_score == model.history["like training_mae"].min()
+
+
+# --- early stopping ---------------------------------------------------------------------------------------------------
+
+
+def naive_stop(scores: list[float], patience: int, *, maximize: bool) -> tuple[int, int]:
+    """Return the best round and the last, both from 1."""
+    best = 0
+    for i, score in enumerate(scores):
+        if score > scores[best] if maximize else score < scores[best]:
+            best = i
+        if i - best >= patience:
+            return best + 1, i + 1
+    return best + 1, len(scores)
+
+
+@pytest.mark.parametrize("patience", [1, 2, 5])
+@pytest.mark.parametrize(("metric", "objective"), [
+    ("rmse", "reg:squarederror"), ("auc", "binary:logistic"), ("error", "binary:logistic"), ("aucpr", "binary:logistic")
+])  # fmt: skip
+def test_it_stops_where_a_plain_loop_would(metric, objective, patience):
+    target = "y" if objective == "reg:squarederror" else "late"
+    options = {"features": FEATURES, "objective": objective, "eval_metric": metric, "max_depth": 4}
+    options |= {"n_estimators": 30, "valid": ODD, "learning_rate": 0.7, "verbose": False}
+    whole = fb.fit(TRAIN, target, **options)
+    best, last = naive_stop(whole.history[f"valid_{metric}"].to_list(), patience, maximize=metric.startswith("auc"))
+    assert last < 30, "it must stop early"
+    for engine in ENGINES if patience == 2 and metric in ("rmse", "auc") else ["numba"]:
+        model = fb.fit(TRAIN, target, early_stopping_rounds=patience, engine=engine, **options)
+        assert model.best_iteration == best
+        assert model.best_score == pytest.approx(whole.history[f"valid_{metric}"][best - 1], rel=1e-9)
+        assert model.history.height == last
+        assert model.n_rounds == model.n_trees == best
+        np.testing.assert_allclose(model.predict(ODD), whole[:best].predict(ODD), rtol=1e-9)
+
+
+def test_it_keeps_all_trees_of_the_best_round():
+    train, odd = (f.with_columns(kind=(pl.col("y") > 0).cast(pl.Int8) + (pl.col("y") > 2)) for f in (TRAIN, ODD))
+    options = {"objective": "multi:softprob", "features": FEATURES, "num_parallel_tree": 2, "subsample": 0.5}
+    model = fb.fit(train, "kind", valid=odd, early_stopping_rounds=2, learning_rate=1, **options)
+    assert model.history.height < 100
+    assert model.n_rounds == model.best_iteration
+    assert model.n_trees == 6 * model.best_iteration
+    assert model.best_score == model.history["valid_mlogloss"].min()
+
+
+@pytest.mark.parametrize(("sql", "maximize"), [("AVG(prediction)", False), ("-AVG(prediction)", True)])
+def test_a_users_metric_says_which_way_is_better(sql, maximize):
+    metric = fb.Metric("own", sql, maximize=maximize)
+    model = fb.fit(TRAIN, "y", features=FEATURES, valid=ODD, eval_metric=metric, early_stopping_rounds=3)
+    scores = model.history["valid_own"]
+    assert model.best_score == (scores.max() if maximize else scores.min())
+    assert (model.best_iteration, model.history.height) == naive_stop(scores.to_list(), 3, maximize=maximize)
+
+
+def test_a_score_that_is_no_number_is_never_the_best():
+    # √ of a negative number in the first rounds: predictions start at the mean and move away from it.
+    metric = fb.Metric("own", "SQRT(MAX(prediction) - 3.5) - MAX(prediction)")
+    options = {"features": FEATURES, "valid": ODD, "eval_metric": metric, "n_estimators": 12, "learning_rate": 0.2}
+    model = fb.fit(TRAIN, "y", early_stopping_rounds=12, **options)
+    scores = model.history["valid_own"].to_list()
+    assert math.isnan(scores[0])
+    assert not math.isnan(scores[-1])
+    assert model.best_score == min(s for s in scores if not math.isnan(s))
+
+
+def test_a_slice_of_the_model_has_no_history():
+    model = fb.fit(TRAIN, "y", features=FEATURES, valid=ODD, early_stopping_rounds=2, **SHAPE)
+    assert model[:1].history.is_empty()
+    assert model[:1].best_iteration is None
+    assert model[1:].n_rounds == model.n_rounds - 1
+
+
+# --- callbacks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_callbacks_are_told_of_each_round_and_may_stop(engine):
+    seen = []
+    options = {"features": FEATURES, "valid": ODD, "engine": engine, "max_depth": 2}
+    callbacks = [lambda number, scores: seen.append((number, dict(scores))), lambda number, _: number == 3]
+    model = fb.fit(TRAIN, "y", callbacks=callbacks, **options)
+    assert model.n_rounds == 3
+    assert [number for number, _ in seen] == [1, 2, 3]
+    assert [{"round": number} | scores for number, scores in seen] == model.history.rows(named=True)
+    assert model.best_iteration is None
+
+
+def test_only_true_stops():
+    model = fb.fit(TRAIN, "y", features=FEATURES, callbacks=[lambda *_: 1, lambda *_: "yes", lambda *_: None], **SHAPE)
+    assert model.n_rounds == 3
+
+
+def test_a_callback_that_stops_leaves_the_best_round():
+    options = {"features": FEATURES, "valid": ODD, "learning_rate": 1, "early_stopping_rounds": 50}
+    model = fb.fit(TRAIN, "y", callbacks=[lambda number, _: number == 20], **options)
+    assert model.history.height == 20
+    assert model.n_rounds == model.best_iteration == int(model.history["valid_rmse"].arg_min()) + 1
+
+
+def test_a_callback_that_fails_leaves_nothing_behind():
+    con = connection()
+    before = contents(con)
+
+    def fail(number, scores):
+        raise RuntimeError(f"in round {number}")
+
+    with pytest.raises(RuntimeError, match="in round 1"):
+        fb.fit(con.table("t"), "y", features=FEATURES, valid="held", callbacks=[fail])
+    assert str(contents(con)) == str(before)
+
+
+def test_callbacks_change_nothing_in_the_history():
+    model = fb.fit(TRAIN, "y", features=FEATURES, valid=ODD, callbacks=[lambda _, scores: scores.clear()], **SHAPE)
+    assert model.history.width == 3
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"early_stopping_rounds": 3}, "early_stopping_rounds needs rows to validate on"),
+    ({"early_stopping_rounds": 0, "valid": ODD}, "early_stopping_rounds must be an integer of at least 1"),
+    ({"valid": {}}, "valid is an empty dict"),
+    ({"valid": {"train": ODD}}, "valid names a set 'train'"),
+    ({"valid": {3: ODD}}, "valid names a set 3"),
+    ({"valid": "x"}, "valid column 'x' has type Float64; it must be Boolean"),
+    ({"valid": "nope > 3"}, "valid='nope > 3' is neither a column of the data nor a SQL predicate"),
+    ({"valid": "x + 1"}, "valid='x + 1' is neither a column of the data nor a SQL predicate"),
+    ({"valid": "x >"}, "valid='x >' is neither a column of the data nor a SQL predicate"),
+    ({"callbacks": print}, "callbacks must be a list of functions"),
+    ({"callbacks": [3]}, "callbacks must be a list of functions, not [3]"),
+])  # fmt: skip
+def test_what_makes_no_sense_is_refused(options, message):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(TRAIN, "y", features=FEATURES, **options)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("predicate", ["nope > 3", "x + 1", "SUM(x) > 0", "x > 0; DROP TABLE t", "x >"])
+def test_predicates_that_a_database_refuses_are_refused_with_its_words(predicate):
+    con = connection()
+    with pytest.raises(fb.ParameterError, match=r"is neither a column of the data nor a SQL predicate .* Error: "):
+        fb.fit(con.table("t"), "y", features=FEATURES, valid=predicate)
+    assert con.execute("SELECT COUNT(*) FROM t").fetchone() == (330,)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("valid", "message"), [
+    (3, "valid is a int"),
+    (ODD.clear(), "'valid', the data to validate on, has no rows; it needs at least 1"),
+    ("x > 99", "'valid', the data to validate on, has no rows; it needs at least 1"),
+    ("x > -99", "the data has no rows; training needs at least 2"),
+    (ODD.drop("y"), "column 'y' is not in 'valid', the data to validate on"),
+    (ODD.drop("n"), "column 'n' is not in 'valid', the data to validate on"),
+    (ODD.cast({"n": pl.Int8}), "feature 'n' has type Int8 in 'valid', the data to validate on, but Int64 in training"),
+    (ODD.cast({"y": pl.String}), "column 'y' has type String in 'valid', the data to validate on; it must be numeric"),
+    (ODD.with_columns(y=pl.lit(None, pl.Float64)), "target 'y' is NULL or NaN in 90 of 90 rows"),
+    (ODD.with_columns(w=-pl.col("w")), "weight 'w' holds negative values"),
+    ({"a": ODD, "b": ODD.drop("n")}, "column 'n' is not in 'b', the data to validate on"),
+])  # fmt: skip
+def test_rows_that_can_not_be_validated_on_are_refused(valid, message, engine):
+    with pytest.raises(fb.DataError) as error:
+        fb.fit(TRAIN, "y", features=FEATURES, weight="w", valid=valid, engine=engine)
+    assert message in str(error.value)
+
+
+def test_held_out_labels_must_be_the_objectives():
+    with pytest.raises(fb.DataError, match="holds other values than 0 and 1"):
+        fb.fit(TRAIN, "late", features=FEATURES, objective="binary:logistic",
+               valid=ODD.with_columns(late=pl.lit(3)))  # fmt: skip
+
+
+def test_two_columns_of_a_history_never_have_one_name():
+    valid = {"a": ODD, "a_b": ODD}
+    metrics = [fb.Metric("b_c", "AVG(label)"), fb.Metric("c", "AVG(label)")]
+    with pytest.raises(
+        fb.ParameterError, match=r"^the history would have two columns 'a_b_c': metric 'c' of 'a_b' and"
+    ):
+        fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics, **SHAPE)
+    assert fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics[0], **SHAPE).history.width == 4

@@ -1,0 +1,472 @@
+"""The engine inside DuckDB: on the caller's connection, leaving nothing behind, whatever happens."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from tests.support.frames import every_type
+
+SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return every_type(500, seed=1).select("float64", "int16", "string", "datetime_us", "decimal", "amount", "late", "w")
+
+
+@pytest.fixture
+def con(frame):
+    con = duckdb.connect()
+    con.execute("CREATE TABLE flights AS SELECT * FROM frame")
+    return con
+
+
+def catalog(con) -> list[list]:
+    """Return all that a connection shows of its database."""
+    queries = [
+        "SELECT database_name, schema_name, table_name, sql FROM duckdb_tables() ORDER BY ALL",
+        "SELECT database_name, schema_name, view_name, sql FROM duckdb_views() ORDER BY ALL",
+        "SELECT database_name, function_name FROM duckdb_functions() WHERE NOT internal ORDER BY ALL",
+        "SELECT name, value FROM duckdb_settings() ORDER BY ALL",
+        "SELECT schema_name FROM duckdb_schemas() ORDER BY ALL",
+        "SELECT database_name FROM duckdb_databases() ORDER BY ALL",
+    ]
+    return [con.execute(query).fetchall() for query in queries]
+
+
+# --- where the rows may be --------------------------------------------------------------------------------------------
+
+
+def test_tables_views_queries_and_files_give_one_model(con, frame, tmp_path):
+    expected = fb.fit(frame, "amount", **SHAPE)
+    con.execute("CREATE VIEW seen AS SELECT * FROM flights")
+    con.execute(f"ATTACH '{tmp_path / 'other.db'}' AS other")
+    con.execute("CREATE SCHEMA other.s; CREATE TABLE other.s.kept AS FROM flights; DETACH other")
+    con.execute(f"ATTACH '{tmp_path / 'other.db'}' AS other (READ_ONLY)")
+    for i in range(3):
+        con.execute(f"COPY (SELECT * FROM flights WHERE rowid % 3 = {i}) TO '{tmp_path}/part{i}.parquet'")
+    con.execute(f"COPY flights TO '{tmp_path}/flights.csv' (NULL 'nothing')")
+    types = dict(con.execute("SELECT column_name, column_type FROM (DESCRIBE flights)").fetchall())
+    relations = {
+        "table": con.table("flights"),
+        "view": con.view("seen"),
+        "query": con.sql("SELECT a.* FROM flights AS a JOIN flights AS b ON a.rowid = b.rowid"),
+        "files": con.read_parquet(f"{tmp_path}/part*.parquet"),
+        "a pattern": con.sql(f"FROM '{tmp_path}/part*.parquet'"),
+        "CSV": con.read_csv(f"{tmp_path}/flights.csv", dtype=types, na_values="nothing"),
+        "parameters": con.sql("SELECT * FROM flights WHERE rowid < ?", params=[10_000]),
+        "a window": con.sql("SELECT * FROM flights QUALIFY row_number() OVER (ORDER BY amount) > 0"),
+        "read-only database": con.table("other.s.kept"),
+        "relational": con.table("flights").filter("TRUE").order("amount"),
+        "Arrow": con.from_arrow(frame.to_arrow()),
+        "frame": con.sql("SELECT * FROM frame"),
+        "pandas": con.from_df(frame.to_pandas(use_pyarrow_extension_array=True)),
+    }
+    for kind, relation in relations.items():
+        assert fb.fit(relation, "amount", **SHAPE) == expected, kind
+
+
+def test_the_default_connection_works(frame):
+    assert fb.fit(duckdb.sql("SELECT * FROM frame"), "amount", **SHAPE) == fb.fit(frame, "amount", **SHAPE)
+
+
+def test_columns_may_have_the_names_that_the_engine_uses():
+    rng = np.random.default_rng(0)
+    names = ["label", "weight", "margin", "node", "bin", "bin_0", "bin_1", "g", "h", "source", "value", "value_0", "n",
+             "cuts", "cuts_0", "rowid", "category_0", "first_key", "key", "feature", "frameboost_position", "part",
+             "select", 'a"b', "it's", "x.y", "né\n", "{bin}", "?", "$1", "%s"]  # fmt: skip
+    x = rng.normal(size=(300, len(names))).round(1)
+    frame = pl.DataFrame(x, schema=names).with_columns(pl.Series("y", x @ rng.normal(size=len(names))))
+    expected = fb.fit(frame, "y", **SHAPE)
+    assert fb.fit(frame, "y", engine="duckdb", **SHAPE) == expected
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    assert fb.fit(con.table("t"), "y", **SHAPE) == expected
+
+
+def test_strings_may_have_the_names_that_the_engine_uses():
+    frame = pl.DataFrame({"code": ["a", "b", "c", None] * 20, "category": ["x", "y", "{z}", "'"] * 20})
+    frame = frame.with_columns(y=pl.int_range(80) % 4 + (pl.col("code") == "b").fill_null(False))
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    assert fb.fit(con.table("t"), "y", **SHAPE) == fb.fit(frame, "y", **SHAPE)
+
+
+def test_a_frame_with_names_that_differ_only_in_case_trains_in_duckdb():
+    frame = pl.DataFrame({"x": [1, 2, 3, 4] * 9, "X": [4, 4, 1, 1] * 9, "y": [1.0, 2.0, 3.0, 5.0] * 9})
+    model = fb.fit(frame, "y", engine="duckdb", **SHAPE)
+    assert model == fb.fit(frame, "y", **SHAPE)
+
+
+def test_rows_written_in_any_order_still_meet(con, frame):
+    big = pl.concat([frame] * 400)  # more than one row group
+    con.execute("CREATE TABLE big AS SELECT * FROM big")
+    con.execute("SET preserve_insertion_order = false")
+    assert fb.fit(con.table("big"), "amount", weight="w", **SHAPE) == fb.fit(big, "amount", weight="w", **SHAPE)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_read_in_slices_still_meet(threads):
+    # A slice is at least a row group, 122,880 rows.
+    con = duckdb.connect()
+    con.execute(f"SET threads = {threads}")
+    con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, hash(-i) % 77 AS z, i % 1009 + hash(i) % 3 AS y, "
+                "1 + i % 4 AS w FROM range(300001) AS r(i)")  # fmt: skip
+    table, part = con.table("t"), con.sql("FROM t WHERE x < 600")
+    shape = {"weight": "w", "eval_metric": "mae", "n_estimators": 3, "max_depth": 5, "verbose": False}
+    assert fb.fit(table, "y", valid=part, **shape) == fb.fit(table.pl(), "y", valid=part.pl(), **shape)
+
+
+@pytest.mark.parametrize("n_values", [254, 255, 256, 257, 258, 300])
+@pytest.mark.parametrize("missing", [False, True])
+def test_cuts_do_not_depend_on_an_estimate_of_how_many_values_there_are(n_values, missing):
+    # Estimates are off by some percent; at 256 values or fewer every value is a bin.
+    frame = pl.DataFrame({"x": [(i * i * 7919) % (n_values * 64) // 64 for i in range(n_values * 40)]})
+    values = pl.concat([frame, pl.DataFrame({"x": range(n_values)}), pl.DataFrame({"x": [None] * missing}, {"x": int})])
+    frame = values.with_columns(y=pl.col("x").fill_null(7) % 13 + pl.col("x").fill_null(1) // 9)
+    options = {"n_estimators": 2, "max_depth": 8, "min_child_weight": 0}
+    assert fb.fit(frame, "y", engine="duckdb", **options) == fb.fit(frame, "y", engine="numba", **options)
+
+
+@pytest.mark.parametrize("policy", [{"max_depth": 7}, {"max_depth": 0, "max_leaves": 40, "grow_policy": "lossguide"},
+                                    {"max_depth": 5, "grow_policy": "symmetric"}])  # fmt: skip
+def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
+    options = {"n_estimators": 3, "min_child_weight": 0, "verbose": False, **policy}
+    assert fb.fit(con.table("flights"), "amount", **options) == fb.fit(frame, "amount", **options)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["threads = 1", "threads = 2", "preserve_insertion_order = false", "default_order = 'DESC'",
+     "default_null_order = 'NULLS_FIRST'", "integer_division = true", "ieee_floating_point_ops = false",
+     "TimeZone = 'America/New_York'", "Calendar = 'japanese'", "schema = 'other'", "search_path = 'other,main'",
+     "enable_external_access = false", "lock_configuration = true", "python_enable_replacements = false",
+     "perfect_ht_threshold = 0", "perfect_ht_threshold = 9", "perfect_ht_threshold = 24",
+     "disabled_optimizers = 'join_order,filter_pushdown,statistics_propagation'"],
+)  # fmt: skip
+def test_settings_of_the_connection_do_not_change_the_model(con, frame, setting):
+    expected = fb.fit(frame, "amount", weight="w", **SHAPE)
+    con.execute("CREATE SCHEMA other")
+    relation = con.table("flights")
+    con.execute(f"SET {setting}")
+    assert fb.fit(relation, "amount", weight="w", **SHAPE) == expected
+
+
+@pytest.mark.parametrize("way", ["COLLATE NOCASE", "COLLATE NOACCENT", "default_collation"])
+def test_strings_are_told_apart_byte_by_byte_whatever_their_collation(way):
+    frame = pl.DataFrame({"s": ["a", "A", "b", "ä", None] * 10, "y": [1.0, 5.0, 2.0, 9.0, 4.0] * 10})
+    con = duckdb.connect()
+    if way == "default_collation":
+        con.execute("SET default_collation = 'NOCASE'")
+    con.execute(f"CREATE TABLE t (s VARCHAR {way if way != 'default_collation' else ''}, y DOUBLE)")
+    con.register("arrived", frame.to_arrow())
+    con.execute("INSERT INTO t FROM arrived")
+    assert fb.fit(con.table("t"), "y", **SHAPE) == fb.fit(frame, "y", **SHAPE)
+
+
+# --- every type -------------------------------------------------------------------------------------------------------
+
+
+def integers(bits: int, *, signed: bool) -> list[int]:
+    low = -(2 ** (bits - 1)) if signed else 0
+    high = low + 2**bits - 1
+    middle = low + 2 ** (bits - 1)
+    return [low, low + 1, middle - 1, middle, high - 1, high]
+
+
+# type -> values in ascending order, from the lowest that it holds to the highest, neighbours among them
+LADDERS = {
+    "BOOLEAN": ["false", "true"],
+    **{name: integers(bits, signed=True) for name, bits in
+       (("TINYINT", 8), ("SMALLINT", 16), ("INTEGER", 32), ("BIGINT", 64), ("HUGEINT", 128))},
+    **{name: integers(bits, signed=False) for name, bits in
+       (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64), ("UHUGEINT", 128))},
+    "FLOAT": ["-inf", "-3.4028235e38", "-1e-45", "0", "1", "1.0000001", "inf"],
+    "DOUBLE": ["-inf", "-1.7976931348623157e308", "-5e-324", "0", "1", "1.0000000000000002", "inf"],
+    "DECIMAL(4,1)": ["-999.9", "-999.8", "0", "0.1", "999.9"],
+    "DECIMAL(9,9)": ["-0.999999999", "-0.000000001", "0", "0.999999998", "0.999999999"],
+    "DECIMAL(18,0)": ["-999999999999999999", "0", "1", "999999999999999998", "999999999999999999"],
+    "DECIMAL(38,38)": [f"-0.{'9' * 38}", "0", f"0.{'0' * 37}1", f"0.{'9' * 37}8", f"0.{'9' * 38}"],
+    "DATE": ["5877642-06-25 (BC)", "0001-01-01", "1969-12-31", "1970-01-01", "9999-12-31", "5881580-07-10"],
+    "TIMESTAMP": ["290309-12-22 (BC) 00:00:00", "1969-12-31 23:59:59.999999", "1970-01-01",
+                  "294247-01-10 04:00:54.775805", "294247-01-10 04:00:54.775806"],
+    "TIMESTAMP_S": ["0001-01-01", "1969-12-31 23:59:59", "1970-01-01", "294247-01-10 04:00:54"],
+    "TIMESTAMP_MS": ["0001-01-01", "1969-12-31 23:59:59.999", "1970-01-01", "294247-01-10 04:00:54.775"],
+    "TIMESTAMP_NS": ["1678-01-01", "1969-12-31 23:59:59.999999999", "1970-01-01", "1970-01-01 00:00:00.000000001",
+                     "2262-04-11 23:47:16.854775806"],
+    "TIMESTAMPTZ": ["290309-12-22 (BC) 00:00:00+00", "1970-01-01 00:59:59.999999+01", "1970-01-01 00:00:00+00",
+                    "1969-12-31 23:00:00-02", "294247-01-10 04:00:54.775806+00"],
+    "TIMESTAMPTZ_NS": ["1678-01-01 00:00:00+00", "1970-01-01 00:59:59.999999999+01", "1970-01-01 00:00:00+00",
+                       "1969-12-31 23:00:00-02", "2262-04-11 23:47:16.854775806+00"],
+    "INTERVAL": ["-100 years", "-1 microsecond", "0 days", "29 days", "1 month", "1 month 1 microsecond", "1 year"],
+    "VARCHAR": ["", "A", "a", "a ", "ä", "é", "💧"],
+    "ENUM('💧', 'a ', 'é', 'a', '', 'ä', 'A', 'never')": ["", "A", "a", "a ", "ä", "é", "💧"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
+@pytest.mark.parametrize("type_name", LADDERS)
+def test_every_type_of_column_is_split_by_the_order_of_its_values(type_name, engine):
+    # The same tree must come out if in place of each value there is its rank (or, of a string, a letter).
+    values = [*LADDERS[type_name], None]
+    is_text = type_name.startswith(("VARCHAR", "ENUM"))
+    ranks = [*("abcdefgh" if is_text else range(9))][: len(values) - 1]
+    labels = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3, 5.8][: len(values)]
+    twin = pl.DataFrame({"x": [*ranks, None] * 3, "y": labels * 3})
+    con = duckdb.connect()
+    con.execute("CREATE TABLE written (i INTEGER, x VARCHAR, y DOUBLE)")
+    con.executemany(
+        "INSERT INTO written VALUES (?, ?, ?)",
+        [(i, v if v is None else str(v), y) for i, (v, y) in enumerate(zip(values, labels, strict=True))],
+    )
+    con.execute(f"CREATE TABLE t AS SELECT i, CAST(x AS {type_name}) AS x, y FROM written, range(3)")
+    relation = con.sql("SELECT x, y FROM t ORDER BY i")
+    options = {"n_estimators": 2, "max_depth": 3, "min_child_weight": 0}
+    expected, model = fb.fit(twin, "y", **options), fb.fit(relation, "y", engine=engine, **options)
+    same = ["tree", "node", "feature", "missing", "left", "right", "gain", "cover", "value"]
+    assert model.trees.select(same).equals(expected.trees.select(same))
+    assert expected.trees["feature"].drop_nulls().len() >= 2
+    scores = sorted(expected.predict(twin))
+    assert sorted(model.predict(relation)) == scores
+    assert sorted(score for (score,) in con.execute(f"SELECT {model.sql()} FROM t").fetchall()) == scores
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
+@pytest.mark.parametrize("type_name", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+def test_dates_without_end_lie_past_all_others(type_name, engine):
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT CAST(x AS {type_name}) AS x, y FROM (VALUES ('-infinity', 1.0), "
+                "('1970-01-01', 5.0), ('9999-12-31', 2.0), ('infinity', 9.0)) AS v(x, y), range(3)")  # fmt: skip
+    options = {"n_estimators": 1, "max_depth": 3, "min_child_weight": 0, "learning_rate": 1, "reg_lambda": 0}
+    model = fb.fit(con.table("t"), "y", engine=engine, **options)
+    assert con.execute(f"SELECT DISTINCT y - ({model.sql()}) FROM t").fetchall() == [(0.0,)]
+    assert model.predict(con.table("t")).to_list() == [y for (y,) in con.execute("SELECT y FROM t").fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_name"),
+    [
+        ("TIME '12:00'", "TIME"),
+        ("TIMETZ '12:00+01'", "TIME WITH TIME ZONE"),
+        ("encode('a')", "BLOB"),
+        ("'101'::BIT", "BIT"),
+        ("[1, 2]", "INTEGER[]"),
+        ("[1, 2]::INTEGER[2]", "INTEGER[2]"),
+        ("{'a': 1}", "STRUCT(a INTEGER)"),
+        ("MAP {'a': 1}", "MAP(VARCHAR, INTEGER)"),
+        ("union_value(a := 1)", "UNION(a INTEGER)"),
+        ("uuid()", "UUID"),
+        ("'{}'::JSON", "JSON"),
+        ("1::BIGNUM", "BIGNUM"),
+        ("NULL", "NULL"),
+    ],
+)
+def test_a_column_of_any_other_type_is_named_with_its_type(con, expression, type_name):
+    before = catalog(con)
+    relation = con.sql(f"SELECT amount, {expression} AS odd FROM flights")
+    for engine in ("duckdb", "numba", "polars"):
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(relation, "amount", engine=engine, **SHAPE)
+        assert str(error.value).startswith(f"feature 'odd' has type {type_name}, which can't be split on; convert it ")
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(relation, "odd", engine=engine, **SHAPE)
+        assert str(error.value) == f"target column 'odd' has type {type_name}; it must be numeric or Boolean"
+    assert catalog(con) == before
+
+
+@pytest.mark.parametrize("type_name", ["TINYINT", "HUGEINT", "DECIMAL(20,3)", "FLOAT", "BOOLEAN", "UHUGEINT"])
+def test_labels_and_weights_may_be_any_kind_of_number(type_name):
+    con = duckdb.connect()
+    y, w = f"CAST(i % 7 > 2 AS {type_name})", f"CAST(i % 3 <> 0 AS {type_name})"
+    con.execute(f"CREATE TABLE t AS SELECT i AS x, {y} AS y, {w} AS w FROM range(60) AS r(i)")
+    twin = con.sql("SELECT x, CAST(y AS DOUBLE) AS y, CAST(w AS DOUBLE) AS w FROM t")
+    expected = fb.fit(twin, "y", weight="w", **SHAPE)
+    for engine in ("duckdb", "numba", "polars"):
+        assert fb.fit(con.table("t"), "y", weight="w", engine=engine, **SHAPE) == expected
+
+
+# --- more than memory -------------------------------------------------------------------------------------------------
+
+# 2 million rows of 9 doubles, 144 MB, in a database that may use 80 MB, then 120 MB and a disk.
+_LARGE = """
+import resource, sys
+import duckdb, frameboost as fb
+
+con = duckdb.connect(sys.argv[1] + "/large.db")
+con.execute("SET memory_limit = '80MB'; SET threads = 2; SET max_temp_directory_size = '0B'")
+con.execute("SET enable_progress_bar = false")
+columns = ", ".join(f"hash(i * 7 + {k}) % 1000 / 1000 AS x{k}" for k in range(8))
+con.execute(f"CREATE TABLE t AS SELECT {columns}, hash(i) % 100 + i / 1e6 AS y FROM range(2000000) AS r(i)")
+
+def fit():
+    return fb.fit(con.table("t"), "y", n_estimators=1, max_depth=3, max_bin=32)
+
+try:
+    fit()
+except duckdb.OutOfMemoryException:
+    print("does not fit")
+print(con.execute("SELECT count(*) FROM duckdb_tables()").fetchone())
+con.execute("SET max_temp_directory_size = '10GB'; SET memory_limit = '120MB'")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model = fit()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 120_000)
+con.execute("SET memory_limit = '4GB'")
+print(model == fit())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ru_maxrss has another unit")
+def test_data_larger_than_memory(tmp_path, pytestconfig):
+    done = subprocess.run([sys.executable, "-c", _LARGE, tmp_path], cwd=pytestconfig.rootpath, check=False,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == "does not fit\n(1,)\nTrue\nTrue\n", done.stderr
+
+
+# --- nothing is left behind -------------------------------------------------------------------------------------------
+
+
+def leftovers(con) -> list:
+    names = "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views()"
+    return con.execute(f"SELECT * FROM ({names}) WHERE table_name ILIKE '%frameboost%'").fetchall()
+
+
+def test_a_fit_leaves_the_database_as_it_was(con):
+    con.execute("CREATE TEMP TABLE mine AS SELECT 1; CREATE MACRO twice(x) AS 2 * x")
+    before = catalog(con), repr(con.table("flights").fetchall())
+    fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert (catalog(con), repr(con.table("flights").fetchall())) == before
+
+
+def test_a_fit_works_in_a_transaction_and_goes_with_it(con, frame):
+    con.execute("BEGIN")
+    con.execute("INSERT INTO flights SELECT * FROM flights")
+    model = fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert model == fb.fit(pl.concat([frame, frame]), "amount", **SHAPE)
+    con.execute("ROLLBACK")
+    assert con.execute("SELECT count(*) FROM flights").fetchall() == [(500,)]
+    assert not leftovers(con)
+
+
+def test_refused_data_leaves_nothing(con):
+    before = catalog(con)
+    con.execute("INSERT INTO flights (amount) VALUES (NULL)")
+    with pytest.raises(fb.DataError, match="NULL or NaN in 1 of 501 rows"):
+        fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert catalog(con) == before
+
+
+def test_a_query_that_fails_late_leaves_nothing(con):
+    before = catalog(con)
+    # The label is fine; the feature fails in some rows.
+    con.execute("CREATE VIEW late AS SELECT amount, CASE WHEN float64 > 0 THEN error('no such plane') END::DOUBLE AS x "
+                "FROM flights")  # fmt: skip
+    with pytest.raises(duckdb.Error, match="no such plane"):
+        fb.fit(con.table("late"), "amount", **SHAPE)
+    con.execute("DROP VIEW late")
+    assert catalog(con) == before
+
+
+def test_a_failure_in_a_transaction_leaves_it_to_the_user(con):
+    con.execute("BEGIN")
+    relation = con.sql("SELECT amount, CASE WHEN int16 > 0 THEN error('no such plane') END::DOUBLE AS x FROM flights")
+    with pytest.raises(duckdb.Error, match="no such plane"):
+        fb.fit(relation, "amount", **SHAPE)
+    con.execute("ROLLBACK")
+    assert not leftovers(con)
+
+
+_INTERRUPTED = """
+import os, signal, sys, threading, time
+import duckdb, frameboost as fb
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
+con = duckdb.connect()
+con.execute("SET enable_progress_bar = false; SELECT setseed(0.5)")
+con.execute("CREATE TABLE t AS SELECT random() AS x, random() AS z, random() AS y FROM range(300000)")
+fb.fit(con.table("t"), "y", n_estimators=1)
+threading.Timer(0.83, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    fb.fit(con.table("t"), "y", n_estimators=100000)
+except KeyboardInterrupt:
+    print("interrupted", con.execute("SELECT count(*) FROM duckdb_tables()").fetchall(),
+          con.execute("SELECT count(*) FROM t").fetchall())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_stops_a_long_fit_and_leaves_nothing(pytestconfig):
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], cwd=pytestconfig.rootpath, check=False,
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert done.stdout == "interrupted [(1,)] [(300000,)]\n", done.stderr
+
+
+# --- nothing large leaves the database --------------------------------------------------------------------------------
+
+
+def test_rows_stay_in_the_database(monkeypatch):
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT i % 50 AS a, (i * 7 % 1000) / 10 AS b, 'k' || i % 5 AS c, i % 13 AS y "
+                "FROM range(100000) AS r(i)")  # fmt: skip
+    sizes = []
+
+    def counted(fetch):
+        def fetch_and_count(*arguments):
+            result = fetch(*arguments)
+            sizes.append(len(next(iter(result.values()))) if isinstance(result, dict) else len(result))
+            return result
+
+        return fetch_and_count
+
+    for kind in (duckdb.DuckDBPyRelation, duckdb.DuckDBPyConnection):
+        for name in ("fetchall", "fetchnumpy"):
+            monkeypatch.setattr(kind, name, counted(getattr(kind, name)))
+        for name in dir(kind):
+            if name in ("df", "pl", "arrow", "__arrow_c_stream__") or (
+                name.startswith(("fetch", "to_")) and name not in ("fetchall", "fetchnumpy")
+            ):
+                monkeypatch.setattr(kind, name, None)
+    fb.fit(con.table("t"), "y", n_estimators=2, max_depth=3, max_bin=16)
+    # At most 2 nodes are asked for at a time (their siblings are what is left): 3 features of at most 17 bins.
+    assert 17 < max(sizes) <= 2 * 3 * 17
+
+
+def test_two_fits_at_once_on_one_database(con, frame):
+    expected = fb.fit(frame, "amount", **SHAPE)
+    models = []
+
+    def fit(cursor):
+        models.append(fb.fit(cursor.table("flights"), "amount", **SHAPE))
+
+    threads = [threading.Thread(target=fit, args=(con.cursor(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert models == [expected, expected]
+
+
+def test_training_needs_no_pyarrow(pytestconfig):
+    code = """
+import sys
+sys.modules["pyarrow"] = None
+sys.modules["pandas"] = None
+import duckdb, polars as pl, frameboost as fb
+con = duckdb.connect()
+con.execute("CREATE TABLE t AS SELECT i % 7 AS x, 'k' || i % 3 AS s, i % 7 + i % 3 AS y FROM range(100) AS r(i)")
+model = fb.fit(con.table("t"), "y", n_estimators=2)
+assert model == fb.fit(con.table("t"), "y", n_estimators=2, engine="numba")
+assert model.predict(con.table("t")).len() == 100
+frame = pl.DataFrame({"x": [1, 2] * 5, "s": ["a", None] * 5, "y": [1, 2] * 5})
+assert fb.fit(frame, "y", n_estimators=2, engine="duckdb") == fb.fit(frame, "y", n_estimators=2)
+model.register(con, "score")
+print(len(con.execute("SELECT score(x, s) FROM t").fetchall()), model.features)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=pytestconfig.rootpath, check=False,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == "100 ['x', 's']\n", done.stderr

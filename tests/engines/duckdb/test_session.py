@@ -1,0 +1,418 @@
+"""A fit leaves the connection as it found it: after success, after an error, after Ctrl-C at any moment."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.duckdb import engine as sql
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions import sql_files
+from tests.support.frames import every_type
+
+SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
+STATEMENTS = sorted(path.stem for path in (Path(__file__).parents[3] / "sql").glob("*.sql"))
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return every_type(400, seed=3).select("float64", "int16", "string", "datetime_us", "amount", "late", "w")
+
+
+@pytest.fixture
+def con(frame):
+    con = duckdb.connect()
+    con.register("arrived", frame.to_arrow())
+    con.execute("CREATE TABLE flights AS FROM arrived; CREATE TEMP TABLE mine AS SELECT 1 AS x")
+    con.execute("CREATE VIEW seen AS FROM flights; CREATE MACRO twice(x) AS 2 * x; SET threads = 2")
+    con.unregister("arrived")
+    return con
+
+
+def catalog(con: duckdb.DuckDBPyConnection) -> list[list]:
+    """Return all that a connection shows of itself: what it holds, and how it is set."""
+    queries = [
+        "SELECT database_name, schema_name, table_name, temporary, estimated_size FROM duckdb_tables() ORDER BY ALL",
+        "SELECT database_name, schema_name, view_name, sql FROM duckdb_views() ORDER BY ALL",
+        "SELECT database_name, schema_name, sequence_name FROM duckdb_sequences() ORDER BY ALL",
+        "SELECT database_name, schema_name, type_name FROM duckdb_types() WHERE NOT internal ORDER BY ALL",
+        "SELECT database_name, function_name FROM duckdb_functions() WHERE NOT internal ORDER BY ALL",
+        "SELECT database_name, schema_name FROM duckdb_schemas() ORDER BY ALL",
+        "SELECT database_name, path FROM duckdb_databases() ORDER BY ALL",
+        "SELECT name, value FROM duckdb_settings() ORDER BY ALL",
+        "SELECT name FROM duckdb_prepared_statements() ORDER BY ALL",
+    ]
+    return [con.execute(query).fetchall() for query in queries]
+
+
+def render_as(monkeypatch, render) -> None:
+    """Replace `sql_files.render` wherever it has been imported."""
+    original = sql_files.render
+    for name, module in list(sys.modules.items()):
+        if name.startswith("frameboost") and getattr(module, "render", None) is original:
+            monkeypatch.setattr(module, "render", render)
+
+
+# --- success ----------------------------------------------------------------------------------------------------------
+
+
+def test_fits_one_after_the_other_leave_the_connection_as_it_was(con, frame):
+    before = catalog(con)
+    first, second = (fb.fit(con.table("seen"), "amount", weight="w", **SHAPE) for _ in range(2))
+    assert first == second == fb.fit(frame, "amount", weight="w", **SHAPE)
+    assert catalog(con) == before
+
+
+def test_everything_a_fit_makes_is_temporary_and_bears_its_name(con, monkeypatch):
+    shown = []
+
+    def render(name, **parts):
+        shown.append(con.cursor().execute("SELECT table_name FROM duckdb_tables() ORDER BY ALL").fetchall())
+        shown.append(
+            {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()}
+        )
+        return original(name, **parts)
+
+    original = sql_files.render
+    render_as(monkeypatch, render)
+    fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert all(of_others == [("flights",)] for of_others in shown[::2]), "another connection must not see it"
+    made = set().union(*shown[1::2]) - {"mine"}
+    assert made
+    assert all(name.startswith("frameboost_") for name in made)
+
+
+def test_a_database_that_may_only_be_read_can_be_trained_on(con, frame, tmp_path):
+    con.execute(f"ATTACH '{tmp_path / 'd.db'}' AS d; CREATE TABLE d.flights AS FROM flights; DETACH d")
+    with duckdb.connect(tmp_path / "d.db", read_only=True) as reader:
+        before = catalog(reader)
+        assert fb.fit(reader.table("flights"), "amount", **SHAPE) == fb.fit(frame, "amount", **SHAPE)
+        assert catalog(reader) == before
+
+
+def test_a_frame_trained_in_duckdb_does_not_touch_the_default_connection(frame):
+    before = catalog(duckdb.default_connection())
+    fb.fit(frame, "amount", engine="duckdb", **SHAPE)
+    assert catalog(duckdb.default_connection()) == before
+
+
+def test_statements_that_do_not_read_the_source_do_not_need_it(con):
+    session = DuckDBSession(con.table("flights"))
+    assert session.run(f"SELECT count(*) FROM {session.source}") == [(400,)]
+    assert session.run("SELECT 1") == [(1,)]
+    con.execute("ALTER TABLE flights RENAME TO gone")
+    assert session.run("SELECT 2") == [(2,)]
+    assert session.columns("SELECT 3 AS x")["x"].tolist() == [3]
+    with pytest.raises(duckdb.CatalogException):
+        session.run(f"SELECT count(*) FROM {session.source}")
+    con.execute("ALTER TABLE gone RENAME TO flights")
+    session.close()
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch, statement):
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    before = catalog(con)
+
+    def render(name, **parts):
+        if name == statement:
+            raise MemoryError
+        return original(name, **parts)
+
+    original = sql_files.render
+    with monkeypatch.context() as patch:
+        render_as(patch, render)
+        with pytest.raises(MemoryError):
+            fit_with_every_statement(con)
+    assert catalog(con) == before
+    assert fb.fit(con.table("flights"), "amount", **SHAPE).n_trees == 2
+
+
+def fit_with_every_statement(con):
+    flights = con.table("flights")
+    fb.fit(flights, "amount", **SHAPE)
+    fb.fit(flights, "amount", objective="reg:absoluteerror", subsample=0.5, **SHAPE)
+    fb.fit(flights, "amount", objective="reg:absoluteerror", weight="w", **SHAPE)
+    fb.fit(flights, "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
+    ranked = flights.filter("string IS NOT NULL")
+    fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
+    for proposal in ("global", "local"):
+        fb.fit(flights, "amount", tree_method="approx", proposal=proposal, **SHAPE)
+
+
+def test_data_refused_late_leaves_nothing(con):
+    before = catalog(con)
+    with pytest.raises(fb.DataError, match="feature 'x' has no value in any row"):
+        fb.fit(con.sql("SELECT *, CAST(NULL AS DOUBLE) AS x FROM flights"), "amount", **SHAPE)
+    with pytest.raises(fb.DataError, match="holds other values"):
+        fb.fit(con.table("flights"), "amount", objective="binary:logistic", **SHAPE)
+    assert catalog(con) == before
+
+
+def test_a_row_that_cannot_be_read_leaves_nothing(con):
+    before = catalog(con)
+    relation = con.sql("SELECT amount, CAST(string AS INTEGER) AS x FROM flights")
+    with pytest.raises(duckdb.ConversionException, match="Could not convert string"):
+        fb.fit(relation, "amount", **SHAPE)
+    assert catalog(con) == before
+
+
+def test_a_stream_that_can_be_read_only_once_is_refused_by_duckdb(con):
+    before = catalog(con)
+    reader = con.table("flights").to_arrow_table().to_reader()
+    with pytest.raises(duckdb.InvalidInputException, match="can be read only once"):
+        fb.fit(con.from_arrow(reader), "amount", **SHAPE)
+    assert catalog(con) == before
+
+
+def test_a_failure_in_a_transaction_does_not_end_it(con):
+    con.execute("BEGIN; CREATE TABLE begun AS SELECT 1 AS x")
+    with pytest.raises(fb.DataError):
+        fb.fit(con.sql("SELECT *, CAST(NULL AS DOUBLE) AS x FROM flights"), "amount", **SHAPE)
+    con.execute("COMMIT")
+    assert con.table("begun").fetchall() == [(1,)]
+    con.execute("DROP TABLE begun")
+
+
+# --- what callbacks do ------------------------------------------------------------------------------------------------
+
+
+class UsersError(Exception):
+    """What a callback raises."""
+
+
+@pytest.fixture
+def sources(con, frame, tmp_path):
+    """Return kinds of relations over the same rows: the relation, and what makes its source vanish."""
+    path = tmp_path / "flights.parquet"
+    con.execute(f"COPY flights TO '{path}'; CREATE VIEW other AS FROM flights; CREATE TABLE copied AS FROM flights")
+    con.register("registered", frame.to_arrow())
+    return {
+        "table": (con.table("copied"), lambda: con.execute("DROP TABLE copied")),
+        "renamed": (con.table("copied"), lambda: con.execute("ALTER TABLE copied RENAME TO elsewhere")),
+        "view": (con.table("other"), lambda: con.execute("DROP VIEW other")),
+        "registered": (con.table("registered"), lambda: con.unregister("registered")),
+        "file": (con.read_parquet(str(path)), path.unlink),
+        "join": (con.sql("SELECT a.* FROM copied a JOIN mine ON true"), lambda: con.execute("DROP TABLE copied")),
+    }
+
+
+def made_by_fits(con) -> list[str]:
+    """Return what is there of fits, of all kinds."""
+    rows = con.execute(
+        "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views()"
+    ).fetchall()
+    return [name for (name,) in rows if name.startswith("frameboost_")]
+
+
+KINDS = ["table", "renamed", "view", "registered", "file", "join"]
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_that_vanishes_once_it_is_read_is_not_missed(con, frame, sources, kind, in_transaction):
+    relation, vanish = sources[kind]
+    held_out = relation.filter("int16 % 3 = 0")
+    if in_transaction:
+        con.execute("BEGIN; CREATE TABLE begun AS SELECT 1 AS x")
+    expected = fb.fit(frame, "amount", **SHAPE)
+    how = {"valid": held_out, "callbacks": [lambda number, _: vanish() if number == 1 else None]}
+    assert fb.fit(relation, "amount", **how, **SHAPE) == expected
+    if in_transaction:
+        con.execute("COMMIT")
+        assert con.table("begun").fetchall() == [(1,)]
+    assert made_by_fits(con) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_error_is_raised_when_the_source_vanishes(con, sources, kind):
+    relation, vanish = sources[kind]
+
+    def fail(*_):
+        vanish()
+        raise UsersError("mine")
+
+    with pytest.raises(UsersError, match="mine") as error:
+        fb.fit(relation, "amount", valid=relation.filter("int16 > 0"), callbacks=[fail], **SHAPE)
+    assert not hasattr(error.value, "__notes__")
+    assert made_by_fits(con) == []
+
+
+UNFINISHED = r"^temporary tables named frameboost_[0-9a-f]{12}_\* stay on the connection until the next fit on it, as DuckDB can't drop them now: Resource In Use Error: "  # fmt: skip  # noqa: E501
+
+
+def test_an_unfinished_result_is_told_in_a_note_and_cleared_up_by_the_next_fit(con, frame):
+    before = catalog(con)
+
+    def fail(*_):
+        con.execute("FROM range(1000000)").fetchone()
+        raise UsersError("mine")
+
+    with pytest.raises(UsersError, match="mine") as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[fail], **SHAPE)
+    (note,) = error.value.__notes__
+    assert re.match(UNFINISHED, note)
+    assert con.fetchone() == (1,), "the result stays the user's"
+    con.execute("SELECT 1").fetchall()
+    prefix = note.split()[3].removesuffix("*")
+    left = made_by_fits(con)
+    assert left
+    assert all(name.startswith(prefix) for name in left)
+    with con.cursor() as cursor:  # another connection has tables of its own
+        fb.fit(cursor.table("flights"), "amount", **SHAPE)
+        assert made_by_fits(con) == left
+    assert fb.fit(con.table("flights"), "amount", **SHAPE) == fb.fit(frame, "amount", **SHAPE)
+    assert catalog(con) == before
+
+
+def test_a_query_that_a_callback_leaves_unfinished_ends_the_fit(con):
+    def query(*_):
+        con.execute("FROM range(1000000)").fetchone()
+
+    with pytest.raises(duckdb.Error, match="unfinished result from execute") as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[query], **SHAPE)
+    assert re.match(UNFINISHED, error.value.__notes__[0])
+
+
+def test_a_model_is_not_lost_for_what_its_last_callback_left(con, frame):
+    def query(number, _):
+        if number == SHAPE["n_estimators"]:
+            con.execute("FROM range(1000000)").fetchone()
+
+    with pytest.warns(RuntimeWarning, match=UNFINISHED) as told:
+        model = fb.fit(con.table("flights"), "amount", callbacks=[query], **SHAPE)
+    assert told[0].filename == __file__
+    assert model == fb.fit(frame, "amount", **SHAPE)
+    con.execute("SELECT 1").fetchall()
+    fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert made_by_fits(con) == []
+
+
+def test_callbacks_may_query_the_connection(con, frame):
+    seen = []
+    fb.fit(
+        con.table("flights"), "amount", callbacks=[lambda *_: seen.append(con.table("flights").count("*").fetchall())],
+        **SHAPE,
+    )  # fmt: skip
+    assert seen == [[(400,)]] * 2
+    assert made_by_fits(con) == []
+
+
+def test_a_connection_that_a_callback_closes_is_what_is_told(con):
+    with pytest.raises(duckdb.ConnectionException) as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[lambda *_: con.close()], **SHAPE)
+    assert not hasattr(error.value, "__notes__")
+
+
+def test_a_transaction_that_a_callback_aborts_takes_all_with_it(con):
+    con.execute("BEGIN; CREATE TABLE begun AS SELECT 1 AS x")
+    with pytest.raises(duckdb.InvalidInputException, match="mine") as error:
+        fb.fit(con.table("flights"), "amount", callbacks=[lambda *_: con.execute("SELECT error('mine')")], **SHAPE)
+    assert not hasattr(error.value, "__notes__")
+    con.execute("ROLLBACK")
+    assert made_by_fits(con) == []
+    assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'begun'").fetchall() == [(0,)]
+
+
+def test_what_is_older_than_an_aborted_transaction_goes_with_the_next_fit(con):
+    def fail(*_):
+        con.execute("BEGIN")
+        con.execute("SELECT error('mine')")
+
+    with pytest.raises(duckdb.InvalidInputException, match="mine"):
+        fb.fit(con.table("flights"), "amount", callbacks=[fail], **SHAPE)
+    con.execute("ROLLBACK")
+    fb.fit(con.table("flights"), "amount", **SHAPE)
+    assert made_by_fits(con) == []
+
+
+def test_fits_on_two_cursors_in_two_threads(con, frame):
+    expected = fb.fit(frame, "amount", **SHAPE)
+    with ThreadPoolExecutor(2) as pool, con.cursor() as one, con.cursor() as other:
+        fits = [pool.submit(fb.fit, each.table("flights"), "amount", **SHAPE) for each in (one, other)]
+        assert [fit.result() for fit in fits] == [expected] * 2
+        assert made_by_fits(con) == made_by_fits(one) == made_by_fits(other) == []
+
+
+# --- interrupts -------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_from_another_thread_leaves_nothing(con):
+    con.execute("CREATE TABLE large AS SELECT random() AS x, random() AS y FROM range(200000)")
+    before = catalog(con)
+    stopped = threading.Event()
+
+    def interrupt():
+        while not stopped.wait(0.05):
+            con.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(duckdb.InterruptException):
+            fb.fit(con.table("large"), "y", n_estimators=100_000, verbose=False)
+    finally:
+        stopped.set()
+        thread.join()
+    assert catalog(con) == before
+
+
+# Fits are interrupted at 40 moments spread evenly over the time that one takes, clearing up included.
+_INTERRUPTED = """
+import os, signal, sys, threading, time
+import duckdb, frameboost as fb
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
+
+con = duckdb.connect()
+con.execute("SET enable_progress_bar = false")
+con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, 'k' || i % 7 AS s, hash(-i) % 1000 AS y "
+            "FROM range(20000) AS r(i)")
+if sys.argv[1] == "transaction":
+    con.execute("BEGIN")
+
+def fit():
+    return fb.fit(con.table("t"), "y", n_estimators=2, max_depth=2, verbose=False)
+
+fit()
+start = time.perf_counter()
+expected = fit()
+took = time.perf_counter() - start
+interrupted = 0
+for i in range(40):
+    timer = threading.Timer(took * i / 40, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        fit()
+        timer.join()
+        time.sleep(1)
+    except (KeyboardInterrupt, duckdb.TransactionException):  # at some moments it first shows as an aborted transaction
+        interrupted += 1
+    if sys.argv[1] == "transaction":
+        con.execute("ROLLBACK; BEGIN")
+    names = con.execute("SELECT table_name FROM duckdb_tables() UNION ALL "
+                        "SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    assert names == [("t",)], f"after {i}/40 of the time: {names}"
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert fit() == expected
+print("interrupted", interrupted)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("mode", ["autocommit", "transaction"])
+def test_ctrl_c_at_any_moment_leaves_nothing(mode):
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED, mode], cwd=root, check=False, capture_output=True,
+                          text=True, timeout=120)  # fmt: skip
+    assert done.stdout == "interrupted 40\n", done.stderr

@@ -1,0 +1,105 @@
+"""Programs compute what polars computes, to the last bit."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from frameboost.engines.contract import Cumulative
+from frameboost.engines.memory.program_kernels import INSTRUCTIONS, compute_pairs
+from frameboost.engines.memory.programs import compile_program
+from frameboost.expressions.expression import Expression
+from frameboost.losses.known import get_loss
+from frameboost.parameters.parameters import Parameters
+from tests.support.objectives import CASES
+
+NAMES = ("label", "margin", "weight")
+EXPRESSIONS = [
+    "1 / (1 + EXP(-margin)) - label",
+    "LN(ABS(label)) * SQRT(ABS(margin))",
+    "CASE WHEN label > margin THEN 2 * label WHEN label = 1 OR margin <= -1 THEN -margin ELSE FLOOR(label / 3) END",
+    "CASE WHEN NOT (label >= 0 AND margin <> 0) THEN 1 ELSE 0 END",
+    "GREATEST(LEAST(label, margin), 0.25) - SIGN(margin)",
+    "SQRT(ABS(label)) + label * margin - label * margin / 7",
+    "CASE WHEN margin < 0 THEN EXP(margin) ELSE 1 - EXP(-margin) END",
+    "half * 3 + once",
+    "label * weight",
+]
+TERMS = {"half": Expression("margin / 2"), "once": Expression("half - 1", (*NAMES, "half"))}
+
+
+def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
+    program = compile_program(wanted, terms, {} if known is None else known)
+    addresses = np.array([columns[name].ctypes.data for name in program.columns], dtype=np.int64)
+    pairs = np.zeros((len(wanted) // 2, n_rows, 2))
+    middle = n_rows // 3
+    given = program.instructions, program.constants, addresses, program.results
+    offsets = np.zeros(len(wanted)) if offsets is None else offsets
+    found = [compute_pairs(*given, first, last, offsets, pairs) for first, last in ((0, middle), (middle, n_rows))]
+    largest, totals = zip(*found, strict=True)
+    return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), np.max(largest, axis=0), np.sum(totals, axis=0)
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_as_polars(text):
+    rng = np.random.default_rng(0)
+    values = {name: rng.normal(size=1500) * 3 for name in NAMES}
+    values["label"][:20], values["margin"][10:30] = 0.0, [-0.0, 1.0] * 10
+    names = (*NAMES, "half", "once") if "half" in text else NAMES
+    pair = [Expression(text, names), Expression("1", ())]
+    found, largest, _ = computed(pair, values, 1500)
+    frame = pl.DataFrame(values)
+    for name, term in TERMS.items():
+        frame = frame.with_columns(term.to_polars().alias(name))
+    expected = frame.select(pair[0].to_polars().cast(pl.Float64)).to_series().to_numpy()
+    np.testing.assert_array_equal(found[0], expected)
+    np.testing.assert_array_equal(found[1], np.ones(1500))
+    np.testing.assert_array_equal(largest, [abs(expected).max(), 1.0])  # NaN if one is
+
+
+def test_results_are_put_on_their_grids_and_summed():
+    values = {"margin": np.random.default_rng(0).normal(size=1500)}
+    pair = [Expression("margin"), Expression("margin * margin")]
+    offsets = np.array([1.5 * 2.0**52 / 16, 1.5 * 2.0**52 / 4])
+    found, largest, totals = computed(pair, values, 1500, offsets=offsets)
+    expected = [np.round(values["margin"] * 16) / 16, np.round(values["margin"] ** 2 * 4) / 4]
+    np.testing.assert_array_equal(found, expected)
+    assert totals.tolist() == [each.sum() for each in expected]
+    assert largest.tolist() == [abs(values["margin"]).max(), (values["margin"] ** 2).max()]  # before they are rounded
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_losses_are_programs_unless_they_look_at_other_rows(case):
+    parameters = Parameters(**case.parameters)
+    values = {name: getattr(parameters, name) for name in Parameters.__dataclass_fields__}
+    loss = get_loss(case.objective, values | {"max_delta_step": 0.7})
+    gradients = [e for output in loss.outputs for e in (output.gradient, output.hessian)]
+    by_row = all(isinstance(term, Expression) for term in loss.terms.values())
+    by_row &= not any("IS NULL" in each.text for each in gradients)  # as where there is no upper bound
+    assert (compile_program(gradients, loss.terms, {}) is not None) == by_row
+
+
+def test_every_instruction_is_tried():
+    tried = set()
+    for text in EXPRESSIONS:
+        program = compile_program([Expression(text, (*NAMES, "half", "once"))], TERMS, {})
+        tried |= {INSTRUCTIONS[number] for number in program.instructions[:, 0]}
+    assert tried == set(INSTRUCTIONS)
+
+
+def test_the_same_is_computed_once_and_a_weight_of_one_not_at_all():
+    text = "EXP(margin) * weight + EXP(margin) * weight"
+    program = compile_program([Expression(text)], {}, {"weight": 1.0})
+    assert [INSTRUCTIONS[number] for number in program.instructions[:, 0]] == ["COLUMN", "EXP", "NUMBER", "+"]
+    assert program.columns == ("margin",)
+
+
+@pytest.mark.parametrize(
+    "text", ["CASE WHEN label > 0 THEN 1 END", "CASE WHEN label IS NULL THEN 1 ELSE 0 END", "POWER(label, 2)"]
+)
+def test_what_may_be_null_or_another_number_is_left_to_polars(text):
+    assert compile_program([Expression(text)], {}, {}) is None
+
+
+def test_what_looks_at_other_rows_is_left_to_polars():
+    running = Cumulative(Expression("weight"), Expression("label"), descending=False)
+    assert compile_program([Expression("total", ("total",))], {"total": running}, {}) is None

@@ -1,0 +1,253 @@
+"""The model file: one text for one model, and nothing but a model is read from it."""
+
+import copy
+import json
+import pickle
+import re
+
+import joblib
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.ensemble.model_file import read_model
+from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
+
+GOLDEN = """{
+"format": "frameboost",
+"version": 1,
+"objective": "reg:squarederror",
+"parameters": {"base_score": null, "gamma": 0.0, "grow_policy": "depthwise", "interaction_constraints": null, \
+"learning_rate": 0.5, "max_bin": 256, "max_delta_step": 0.0, "max_depth": 2, "max_leaves": 0, \
+"min_child_weight": 1.0, "monotone_constraints": null, "n_estimators": 1, "reg_alpha": 0.0, "reg_lambda": 0.0, \
+"tree_method": "hist"},
+"base_margin": 4.0,
+"features": [
+{"name": "dep \\"delay\\"", "type": "float64"},
+{"name": "carrier", "type": "string", "categories": ["AA", "é"]}
+],
+"trees": [
+{"feature": [0, 1, -1, -1, -1], "threshold": [1.5, null, null, null, null], "categories": [null, [1], null, null, \
+null], "missing_left": [true, false, false, false, false], "left": [1, 3, -1, -1, -1], "right": [2, 4, -1, -1, -1], \
+"gain": [8.0, 2.5, 0.0, 0.0, 0.0], "cover": [8.0, 4.0, 4.0, 2.0, 2.0], "value": [0.0, -1.0, 1.0, -2.0, 0.5]}
+]
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def models() -> list[fb.Model]:
+    frame = every_type(300)
+    options = {"features": list(FEATURES_BY_TYPE), "n_estimators": 3, "max_depth": 3}
+    return [fb.fit(frame, target, objective=objective, **options) for objective, target in LABELS.items()]
+
+
+def refused(text: str | bytes) -> str:
+    with pytest.raises(fb.ModelFileError) as error:
+        read_model(text.encode() if isinstance(text, str) else text)
+    return str(error.value)
+
+
+def test_a_model_comes_back_and_is_written_alike(models, tmp_path):
+    frame = every_type(200, seed=9)
+    for model in models:
+        model.save(tmp_path / "m.json")
+        loaded = fb.load(str(tmp_path / "m.json"))
+        assert loaded == model
+        assert hash(loaded) == hash(model)
+        assert repr(loaded) == repr(model)
+        assert loaded.to_json().encode() == (tmp_path / "m.json").read_bytes()
+        assert loaded.predict(frame).equals(model.predict(frame))
+        assert loaded.sql() == model.sql()
+        assert loaded.trees.equals(model.trees)
+    assert [p.name for p in tmp_path.iterdir()] == ["m.json"]
+
+
+def test_the_file_of_today_can_be_read_tomorrow(tmp_path):
+    path = tmp_path / "golden.json"
+    path.write_text(GOLDEN, encoding="utf-8")
+    model = fb.load(path)
+    assert model.to_json() == GOLDEN
+    import polars as pl
+
+    frame = pl.DataFrame({'dep "delay"': [1.0, 1.0, 1.5, None, 0.0], "carrier": ["é", "AA", "é", "é", None]})
+    assert model.predict(frame).to_list() == [2.0, 4.5, 5.0, 2.0, 4.5]
+
+
+def test_two_fits_of_the_same_data_write_the_same_bytes(models):
+    again = fb.fit(every_type(300), "amount", features=list(FEATURES_BY_TYPE), n_estimators=3, max_depth=3)
+    assert again.to_json() == models[0].to_json()
+
+
+def test_models_are_values(models):
+    for model in models:
+        assert pickle.loads(pickle.dumps(model)) == model
+        assert copy.deepcopy(model) == model
+        assert copy.copy(model) == model
+        model.parameters["max_depth"] = 99
+        assert model.parameters["max_depth"] == 3
+    assert models[0] != models[1]
+    assert models[0] != "a model"
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_copies_score_alike(models, tmp_path, scored):
+    frame = every_type(300)
+    for model in models:
+        model = copy.deepcopy(model)
+        if scored:  # which compiles the trees; that is no part of the model
+            model.predict(frame)
+        joblib.dump(model, tmp_path / "model.joblib")
+        copies = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)),
+                  joblib.load(tmp_path / "model.joblib")]  # fmt: skip
+        for other in copies:
+            assert other == model
+            assert hash(other) == hash(model)
+            assert other.predict(frame).equals(model.predict(frame))
+
+
+def test_a_failed_save_leaves_the_old_file(models, tmp_path, monkeypatch):
+    path = tmp_path / "m.json"
+    models[0].save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(fb.Model, "to_json", lambda self: "half\udc00")  # can't be encoded
+    with pytest.raises(UnicodeEncodeError):
+        models[1].save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_infinite_thresholds_come_back():
+    import polars as pl
+
+    inf = float("inf")
+    frame = pl.DataFrame({"x": [-inf, 0.0, 1.0, inf] * 3, "y": [0.0, 1.0, 1.0, 5.0] * 3})
+    model = fb.fit(frame, "y", n_estimators=2)
+    assert inf in model.trees["threshold"].to_list()
+    parts = read_model(model.to_json().encode())
+    assert parts.trees == model._trees
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a frameboost model: the file is not JSON"),
+        ("{", "not a frameboost model: the file is not JSON"),
+        (b"\xff\xfe", "not a frameboost model: the file is not JSON"),
+        ("\ufeff{}", "not a frameboost model: the file is not JSON"),
+        (GOLDEN[:400], "not a frameboost model: the file is not JSON"),
+        ("[" * 100_000, "not a frameboost model: the file is not JSON"),
+        ("[" + "1" * 5000 + "]", "not a frameboost model: the file is not JSON"),
+        ('{"a": "\\ud800"}', "not a frameboost model: the file is not JSON"),
+        ("[]", "not a frameboost model: the file holds no JSON object"),
+        ("{}", 'not a frameboost model: "format" must be "frameboost", not null'),
+        ('{"format": "frameboost", "format": "x"}', 'damaged model: an object has "format" twice'),
+        (GOLDEN.replace('"version": 1', '"version": 2'), "the model file has version 2; this release reads version 1"),
+        (GOLDEN.replace('"version": 1', '"version": true'), "the model file has version true; this release"),
+        (GOLDEN.replace("4.0,", "NaN,", 1), "damaged model: it holds NaN, and every number must be finite"),
+        (GOLDEN.replace("4.0,", "-Infinity,", 1), "damaged model: it holds -Infinity, and every number must be finite"),
+        (GOLDEN.replace("4.0,", "1e999,", 1), 'damaged model: "base_margin" must be a finite number, not'),
+        (GOLDEN.replace("reg:squarederror", "reg:cubed"), "damaged model: objective must be an fb.Objective or one of"),
+        (GOLDEN.replace('"max_depth": 2', '"max_depth": -2'), "damaged model: max_depth must be an integer"),
+        (GOLDEN.replace('"max_depth"', '"max_dept"'), "damaged model: unknown parameter 'max_dept'"),
+        (GOLDEN.replace('"float64"', '"float80"'), 'damaged model, feature 0: "type" must be a feature type'),
+        (GOLDEN.replace('"carrier"', '"dep \\"delay\\""'), "damaged model: two features have the same name"),
+        (GOLDEN.replace('["AA", "é"]', '["é", "AA"]'),
+         'damaged model, feature 1: "categories" must be sorted, distinct strings'),
+        (GOLDEN.replace('["AA", "é"]', '["é", "é"]'),
+         'damaged model, feature 1: "categories" must be sorted, distinct strings'),
+        (GOLDEN.replace("[0, 1, -1,", "[0, 2, -1,"),
+         "damaged model, tree 0, node 1: \"feature\" must be -1 or a feature's"),
+        (GOLDEN.replace("[1.5,", '["1.5",'),
+         'damaged model, tree 0, node 0: "threshold" must be a value of type float64'),
+        (GOLDEN.replace("[1.5,", "[null,"), "damaged model, tree 0, node 0: a split on whether the value is present"),
+        (GOLDEN.replace("[1], null", "[2], null"),
+         'damaged model, tree 0, node 1: "categories" must be sorted, distinct'),
+        (GOLDEN.replace("[1], null", "[], null"),
+         'damaged model, tree 0, node 1: "categories" must be sorted, distinct'),
+        (GOLDEN.replace("[1, 3, -1", "[0, 3, -1"), 'tree 0, node 0: "left" must be a node after it and below 5, not 0'),
+        (GOLDEN.replace("[1, 3, -1", "[1, 5, -1"), 'tree 0, node 1: "left" must be a node after it and below 5, not 5'),
+        (GOLDEN.replace("[1, 3, -1", "[1, 2, -1"), "tree 0, node 2: it has 2 parents, and must have 1"),
+        (GOLDEN.replace("[2, 4, -1", "[2, 3, -1"), "tree 0, node 3: it has 2 parents, and must have 1"),
+        (GOLDEN.replace("-2.0, 0.5]", "-2.0]"), 'tree 0: "value" has 4 entries, "feature" has 5'),
+        (GOLDEN.replace("-2.0, 0.5]", "-2.0, 1e400]"), 'tree 0, node 4: "value" must be a finite number'),
+        (GOLDEN.replace("[true, false, false", "[true, false, true"), "node 2: a leaf has no threshold"),
+        (GOLDEN.replace('"trees"', '"bush": 1, "trees"'), 'damaged model: unknown field "bush"'),
+    ],
+)  # fmt: skip
+def test_damage_is_named(text, message):
+    assert message in refused(text)
+
+
+def _paths(value, path=()):
+    """Yield the path of everything in a JSON document."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _paths(item, (*path, key))
+
+
+def _damaged(path, replacement):
+    document = json.loads(GOLDEN)
+    if not path:
+        return replacement
+    at = document
+    for key in path[:-1]:
+        at = at[key]
+    if replacement is ...:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = replacement
+    return document
+
+
+_REPLACEMENTS = [..., None, True, -1, 0, 3, 10**30, 0.5, -1e308, 1e308, "x", "Infinity", [], {}, [0], ["AA"], [[]]]
+
+
+@pytest.mark.parametrize("path", list(_paths(json.loads(GOLDEN))), ids=lambda path: ".".join(map(str, path)) or "all")
+def test_whatever_is_changed_is_refused_or_works(path):
+    import polars as pl
+
+    frame = pl.DataFrame({'dep "delay"': [1.0, None, 9.0], "carrier": ["é", "AA", None]})
+    refusals = 0
+    for replacement in _REPLACEMENTS:
+        if replacement is ... and not path:
+            continue
+        data = json.dumps(_damaged(path, replacement)).encode()
+        try:
+            parts = read_model(data)
+        except fb.ModelFileError as error:
+            refusals += 1
+            assert re.match(r"(not a frameboost model|damaged model|the model file has version)", str(error))
+            continue
+        model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees,
+                         calibration=parts.calibration)  # fmt: skip
+        assert repr(model) and model.sql() and len(model.trees)
+        assert read_model(model.to_json().encode()) == parts
+        if {f.name: f.type.family for f in parts.features} == {'dep "delay"': "number", "carrier": "string"}:
+            predicted = model.predict(frame).to_numpy()
+            np.testing.assert_array_equal(frame.select(model.expr()).to_series().to_numpy(), predicted)
+    assert refusals >= 5
+
+
+def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        fb.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("change", [
+    {"base_margin": [0.0] * 9_999},
+    {"objective": {"name": "of:another", "links": ["EXP(margin_0)"] * 9_999, "classes": 0}},
+])  # fmt: skip
+def test_more_outputs_than_trees_are_refused_before_a_loss_is_made_of_them(change, tmp_path, monkeypatch):
+    model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(json.loads(model.to_json()) | change))
+    monkeypatch.setattr("frameboost.ensemble.model_file.of_targets", None)
+    monkeypatch.setattr("frameboost.ensemble.model_file.read_foreign_loss", None)
+    with pytest.raises(fb.ModelFileError, match=r"^damaged model: its 1 trees are not whole rounds of 9999 outputs$"):
+        fb.load(path)

@@ -1,0 +1,599 @@
+"""A model on its way elsewhere: SQL files, dbt projects, XGBoost's files, and functions of a DuckDB connection."""
+
+import datetime as dt
+import hashlib
+import json
+import random
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import duckdb
+import jinja2
+import numpy as np
+import polars as pl
+import pytest
+import xgboost
+
+import frameboost as fb
+from frameboost.losses.foreign import foreign_loss
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
+from tests.support.warehouses import open_warehouse
+
+TEMPLATES = [
+    "{{ x }}", "{% raw %}", "{# c #}", "{{", "{{{", "{{{{ a }}}}", "{%", "{%-", "{#", "#}", "%}", "}}", "{{-", "{",
+    "{ {", "{% endmacro %}", "{% endraw %}", '{{ "{" }}', "{{ ref('a') }}", "# for", "\\{{",
+]  # fmt: skip
+ESCAPING = [
+    "x\nDROP TABLE t; --",
+    "*/ SELECT 1; /*",
+    "--",
+    "a\r\nb",
+    "\u2028",
+    "\x85",
+    "it's",
+    'a"b',
+    "日本 😀",
+    "\\",
+    ";",
+]
+
+
+def small(**parameters) -> tuple[fb.Model, pl.DataFrame]:
+    frame = pl.DataFrame({"x": [1, 2, 3, 4, None, 6], "s": ["a", "b", "a", None, "b", "c"],
+                          "y": [0.0, 0.0, 8.0, 8.0, 3.0, 1.0]})  # fmt: skip
+    return fb.fit(frame, "y", n_estimators=3, max_depth=2, min_child_weight=0, **parameters), frame
+
+
+def named(names: list[str], seed: str = "names") -> tuple[fb.Model, pl.DataFrame]:
+    """Return a model with features of those names, int32 and string by turns, and rows to score."""
+    rng = random.Random(seed)
+    kinds = [FeatureType(("int32", "string")[i % 2]) for i in range(len(names))]
+    model = random_model(kinds, names, rng, n_trees=15, depth=4)
+    frame = pl.DataFrame([to_polars(k, random_values(k, 40, rng), name) for k, name in zip(kinds, names, strict=True)])
+    return model, frame
+
+
+def with_categories(categories: list[str]) -> tuple[fb.Model, pl.DataFrame]:
+    """Return a model that tells each of the categories from all others."""
+    frame = pl.DataFrame({"s": categories * 4, "y": [float(i) for i in range(len(categories))] * 4})
+    model = fb.fit(frame, "y", n_estimators=2, max_depth=8, max_leaves=100, min_child_weight=0)
+    assert model.predict(frame).n_unique() > len(set(categories)) // 2
+    return model, frame
+
+
+def table_of(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, name: str = "t") -> None:
+    con.register("arrived", frame.with_row_index("id"))
+    con.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM arrived")
+
+
+def scored(con: duckdb.DuckDBPyConnection, sql: str) -> list:
+    rows = sorted(con.execute(sql).fetchall())
+    assert [row[0] for row in rows] == list(range(len(rows)))
+    return [row[1] for row in rows]
+
+
+# --- SQL files --------------------------------------------------------------------------------------------------------
+
+
+def test_the_head_says_what_the_file_is(tmp_path):
+    model, _ = small()
+    path = tmp_path / "m.sql"
+    model.to_sql(path, "orders", "postgres", trained="on 2026-11-21, by hand: ½", keep=["id"])
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[:6] == [
+        '-- A gradient boosted model: "reg:squarederror", 3 trees, as SQL for postgres.',
+        f"-- model    sha256 {hashlib.sha256(model.to_json().encode()).hexdigest()}",
+        "-- trained  on 2026-11-21, by hand: ½",
+        "-- reads    column: type in training, column type here",
+        '--          "x": int64, BIGINT',
+        '--          "s": string, TEXT',
+    ]
+    assert "\n".join(lines[6:]) == model.query("orders", "postgres", keep=["id"]) + ";"
+    model.save(tmp_path / "m.json")
+    assert hashlib.sha256((tmp_path / "m.json").read_bytes()).hexdigest() in lines[1]
+    assert path.read_bytes().endswith(b";\n") and b"\r" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("trained", "line"),
+    [
+        (None, None),
+        (dt.date(2026, 11, 21), "-- trained  2026-11-21"),
+        (dt.datetime(2026, 11, 21, 7, 30, tzinfo=dt.UTC), "-- trained  2026-11-21T07:30:00+00:00"),
+        ("*/ DROP TABLE t; --", "-- trained  */ DROP TABLE t; --"),
+    ],
+)
+def test_when_it_was_trained(tmp_path, trained, line):
+    model, _ = small()
+    model.to_sql(tmp_path / "m.sql", "t", trained=trained)
+    lines = [text for text in (tmp_path / "m.sql").read_text().splitlines() if text.startswith("-- trained")]
+    assert lines == ([] if line is None else [line])
+
+
+@pytest.mark.parametrize("trained", [2026, 1.5, b"x", ["a"], "a\nb", "a\rb", "a\u2028b", "a\x85b", "\0", "a\tb", True])
+def test_when_it_was_trained_is_a_line(tmp_path, trained):
+    model, _ = small()
+    with pytest.raises(fb.ParameterError) as error:
+        model.to_sql(tmp_path / "m.sql", "t", trained=trained)
+    assert str(error.value) == f"trained must be a date or a line of text, not {trained!r}"
+    with pytest.raises(fb.ParameterError, match="trained must be"):
+        model.to_dbt(tmp_path, "a", "b", trained=trained)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("database", ["duckdb", "postgres", "sqlite"])
+def test_no_name_breaks_out_of_the_comment(tmp_path, database):
+    names = [*ESCAPING, *(name for name in NAMES if name.strip())]
+    names = list(dict.fromkeys(names))
+    model, frame = named(names)
+    opened = open_warehouse(database)
+    frame = frame.with_columns(pl.col(pl.String).str.replace_all("\0", ""))
+    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model._features})
+    model.to_sql(tmp_path / "m.sql", "t", database, keep=["id"], trained="; DROP TABLE t")
+    text = (tmp_path / "m.sql").read_bytes().decode()  # with carriage returns as they are
+    head = text.splitlines()[: 4 + len(names)]
+    assert all(line.startswith("-- ") and (line.isascii() and line.isprintable()) for line in head)
+    assert [json.loads(line[11:].rpartition(": ")[0]) for line in head[4:]] == names
+    found = sorted(tuple(row) for row in opened.rows(text))
+    assert [row[1] for row in found] == model.predict(frame).to_list()
+
+
+def test_an_objective_of_any_name_stays_in_its_line(tmp_path):
+    model, frame = small()
+    loss = foreign_loss("x\n; DROP TABLE t; --", ["margin"])
+    other = fb.Model(loss, {}, model._features, model._base_margins, model._trees)
+    other.to_sql(tmp_path / "m.sql", "t", keep=["id"])
+    con = duckdb.connect()
+    table_of(con, frame)
+    assert scored(con, (tmp_path / "m.sql").read_text()) == model.predict(frame).to_list()
+
+
+@pytest.mark.parametrize("database", ["duckdb", "postgres", "sqlite"])
+@pytest.mark.parametrize("statement", ["view", "table"])
+def test_views_and_tables(tmp_path, database, statement):
+    model, frame = small()
+    opened = open_warehouse(database)
+    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model._features})
+    target = 'new "one"'
+    opened.run(f"DROP {statement} IF EXISTS {opened.dialect.quote(target)}")
+    how = {"keep": ["id"], "name": "score", "where": "1 = 1", "form": "staged"}
+    model.to_sql(tmp_path / "m.sql", "t", database, statement=statement, target='"new ""one"""', **how)
+    opened.run((tmp_path / "m.sql").read_text())
+    rows = sorted(opened.rows(f'SELECT "id", "score" FROM {opened.dialect.quote(target)}'))
+    assert [row[1] for row in rows] == model.predict(frame).to_list()
+    opened.run(f"DROP {statement} {opened.dialect.quote(target)}")
+
+
+@pytest.mark.parametrize(("statement", "target"), [("query", "v"), ("view", None), ("table", None)])
+def test_a_statement_that_there_is_not(tmp_path, statement, target):
+    model, _ = small()
+    with pytest.raises(fb.ParameterError) as error:
+        model.to_sql(tmp_path / "m.sql", "t", statement=statement, target=target)
+    assert str(error.value).endswith(f"not {statement!r} with {target!r}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_replaced_or_as_it_was(tmp_path, monkeypatch):
+    model, _ = small()
+    path, link = tmp_path / "m.sql", tmp_path / "link.sql"
+    model.to_sql(path, "first")
+    link.symlink_to(path)
+    model.to_sql(str(link), "second")
+    assert link.is_symlink() and 'FROM "second"' in path.read_text()
+    before = path.read_bytes()
+    with pytest.raises(fb.ParameterError):
+        model.to_sql(path, "third", "klingon")
+    with pytest.raises(fb.ParameterError):
+        model.to_sql(path, "third", output="odds")
+    with pytest.raises(fb.ParameterError, match="surrogate"):
+        model.to_sql(path, "third", where="'\udc00' = ''")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", lambda self, other: (_ for _ in ()).throw(OSError("full")))
+        with pytest.raises(OSError, match="full"):
+            model.to_sql(path, "third")
+        with pytest.raises(OSError, match="full"):
+            model.to_xgboost(path)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.sql", "m.sql"]
+    with pytest.raises(FileNotFoundError):
+        model.to_sql(tmp_path / "none" / "m.sql", "t")
+
+
+# --- dbt --------------------------------------------------------------------------------------------------------------
+
+
+class Project:
+    """As much of dbt as renders a model: config(), ref(), and the macros of the project."""
+
+    def __init__(self, folder: Path, tables: dict[str, str]) -> None:
+        self.folder, self.config = folder, {}
+        self.environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
+        self.environment.globals |= {"config": self._config, "ref": lambda name: tables[name]}
+        for path in sorted((folder / "macros").iterdir()):
+            module = self.environment.from_string(path.read_bytes().decode()).module
+            self.environment.globals |= {k: v for k, v in vars(module).items() if not k.startswith("_")}
+
+    def _config(self, **how: object) -> str:
+        self.config = how
+        return ""
+
+    def render(self, text: str) -> str:
+        return self.environment.from_string(text).render()
+
+    def model(self, name: str) -> str:
+        return self.render((self.folder / "models" / f"{name}.sql").read_bytes().decode())
+
+
+@pytest.mark.parametrize("form", ["case", "staged"])
+@pytest.mark.parametrize("what", ["names", "categories"])
+def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
+    model, frame = (named if what == "names" else with_categories)(TEMPLATES)
+    con = duckdb.connect()
+    table_of(con, frame, "source_rows")
+    written = model.to_dbt(
+        tmp_path, "scored", "orders", keep=["id"], form=form, materialized="table", trained="{{ x }}"
+    )
+    assert [str(path.relative_to(tmp_path)) for path in written] == [
+        "models/scored.sql", "models/scored.yml", "macros/scored.sql",
+    ]  # fmt: skip
+    project = Project(tmp_path, {"orders": "main.source_rows"})
+    expected = model.predict(frame).to_list()
+    query = project.model("scored")
+    assert project.config == {"materialized": "table"}
+    assert scored(con, query) == expected
+    assert "-- trained  {{ x }}\n" in query
+    assert f"sha256 {hashlib.sha256(model.to_json().encode()).hexdigest()}\n" in query
+    by_macro = project.render("{{ scored_query('source_rows') }}")
+    assert by_macro == model.query("source_rows", keep=["id"], form=form).replace('"source_rows"', "source_rows")
+    assert scored(con, by_macro) == expected
+    assert project.render("{{ scored() }}") == model.sql()
+    assert scored(con, project.render("SELECT id, {{ scored() }} FROM source_rows")) == expected
+
+
+def test_a_category_that_is_the_name_of_the_place_of_the_table(tmp_path):
+    model, frame = with_categories(["a", '"frameboost-scored-relation"', "b"])
+    con = duckdb.connect()
+    table_of(con, frame, "source_rows")
+    model.to_dbt(tmp_path, "scored", "orders", keep=["id"])
+    project = Project(tmp_path, {"orders": "main.source_rows"})
+    assert scored(con, project.model("scored")) == model.predict(frame).to_list()
+
+
+def test_carriage_returns_stay(tmp_path):
+    model, frame = with_categories(["a", "a\nb", "a\r\nb", "a\rb"])
+    con = duckdb.connect()
+    table_of(con, frame, "source_rows")
+    model.to_dbt(tmp_path, "scored", "orders", keep=["id"])
+    project = Project(tmp_path, {"orders": "main.source_rows"})
+    assert scored(con, project.model("scored")) == model.predict(frame).to_list()
+
+
+def test_models_of_several_values_have_no_expression(tmp_path):
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0] * 5, "y": [0, 1, 2] * 5})
+    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=2)
+    con = duckdb.connect()
+    table_of(con, frame, "t")
+    model.to_dbt(tmp_path, "probabilities", "orders", keep=["id"], output="probability")
+    model.to_dbt(tmp_path, "leaves", "orders", keep=["id"], output="leaf")
+    model.to_dbt(tmp_path, "classes", "orders", keep=["id"], output="class", columns={"x": "x"})
+    project = Project(tmp_path, {"orders": "t"})
+    rows = sorted(con.execute(project.model("probabilities")).fetchall())
+    np.testing.assert_allclose([row[1:] for row in rows], model.predict(frame, "probability").to_numpy(), rtol=1e-15)
+    rows = sorted(con.execute(project.model("leaves")).fetchall())
+    assert [list(row[1:]) for row in rows] == model.predict(frame, "leaf").to_numpy().tolist()
+    assert scored(con, project.model("classes")) == model.predict(frame, "class").to_list()
+    assert "leaves" not in project.environment.globals
+    assert project.render("{{ classes() }}") == model.sql("class")
+
+
+def test_the_description_is_yaml(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    model, _ = named(TEMPLATES)
+    model.to_dbt(tmp_path, "scored", "orders", output="margin", trained="a: b # c")
+    read = yaml.safe_load((tmp_path / "models" / "scored.yml").read_text(encoding="utf-8"))
+    (described,) = read["models"]
+    assert (read["version"], described["name"]) == (2, "scored")
+    assert described["description"].startswith('A gradient boosted model: "reg:squarederror", 15 trees, as SQL for ')
+    assert [column["name"] for column in described["columns"]] == ["prediction"]
+
+
+def test_the_description_line_by_line(tmp_path):
+    model, _ = small()
+    model.to_dbt(tmp_path, "scored", "orders", trained=dt.date(2026, 11, 21))
+    digest = hashlib.sha256(model.to_json().encode()).hexdigest()
+    about = f'A gradient boosted model: "reg:squarederror", 3 trees, as SQL for duckdb. model    sha256 {digest}'
+    assert (tmp_path / "models" / "scored.yml").read_text().splitlines() == [
+        "version: 2",
+        "models:",
+        "  - name: scored",
+        f"    description: {json.dumps(about)}",
+        "    columns:",
+        '      - name: "prediction"',
+        '        description: "mean of the model"',
+    ]
+
+
+def test_the_description_is_no_template_either(tmp_path):
+    model, _ = small()
+    loss = foreign_loss("{{ 1 + 1 }}", ["margin"])
+    fb.Model(loss, {}, model._features, model._base_margins, model._trees).to_dbt(tmp_path, "scored", "orders")
+    text = (tmp_path / "models" / "scored.yml").read_text()
+    (about,) = re.findall(r"^    description: (.*)$", text, re.MULTILINE)
+    # dbt renders descriptions.
+    assert '"{{ 1 + 1 }}"' in jinja2.Template(json.loads(about)).render()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "1a", "a-b", "a.b", "é", "a\n", "{{ x }}", "a;b", None, 3])
+def test_names_that_dbt_does_not_take(tmp_path, name):
+    model, _ = small()
+    for given in ((name, "b"), ("a", name)):
+        with pytest.raises(fb.ParameterError) as error:
+            model.to_dbt(tmp_path, *given)
+        assert str(error.value) == f"a dbt model is named with letters, digits and underscores, not {name!r}"
+    if name is not None:
+        with pytest.raises(fb.ParameterError):
+            model.to_dbt(tmp_path, "a", "b", materialized=name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["not", "if", "ref", "config", "none", "true"])
+def test_names_that_jinja_and_dbt_have_taken(tmp_path, name):
+    model, _ = small()
+    with pytest.raises(fb.ParameterError):
+        model.to_dbt(tmp_path, name, "orders")
+
+
+def test_a_model_that_cannot_be_written_leaves_no_file(tmp_path):
+    model, _ = small()
+    for how in ({"dialect": "klingon"}, {"output": "odds"}, {"form": "short"}, {"keep": "id"}, {"columns": {"q": "r"}}):
+        with pytest.raises(fb.ParameterError):
+            model.to_dbt(tmp_path, "a", "b", **how)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- XGBoost ----------------------------------------------------------------------------------------------------------
+
+
+def test_xgboost_loads_the_file(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({name: rng.normal(size=300).astype(np.float32) for name in ("a b", "c", "y")})
+    model = fb.fit(frame, "y", n_estimators=5, max_depth=4)
+    model.to_xgboost(tmp_path / "m.json")
+    booster = xgboost.Booster(model_file=tmp_path / "m.json")
+    assert booster.num_boosted_rounds() == 5 and booster.feature_names == ["a b", "c"]
+    matrix = xgboost.DMatrix(frame.select(model.features).to_numpy(), feature_names=model.features)
+    np.testing.assert_allclose(booster.predict(matrix), model.predict(frame), rtol=1e-5, atol=1e-6)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.json"]
+
+
+def test_xgboost_takes_not_every_model(tmp_path):
+    model, frame = small()
+    foreign = fb.Model(foreign_loss("a:b", ["margin"]), {}, model._features, model._base_margins, model._trees)
+    for wrong in (foreign, fb.fit(frame.drop_nulls().with_columns(y=pl.col("x")), "y", features=["s"], n_estimators=1,
+                                  objective=fb.Objective(gradient="margin - label", hessian="1"))):  # fmt: skip
+        with pytest.raises(fb.ParameterError):
+            wrong.to_xgboost(tmp_path / "m.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- views, tables, columns -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["case", "staged"])
+def test_statements_in_duckdb(form):
+    model, frame = named([name for name in NAMES if name.strip()])
+    con = duckdb.connect()
+    con.execute('CREATE SCHEMA "my schema"')
+    table_of(con, frame, '"my schema".t')
+    expected = model.predict(frame).to_list()
+    how = {"keep": ["id"], "form": form}
+    con.execute(model.create_view_sql("my schema.v", "my schema.t", **how))
+    con.execute(model.create_table_sql('"a.b"', "my schema.t", **how))
+    assert scored(con, 'FROM "my schema".v') == scored(con, 'FROM "a.b"') == expected
+    con.execute("""ALTER TABLE "my schema".t ADD COLUMN "the ""score" DOUBLE""")
+    con.execute(model.update_sql("my schema.t", 'the "score', where="id < 20"))
+    assert scored(con, """SELECT id, "the ""score" FROM "my schema".t""") == expected[:20] + [None] * 20
+    con.execute(model.update_sql("my schema.t", 'the "score', output="margin"))
+    assert scored(con, """SELECT id, "the ""score" FROM "my schema".t""") == expected
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+# DuckDB's batches have UHUGEINT as decimals that wrap around, and intervals as what polars can't read.
+NO_UDF = {"uint128", "duration[ms]", "duration[us]", "duration[ns]"}
+
+
+def column(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@pytest.mark.parametrize("type_name", sorted(NO_UDF))
+def test_types_that_no_udf_takes(type_name):
+    model = random_model([FeatureType(type_name)], ["x"], random.Random(1), n_trees=2, depth=2)
+    with pytest.raises(fb.ParameterError) as error:
+        model.register(duckdb.connect(), "f", form="udf")
+    assert str(error.value) == (
+        f"feature 'x' has type {type_name}, which DuckDB can't hand to a udf; take form='macro'"
+    )
+
+
+@pytest.mark.parametrize("type_name", [t for t in TYPES if t not in NO_UDF])
+def test_functions_of_every_type(type_name):
+    rng, kind = random.Random(f"udf {type_name}"), FeatureType(type_name)
+    model = random_model([kind], ["x"], rng, n_trees=60, depth=4)
+    frame = pl.DataFrame([to_polars(kind, random_values(kind, 200, rng), "x")])
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    model.register(con, "by_macro")
+    model.register(con, "by_udf", form="udf")
+    expected = model.predict(frame).to_list()
+    assert scored(con, "SELECT position, by_macro(x) FROM t") == expected
+    assert scored(con, "SELECT position, by_udf(x) FROM t") == expected
+
+
+def test_functions_of_all_types_together():
+    rng = random.Random("all")
+    kinds = [FeatureType(t) for t in TYPES if t not in NO_UDF]
+    names = [f"{NAMES[i % len(NAMES)]} {i}" for i in range(len(kinds))]
+    model = random_model(kinds, names, rng, n_trees=30, depth=5)
+    frame = pl.DataFrame(
+        [to_polars(k, random_values(k, 5000, rng), name) for k, name in zip(kinds, names, strict=True)]
+    )
+    con = duckdb.connect()
+    to_duckdb(con, frame, "t")
+    model.register(con, "f", form="udf")
+    expected = model.predict(frame).to_list()
+    call = f"f({', '.join(map(column, names))})"
+    assert scored(con, f"SELECT position, {call} FROM t") == expected
+    assert con.execute(f"SELECT count(*) FROM t WHERE {call} > {expected[0]!r}").fetchall() == [
+        (sum(value > expected[0] for value in expected),)
+    ]
+    assert con.execute(f"SELECT {call} FROM t WHERE false").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("objective", "outputs"),
+    [
+        ("multi:softprob", ["mean", "margin", "class", "probability"]),
+        ("binary:logistic", ["mean", "margin", "class", "probability"]),
+        ("reg:quantileerror", ["mean", "margin"]),
+    ],
+)
+def test_functions_of_every_output(objective, outputs):
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame({"x": rng.normal(size=300), "z": rng.integers(0, 9, 300)})
+    label = (pl.col("x") > 0).cast(pl.Int64) + (pl.col("z") > 4).cast(pl.Int64) * int(objective == "multi:softprob")
+    alpha = {"quantile_alpha": [0.1, 0.5, 0.9]} if objective == "reg:quantileerror" else {}
+    model = fb.fit(frame.with_columns(y=label), "y", objective=objective, n_estimators=3, **alpha)
+    con = duckdb.connect()
+    table_of(con, frame)
+    for output in outputs:
+        for form in ("macro", "udf"):
+            model.register(con, f"{form}_{output}", output=output, form=form)
+        found = {form: scored(con, f"SELECT id, {form}_{output}(x, z) FROM t") for form in ("macro", "udf")}
+        expected = model.predict(frame, output).to_numpy()
+        np.testing.assert_array_equal(np.array(found["udf"]), expected)
+        if output in ("margin", "class"):
+            np.testing.assert_array_equal(np.array(found["macro"]), expected)
+        else:
+            np.testing.assert_allclose(np.array(found["macro"]), expected, rtol=1e-14)
+        types = {
+            form: con.execute(f"SELECT typeof({form}_{output}(x, z)) FROM t LIMIT 1").fetchone()[0]
+            for form in ("macro", "udf")
+        }
+        assert (
+            types["macro"].split("[")[0] == types["udf"].split("[")[0] == ("BIGINT" if output == "class" else "DOUBLE")
+        )
+
+
+@pytest.mark.parametrize("name", ["f", 'a "b'])
+@pytest.mark.parametrize(
+    "forms",
+    [["macro"] * 3, ["udf"] * 3, ["macro", "udf", "macro"], ["udf", "macro", "udf"]],
+    ids=" ".join,
+)
+def test_a_function_of_the_same_name_is_replaced(forms, name):
+    (one, frame), (other, _) = small(), small(learning_rate=0.1)
+    con = duckdb.connect()
+    table_of(con, frame)
+    expected = {model: model.predict(frame).to_list() for model in (one, other)}
+    assert expected[one] != expected[other]
+    for model, form in zip([one, other, one], forms, strict=True):
+        model.register(con, name, form=form)
+        assert scored(con, f"SELECT id, {column(name)}(x, s) FROM t") == expected[model]
+
+
+@pytest.mark.parametrize("first", ["macro", "udf"])
+def test_a_function_whose_name_differs_in_case_is_replaced(first):
+    (one, frame), (other, _) = small(), small(learning_rate=0.1)
+    con = duckdb.connect()
+    table_of(con, frame)
+    one.register(con, "score", form=first)
+    other.register(con, "Score", form="udf")
+    assert scored(con, "SELECT id, SCORE(x, s) FROM t") == other.predict(frame).to_list()
+
+
+def test_a_function_with_the_name_of_duckdbs_own():
+    model, _ = small()
+    with pytest.raises(fb.ParameterError):
+        model.register(duckdb.connect(), "concat", form="udf")
+
+
+def test_functions_are_called_from_several_threads():
+    rng = np.random.default_rng(6)
+    frame = pl.DataFrame({"x": rng.normal(size=200_000), "z": rng.integers(0, 99, 200_000)})
+    model = fb.fit(frame[:2000].with_columns(y=pl.col("x") * pl.col("z")), "y", n_estimators=5)
+    con = duckdb.connect(config={"threads": 4})
+    table_of(con, frame)
+    model.register(con, "f", form="udf")
+    expected = model.predict(frame)
+    assert [row[0] for row in con.execute("SELECT f(x, z) FROM t ORDER BY id").fetchall()] == expected.to_list()
+
+    def half(parity: int) -> list:
+        with con.cursor() as cursor:
+            return cursor.execute(f"SELECT f(x, z) FROM t WHERE id % 2 = {parity} ORDER BY id").fetchall()
+
+    with ThreadPoolExecutor(4) as pool:
+        for parity, found in zip([0, 1] * 3, pool.map(half, [0, 1] * 3), strict=True):
+            assert [row[0] for row in found] == expected[parity::2].to_list()
+
+
+def test_what_functions_are_called_with():
+    model, _ = small()
+    con = duckdb.connect()
+    model.register(con, "f", form="udf")
+    model.register(con, "g")
+    for values in ("1, 'a'", "NULL, NULL", "4, 'never seen'", "1 + 1, lower('B')"):
+        (row,) = con.execute(f"SELECT f({values}), g({values})").fetchall()
+        assert row[0] == row[1]
+    con.execute("CREATE TABLE e AS SELECT 3::TINYINT AS x, 'a'::ENUM('a', 'b') AS s")
+    assert con.execute("SELECT f(x, s) = g(x, s) FROM e").fetchall() == [(True,)]
+
+
+def test_how_functions_are_refused(monkeypatch):
+    model, _ = small()
+    con = duckdb.connect()
+    for how, sentence in [
+        ({"form": "c"}, "form must be one of 'auto', 'macro', 'udf', not 'c'"),
+        ({"form": "udf", "temporary": False}, "a udf goes with the connection; temporary=False needs form='macro'"),
+    ]:
+        with pytest.raises(fb.ParameterError) as error:
+            model.register(con, "f", **how)
+        assert str(error.value) == sentence
+    with pytest.raises(fb.ParameterError, match="output"):
+        model.register(con, "f", form="udf", output="odds")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(fb.ParameterError) as error:
+        model.register(con, "f", form="udf")
+    assert str(error.value) == "form='udf' needs pyarrow; install it, or take form='macro'"
+    assert con.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = 'f'").fetchall() == [(0,)]
+
+
+def test_a_macro_may_stay_in_the_database(tmp_path):
+    model, frame = small()
+    with duckdb.connect(tmp_path / "d.db") as con:
+        table_of(con, frame)
+        model.register(con, "stays", temporary=False)
+        model.register(con, "goes")
+    with duckdb.connect(tmp_path / "d.db") as con:
+        assert scored(con, "SELECT id, stays(x, s) FROM t") == model.predict(frame).to_list()
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("SELECT goes(x, s) FROM t")
+
+
+def test_codes_and_zeros_of_other_libraries():
+    rng = random.Random("foreign")
+    one = random_model([FeatureType("float64")], ["z"], rng, n_trees=8, depth=3)
+    model = fb.Model(one._loss, {}, [Feature("z", FeatureType("float64"), (), zero_is_missing=True)],
+                     one._base_margins, one._trees)  # fmt: skip
+    frame = pl.DataFrame({"z": [0.0, -0.0, 1e-36, -1e-36, 1e-34, None, float("nan"), 1.0, -1.0, float("inf")]})
+    con = duckdb.connect()
+    table_of(con, frame)
+    model.register(con, "f", form="udf")
+    model.register(con, "g")
+    expected = model.predict(frame).to_list()
+    assert scored(con, "SELECT id, f(z) FROM t") == scored(con, "SELECT id, g(z) FROM t") == expected

@@ -1,0 +1,185 @@
+"""The model's ways into SQL and polars."""
+
+import duckdb
+import polars as pl
+import pytest
+
+import frameboost as fb
+from tests.support.random_models import NAMES
+
+SHARP = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return pl.DataFrame({"id": [7, 8, 9], "x": [1.0, 2.0, None], "y": [0.0, 8.0, 1.0]})
+
+
+@pytest.fixture
+def model(frame) -> fb.Model:
+    return fb.fit(frame, "y", features=["x"], max_depth=2, **SHARP)
+
+
+@pytest.fixture
+def con(frame):
+    con = duckdb.connect()
+    con.execute("CREATE SCHEMA sales; CREATE TABLE sales.orders AS SELECT * FROM frame")
+    con.execute('CREATE TABLE "odd ""name"".t; --" AS SELECT * FROM frame')
+    return con
+
+
+# --- SQL --------------------------------------------------------------------------------------------------------------
+
+
+def test_sql_is_one_scalar_expression(con, model, frame):
+    query = f"SELECT {model.sql()} FROM sales.orders WHERE {model.sql()} >= 0 ORDER BY id"
+    assert [v for (v,) in con.execute(query).fetchall()] == model.predict(frame).to_list() == [0.0, 8.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("keep", "columns"),
+    [(None, ["id", "x", "y", "prediction"]), ([], ["prediction"]), (["id"], ["id", "prediction"]),
+     (("y", "id"), ["y", "id", "prediction"])],
+)  # fmt: skip
+def test_query_keeps_what_is_asked_for(con, model, frame, keep, columns):
+    result = con.sql(model.query("sales.orders", keep=keep))
+    assert result.columns == columns
+    assert [row[-1] for row in result.fetchall()] == model.predict(frame).to_list()
+
+
+def test_query_names_its_column(con, model):
+    assert con.sql(model.query("sales.orders", keep=[], name='a "b"')).columns == ['a "b"']
+
+
+def test_table_names_are_quoted(con, model):
+    query = model.query('"odd ""name"".t; --"', keep=[])
+    assert len(con.execute(query).fetchall()) == 3
+    with pytest.raises(duckdb.CatalogException):
+        con.execute(model.query("sales; DROP TABLE sales.orders", keep=[]))
+    assert con.execute("SELECT count(*) FROM sales.orders").fetchall() == [(3,)]
+
+
+def test_keep_must_be_a_list(model):
+    with pytest.raises(fb.ParameterError, match=r"^keep must be a list of column names, not the string 'id'$"):
+        model.query("t", keep="id")
+
+
+def test_register_makes_a_function_and_replaces_it(con, model, frame):
+    model.register(con, "score")
+    assert con.execute("SELECT score(x) FROM sales.orders ORDER BY id").fetchall() == [(0.0,), (8.0,), (1.0,)]
+    assert con.execute("SELECT score(1.5 + 0.5), score(NULL)").fetchall() == [(8.0, 1.0)]
+    doubled = fb.fit(frame.with_columns(pl.col("y") * 2), "y", features=["x"], max_depth=2, **SHARP)
+    doubled.register(con, "score")
+    assert con.execute("SELECT score(2)").fetchall() == [(16.0,)]
+
+
+def test_register_may_be_for_good(model, tmp_path):
+    path = str(tmp_path / "w.db")
+    with duckdb.connect(path) as con:
+        model.register(con, "kept", temporary=False)
+        model.register(con, "gone")
+    with duckdb.connect(path) as con:
+        assert con.execute("SELECT kept(2)").fetchall() == [(8.0,)]
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("SELECT gone(2)")
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n])
+def test_hostile_names_go_all_the_way(name):
+    frame = pl.DataFrame({name: [name, "other"] * 3, f"{name}2": [1, 2] * 3, "y": [0.0, 4.0] * 3})
+    con = duckdb.connect()
+    quoted = ['"' + column.replace('"', '""') + '"' for column in (name, f"{name}2")]
+    table = '"' + name.replace('"', '""') + '"'
+    con.execute(f"CREATE TABLE {table} AS SELECT * FROM frame")
+    for features in ([name], [f"{name}2"]):
+        model = fb.fit(con.table(table), "y", features=features, **SHARP)
+        assert model == fb.fit(frame, "y", features=features, **SHARP)
+        expected = [0.0, 4.0] * 3
+        assert model.predict(frame).to_list() == expected
+        assert frame.select(model.expr()).to_series().to_list() == expected
+        assert con.sql(model.query(table, keep=[name], name=name + "_")).fetchall() == [
+            (v, e) for v, e in zip(frame[name], expected, strict=True)
+        ]
+        model.register(con, table)
+        argument = quoted[0] if features == [name] else quoted[1]
+        assert [v for (v,) in con.execute(f"SELECT {table}({argument}) FROM {table}").fetchall()] == expected
+        assert fb.model_file.read_model(model.to_json().encode()).features[0].name == features[0]
+
+
+def test_names_that_differ_only_in_case_cannot_be_a_function():
+    frame = pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]})
+    with pytest.raises(
+        fb.ParameterError, match=r"^features 'a' and 'A' differ only in case, which duckdb can't tell apart$"
+    ):
+        fb.fit(frame, "y", n_estimators=1).register(duckdb.connect(), "score")
+
+
+def test_names_that_differ_only_in_case_cannot_be_sql():
+    frame = pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]})
+    with pytest.raises(fb.ParameterError, match="differ only in case"):
+        fb.fit(frame, "y", n_estimators=1).sql()
+
+
+def test_a_model_without_splits_says_the_mean_everywhere(con, frame):
+    model = fb.fit(frame, "y", features=["x"], n_estimators=3, gamma=1e9)
+    assert model.trees["depth"].max() == 0
+    assert model.predict(frame).to_list() == pytest.approx([3.0] * 3)
+    assert frame.select(model.expr()).to_series().to_list() == model.predict(frame).to_list()
+    assert [v for (v,) in con.execute(model.query("sales.orders", keep=[])).fetchall()] == model.predict(
+        frame
+    ).to_list()
+    model.register(con, "score")
+    assert con.execute("SELECT score(x) FROM sales.orders").fetchall() == [(v,) for v in model.predict(frame)]
+
+
+# --- polars -----------------------------------------------------------------------------------------------------------
+
+
+def test_expr_works_wherever_an_expression_does(model, frame):
+    expected = model.predict(frame).to_list()
+    assert frame.with_columns(model.expr())["prediction"].to_list() == expected
+    assert frame.with_columns(mine=model.expr())["mine"].to_list() == expected
+    assert frame.lazy().select(model.expr() * 2).collect()["prediction"].to_list() == [2 * v for v in expected]
+    assert frame.lazy().filter(model.expr() > 4).collect(engine="streaming")["id"].to_list() == [8]
+    assert frame.group_by("id", maintain_order=True).agg(model.expr().sum())["prediction"].to_list() == expected
+
+
+def test_names_that_look_like_patterns_are_names():
+    frame = pl.DataFrame({"^x.*$": [1.0, 2.0], "x1": [2.0, 1.0], "*": [0.0, 0.0], "y": [0.0, 4.0]})
+    for engine in ("numba", "polars", "duckdb"):
+        model = fb.fit(frame, "y", features=["^x.*$", "*"], engine=engine, **SHARP)
+        assert model.features == ["^x.*$", "*"]
+        assert model.predict(frame).to_list() == [0.0, 4.0]
+        assert frame.select(model.expr()).to_series().to_list() == [0.0, 4.0]
+
+
+def test_probabilities_and_margins():
+    frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [False, True, False, True]})
+    model = fb.fit(frame, "y", objective="binary:logistic", n_estimators=3, min_child_weight=0)
+    mean, margin = model.predict(frame), model.predict(frame, output="margin")
+    assert mean.to_list() == (1 / (1 + (-margin).exp())).to_list()
+    assert mean.is_between(0, 1).all()
+    assert model.objective == "binary:logistic"
+
+
+def test_a_margin_to_start_from_that_is_null_is_null_in_every_form():
+    frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0, 1, 2, 0], "start": [0.5, None, -1.0, None]})
+    con = duckdb.connect()
+    con.register("t", frame)
+    for target, objective, outputs in (
+        (pl.col("y") > 0, "binary:logistic", ("mean", "margin", "class", "probability")),
+        (pl.col("y"), "reg:squarederror", ("mean", "margin")),
+    ):
+        model = fb.fit(frame.with_columns(y=target), "y", features=["x"], objective=objective, n_estimators=2)
+        for output in outputs:
+            found = model.predict(frame, output, base_margin="start")
+            is_class = output == "class"  # of a margin that is not greater than 0, be it NULL, it is 0
+            assert found.is_null().to_list() == [False, not is_class, False, not is_class]
+            query = model.query("t", keep=["x"], output=output, base_margin="start")
+            assert [row[1] for row in sorted(con.sql(query).fetchall())] == found.to_list()
+            assert frame.select(model.expr(output, base_margin="start")).to_series().to_list() == found.to_list()
+    for wrong in (pl.lit("a"), pl.lit(0).cast(pl.Date)):
+        with pytest.raises(
+            fb.DataError, match=r"^base_margin column 'start' has type .*; it must be numeric or Boolean$"
+        ):
+            model.predict(frame.with_columns(start=wrong), base_margin="start")

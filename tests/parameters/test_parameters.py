@@ -1,0 +1,133 @@
+"""Parameters have XGBoost's names, defaults and ranges, and say what is wrong with what they are given."""
+
+import json
+import math
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import xgboost
+
+import frameboost as fb
+from frameboost.parameters.parameters import Parameters, markdown_table
+
+DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0, 0, 1, 5] * 5})
+
+
+def message(**parameters) -> str:
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(DATA, "y", **parameters)
+    return str(error.value)
+
+
+def test_defaults_are_xgboosts():
+    booster = xgboost.train({"tree_method": "hist"}, xgboost.DMatrix(np.zeros((2, 1)), np.zeros(2)), 1)
+    config = json.loads(booster.save_config())["learner"]["gradient_booster"]["tree_train_param"]
+    theirs = {"learning_rate": "eta", "reg_lambda": "reg_lambda", "reg_alpha": "reg_alpha"}
+    ours = Parameters()
+    for name in ("learning_rate", "max_depth", "max_leaves", "min_child_weight", "gamma", "reg_lambda", "reg_alpha",
+                 "max_delta_step", "max_bin"):  # fmt: skip
+        value = next(config[n] for n in (name, theirs.get(name), "min_split_loss") if n in config)
+        assert float(np.float32(getattr(ours, name) or 0.0)) == pytest.approx(float(value)), name
+    assert config["grow_policy"] == "depthwise" == ours.grow_policy
+    assert ours.n_estimators == 100  # XGBRegressor's
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("n_estimator", "unknown parameter 'n_estimator'; did you mean 'n_estimators'?"),
+        ("max_dept", "unknown parameter 'max_dept'; did you mean 'max_depth'?"),
+        ("learningrate", "unknown parameter 'learningrate'; did you mean 'learning_rate'?"),
+        ("eta", "unknown parameter 'eta'; here it is called 'learning_rate'"),
+        ("lambda", "unknown parameter 'lambda'; here it is called 'reg_lambda'"),
+        ("alpha", "unknown parameter 'alpha'; here it is called 'reg_alpha'"),
+        ("num_boost_round", "unknown parameter 'num_boost_round'; here it is called 'n_estimators'"),
+        ("featres", "unknown parameter 'featres'; did you mean 'features'?"),
+        ("Max_Depth", "unknown parameter 'Max_Depth'; did you mean 'max_depth'?"),
+    ],
+)
+def test_an_unknown_parameter_suggests_the_nearest(name, text):
+    assert message(**{name: 1}) == text
+
+
+def test_a_name_like_no_other_lists_them_all():
+    text = message(zzz=1)
+    assert all(item.name in text for item in fields(Parameters))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("n_estimators", 0, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not 0"),
+        ("n_estimators", 2.5, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not 2.5"),
+        ("n_estimators", True, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not True"),
+        ("n_estimators", "9", "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not '9'"),
+        ("n_estimators", None, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not None"),
+        ("learning_rate", 0.0, "learning_rate must be a finite number greater than 0 and at most 1, not 0.0"),
+        ("learning_rate", 1.01, "learning_rate must be a finite number greater than 0 and at most 1, not 1.01"),
+        ("learning_rate", math.nan, "learning_rate must be a finite number greater than 0 and at most 1, not nan"),
+        ("max_depth", -1, "max_depth must be an integer of at least 0 and at most 64, not -1"),
+        ("max_depth", 65, "max_depth must be an integer of at least 0 and at most 64, not 65"),
+        ("max_leaves", -1, "max_leaves must be an integer of at least 0 and at most 1,000,000,000, not -1"),
+        ("grow_policy", "losguide",
+         "grow_policy must be one of 'depthwise', 'lossguide', 'symmetric', not 'losguide'; did you mean 'lossguide'?"),
+        ("tree_method", "gpu_hist",
+         "tree_method must be one of 'auto', 'hist', 'approx', 'exact', not 'gpu_hist'; did you mean 'hist'?"),
+        ("min_child_weight", -0.1, "min_child_weight must be a finite number of at least 0, not -0.1"),
+        ("gamma", math.inf, "gamma must be a finite number of at least 0, not inf"),
+        ("reg_lambda", -1, "reg_lambda must be a finite number of at least 0, not -1"),
+        ("reg_alpha", [1], "reg_alpha must be a finite number of at least 0, not [1]"),
+        ("max_delta_step", -1, "max_delta_step must be a finite number of at least 0, not -1"),
+        ("max_bin", 1, "max_bin must be an integer of at least 2 and at most 65535, not 1"),
+        ("max_bin", 65_536, "max_bin must be an integer of at least 2 and at most 65535, not 65536"),
+        ("num_class", 10**9, "num_class must be an integer of at least 2 and at most 10000, not 1000000000"),
+        ("num_parallel_tree", 2 * 10**8,
+         "num_parallel_tree must be an integer of at least 1 and at most 1,000,000, not 200000000"),
+        ("seed", 2**63, f"seed must be an integer of at least 0 and at most {2**63 - 1:,}, not {2**63}"),
+        ("base_score", "mean", "base_score must be a finite number, not 'mean'"),
+        ("n_jobs", 0, "n_jobs must be an integer of at least 1 and at most 4096, not 0"),
+    ],
+)  # fmt: skip
+def test_values_out_of_range_are_refused(name, value, text):
+    assert message(**{name: value}) == text
+
+
+INTEGERS = [item.name for item in fields(Parameters) if item.type in ("int", "int | None")]
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("value", [2**63, 10**400, 1e308])
+def test_integers_beyond_all_bounds_are_refused(name, value):
+    text = message(**{name: value}, **({"objective": "multi:softmax"} if name == "num_class" else {}))
+    assert text.startswith(f"{name} must be an integer of at least ") and len(text) < 250
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_estimators", 1), ("n_estimators", np.int64(2)), ("n_estimators", 2.0), ("learning_rate", 1),
+        ("learning_rate", np.float32(0.5)), ("max_depth", 0), ("max_depth", 64), ("max_bin", 2), ("max_bin", 65_535),
+        ("gamma", 0), ("reg_lambda", 0), ("base_score", -3), ("n_jobs", 1), ("min_child_weight", 0),
+        ("max_leaves", 10**9), ("max_cat_to_onehot", 10**9), ("max_cat_threshold", 10**9), ("seed", 2**63 - 1),
+    ],
+)  # fmt: skip
+def test_values_at_the_edge_of_the_range_are_taken(name, value):
+    fb.fit(DATA, "y", **{"n_estimators": 1} | {name: value})
+
+
+def test_exact_refuses_what_it_does_not_honour():
+    assert message(tree_method="exact", max_leaves=4) == (
+        "max_leaves and grow_policy='lossguide' do not go with tree_method='exact'; use 'hist'"
+    )
+    assert "do not go with tree_method='exact'" in message(tree_method="exact", grow_policy="lossguide")
+    assert "max_depth=0 (no limit) does not go" in message(tree_method="exact", max_depth=0)
+
+
+def test_documentation_names_every_parameter():
+    for item in fields(Parameters):
+        assert f"\n{item.name} : " in fb.fit.__doc__
+    page = (Path(__file__).parents[2] / "docs" / "parameters.md").read_text(encoding="utf-8")
+    assert markdown_table() in page, "docs/parameters.md is not what frameboost.parameters.parameters says"

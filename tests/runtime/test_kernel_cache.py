@@ -1,0 +1,155 @@
+"""Kernels work, and say so once, where what was compiled can't be kept on disk or read from it."""
+
+import ctypes
+import importlib.util
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from frameboost.runtime import kernel
+
+ROOT = Path(__file__).parents[2]
+CAPABILITIES = 41  # of Linux
+
+# A split at 2.5, between the second and the third row; leaves are means.
+FIT = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import polars as pl, frameboost as fb
+    df = pl.DataFrame({"x": [1.0, 2, 3, 4], "y": [0.0, 0, 8, 8]})
+    for engine in ("polars", "duckdb", "numba"):
+        model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0, engine=engine)
+        print(engine, model.predict(df).to_list())
+for warning in caught:
+    print(warning.category.__name__, "NUMBA_CACHE_DIR" in str(warning.message))
+"""
+
+
+def _without_rights_of_root():
+    """Leave root, whom permissions do not keep from writing, with those of any owner of files."""
+    if os.geteuid() == 0:
+        for capability in range(CAPABILITIES):
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="root's capabilities are Linux's")
+def test_without_any_folder_to_write_every_engine_fits(tmp_path):
+    folder = tmp_path / "installed"
+    for part in ("frameboost", "sql"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+    outside = {key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    try:
+        for path in folders:
+            path.chmod(0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", FIT], cwd=folder, env=outside | {"HOME": str(folder), "PYTHONPATH": str(folder)},
+            preexec_fn=_without_rights_of_root, capture_output=True, text=True,
+        )  # fmt: skip
+    finally:
+        for path in folders:
+            path.chmod(0o755)
+    assert done.stderr == ""
+    assert done.stdout == (
+        "polars [0.0, 0.0, 8.0, 8.0]\nduckdb [0.0, 0.0, 8.0, 8.0]\nnumba [0.0, 0.0, 8.0, 8.0]\nRuntimeWarning True\n"
+    )
+
+
+# --- damaged caches ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def halves(tmp_path, monkeypatch):
+    """A function that imports anew a module with one kernel, ``half``, whose cache is in tmp_path / "__pycache__"."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(kernel, "_has_warned", False)
+    path = tmp_path / "halving.py"
+    path.write_text("from frameboost.runtime.kernel import kernel\n\n@kernel\ndef half(x):\n    return x / 2\n")
+
+    def load():
+        spec = importlib.util.spec_from_file_location("halving", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.half
+
+    return load
+
+
+def _is_from_cache(half):
+    return sum(half.stats.cache_hits.values()) == 1 and not half.stats.cache_misses
+
+
+def test_kernels_are_kept_on_disk(halves):
+    assert halves()(3) == 1.5
+    half = halves()
+    assert half(3) == 1.5
+    assert _is_from_cache(half)
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "cut at its start": lambda data: data[:7],
+    "another pickle": lambda data: pickle.dumps({"a": 1}) * 2,
+    "text": lambda data: b"Not a pickle.\n",
+    "zeros": lambda data: bytes(len(data)),
+}
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_is_compiled_anew(halves, tmp_path, damage, suffix):
+    halves()(3)
+    (file,) = tmp_path.glob(f"__pycache__/*.{suffix}")
+    file.write_bytes(DAMAGES[damage](file.read_bytes()))
+    if (damage, suffix) == ("another pickle", "nbi"):  # an index of another version, which numba itself passes over
+        assert halves()(3) == 1.5
+    else:
+        with pytest.warns(RuntimeWarning, match="kernels can't be kept on disk.*NUMBA_CACHE_DIR"):
+            assert halves()(3) == 1.5
+    half = halves()
+    assert half(3) == 1.5
+    assert _is_from_cache(half)
+
+
+def test_code_of_other_types_is_not_taken(halves, tmp_path):
+    # So two processes leave it that save at the same time: each takes the number 1, and the index is the other's.
+    half = halves()
+    assert (half(3), half(5.5)) == (1.5, 2.75)
+    of_integers, of_floats = sorted(tmp_path.glob("__pycache__/*.nbc"))
+    of_floats.write_bytes(of_integers.read_bytes())  # which cuts off what is behind the point
+    half = halves()
+    assert (half(3), half(5.5)) == (1.5, 2.75)
+
+
+def test_a_folder_that_can_not_be_written_any_more_costs_one_warning(halves, tmp_path):
+    half = halves()
+    shutil.rmtree(tmp_path / "__pycache__")
+    (tmp_path / "__pycache__").write_text("a file")
+    with pytest.warns(RuntimeWarning, match="kernels can't be kept on disk") as caught:
+        assert (half(3), half(3.0)) == (1.5, 1.5)
+    assert len(caught) == 1
+
+
+def test_an_index_that_can_not_be_read_costs_a_warning(halves, tmp_path):
+    halves()(3)
+    (index,) = tmp_path.glob("__pycache__/*.nbi")
+    index.unlink()
+    index.mkdir()
+    with pytest.warns(RuntimeWarning, match="kernels can't be kept on disk"):
+        assert halves()(3) == 1.5
+
+
+def test_without_a_folder_for_the_cache_a_kernel_is_compiled(halves, tmp_path, monkeypatch):
+    (tmp_path / "__pycache__").write_text("a file")
+    monkeypatch.setenv("HOME", str(tmp_path / "__pycache__"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.warns(RuntimeWarning, match="kernels can't be kept on disk.*RuntimeError: cannot cache function"):
+        half = halves()
+    assert half(3) == 1.5

@@ -1,0 +1,325 @@
+"""The estimators keep scikit-learn's contract, know its classes, and get on with its pipelines and searches."""
+
+import copy
+import inspect
+import pickle
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import frameboost as fb
+from frameboost.parameters.parameters import Parameters
+from frameboost.sklearn.estimator import FROM_THE_DATA
+from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers, typed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    return typed()
+
+
+@pytest.fixture(scope="module", name="X")
+def features(frame) -> pl.DataFrame:
+    return frame.select(COLUMNS)
+
+
+# --- the contract -----------------------------------------------------------------------------------------------------
+
+
+@parametrize_with_checks(
+    [
+        fb.FrameBoostRegressor(),
+        fb.FrameBoostClassifier(),
+        fb.FrameBoostRanker(),
+        fb.FrameBoostRegressor(tree_method="exact"),
+    ],
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_parameters_are_those_of_fit(kind):
+    signature = inspect.signature(kind.__init__).parameters
+    given = {name: p.default for name, p in signature.items() if name not in ("self", "objective", "engine")}
+    declared = {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
+    missing = [f"{name}={declared[name]!r}" for name in declared if name not in given]
+    assert not missing, f"add to Estimator.__init__ in frameboost/estimator.py: {', '.join(missing)}"
+    assert given == declared
+    assert list(given) == list(declared)
+    assert signature["engine"].default == inspect.signature(fb.fit).parameters["engine"].default == "auto"
+    assert kind().get_params() == {**declared, "objective": None, "engine": "auto"}
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_parameters_are_documented(kind):
+    text = inspect.getdoc(kind)
+    for name in kind().get_params():
+        assert f"\n{name} : " in text
+    for name in FROM_THE_DATA:
+        assert f"\n{name} : " not in text
+    assert "model_ : Model\n" in text
+    assert "<" not in text
+
+
+@pytest.mark.parametrize(
+    "make", ["sys.modules['sklearn'] = None", "import sklearn; sklearn.__version__ = '1.8.2'"], ids=["missing", "old"]
+)
+def test_without_scikit_learn_the_message_says_what_to_install(make):
+    code = f"""
+import sys; {make}
+import frameboost as fb
+for take in (lambda: fb.FrameBoostRegressor, lambda: __import__("frameboost.sklearn")):
+    try:
+        take()
+    except ImportError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    message = "frameboost's estimators need scikit-learn 1.9 or newer: pip install 'frameboost[sklearn]'\n"
+    assert done.stdout == message * 2
+
+
+def test_what_kind_of_estimators_they_are():
+    assert is_regressor(fb.FrameBoostRegressor())
+    assert is_classifier(fb.FrameBoostClassifier())
+    ranker = fb.FrameBoostRanker()
+    assert not is_regressor(ranker)
+    assert not is_classifier(ranker)
+    assert ranker.__sklearn_tags__().estimator_type == "ranker"
+
+
+def test_parameters_are_checked_when_fitting():
+    X, y = numbers()
+    with pytest.raises(fb.ParameterError, match=r"n_estimators must be an integer of at least 1 and .*, not 0"):
+        fb.FrameBoostRegressor(n_estimators=0).fit(X, y)
+    with pytest.raises(fb.ParameterError, match=r"objective must be an fb\.Objective or one of"):
+        fb.FrameBoostRegressor(objective="reg:no").fit(X, y)
+    with pytest.raises(fb.ParameterError, match="is not one of a classifier"):
+        fb.FrameBoostClassifier(objective="reg:squarederror").fit(X, y > 0)
+    with pytest.raises(fb.ParameterError, match="is for two classes; y has 3 classes"):
+        fb.FrameBoostClassifier(objective="binary:logistic").fit(X, np.arange(len(y)) % 3)
+    with pytest.raises(ValueError, match="Invalid parameter 'eta'"):
+        fb.FrameBoostRegressor().set_params(eta=1)
+
+
+# --- classes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["no", "yes"], ["no", "yes"]),
+        ([True, False], [False, True]),
+        ([3, -1], [-1, 3]),
+        ([1.0, 2.0], [1.0, 2.0]),
+    ],
+)
+@pytest.mark.parametrize("kind", [list, np.array, pl.Series, pd.Series, pd.Categorical])
+def test_labels_of_any_kind(labels, classes, kind):
+    X = pl.DataFrame({"x": range(40)})
+    y = kind([labels[i // 10 % 2] for i in range(40)])
+    classifier = fb.FrameBoostClassifier(min_child_weight=0).fit(X, y)
+    assert classifier.classes_.tolist() == classes
+    assert classifier.predict(X).tolist() == list(y)
+    assert classifier.score(X, y) == 1.0
+    probabilities = classifier.predict_proba(X)
+    assert (classifier.classes_[probabilities.argmax(axis=1)] == np.asarray(y)).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a"] * 40, r"y has only one class \('a'\); there must be at least two classes"),
+        (pl.Series(["a", "b", None, "a"] * 10), "Input y contains missing values"),
+        (pd.array(["a", "b", pd.NA, "a"] * 10, dtype="string"), "Input y contains missing values"),
+        ([1.0, np.nan] * 20, "Input y contains NaN"),
+        ([1.0, 0.5] * 20, "Unknown label type: continuous"),
+    ],
+)
+def test_bad_labels(y, message):
+    with pytest.raises(ValueError, match=message):
+        fb.FrameBoostClassifier().fit(pl.DataFrame({"x": range(40)}), y)
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [10, 20, 30, 40]])
+def test_more_than_two_classes(labels):
+    X, codes = make_classification(400, 6, n_informative=4, n_classes=len(labels), class_sep=2.0, random_state=0)
+    y = np.array(labels)[codes]
+    classifier = fb.FrameBoostClassifier(**SHAPE).fit(X, y)
+    assert classifier.classes_.tolist() == labels
+    assert classifier.model_.objective == "multi:softprob"
+    data = pl.DataFrame(X, schema=classifier.model_.features).with_columns(y=codes)
+    assert classifier.model_ == fb.fit(data, "y", objective="multi:softprob", num_class=len(labels), **SHAPE)
+    probabilities = classifier.predict_proba(X)
+    np.testing.assert_array_equal(probabilities, classifier.model_.predict(data).to_numpy())
+    assert probabilities.shape == classifier.decision_function(X).shape == (400, len(labels))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(classifier.decision_function(X).argmax(axis=1), probabilities.argmax(axis=1))
+    assert classifier.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("ids", [[7, 3, 5], ["q1", "q3", "q2"]])
+def test_the_ranker_orders_each_query(ids):
+    rng = np.random.default_rng(0)
+    X = pl.DataFrame(rng.normal(size=(300, 3)), schema=["a", "b", "c"])
+    y = np.clip(np.round(X["a"].to_numpy() + 1), 0, 3)
+    qid = np.array(ids)[rng.integers(0, 3, 300)]
+    ranker = fb.FrameBoostRanker(**SHAPE).fit(X, y, qid=qid)
+    data = X.with_columns(y=y, qid=np.unique(qid, return_inverse=True)[1])
+    assert ranker.model_ == fb.fit(data, "y", objective="rank:ndcg", group="qid", **SHAPE)
+    np.testing.assert_array_equal(ranker.predict(X), ranker.model_.predict(X).to_numpy())
+    assert np.corrcoef(ranker.predict(X), y)[0, 1] > 0.8
+    watched = fb.fit(data, "y", objective="rank:ndcg", group="qid", eval_metric="ndcg", **SHAPE)
+    assert ranker.score(X, y, qid=qid) == pytest.approx(watched.history["train_ndcg"][-1])
+    assert 0.8 < ranker.score(X, y, qid=qid) < 1
+    # Without queries all rows are of one.
+    together = fb.FrameBoostRanker(**SHAPE).fit(X, y)
+    assert together.model_ == fb.FrameBoostRanker(**SHAPE).fit(X, y, qid=["all"] * len(y)).model_ != ranker.model_
+    assert together.score(X, y) == together.score(X, y, qid=np.ones(len(y)))
+
+
+# --- in the company of others -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize("scored", [False, True])
+def test_estimators_are_copied_whole(frame, X, copied, scored):
+    classifier = fb.FrameBoostClassifier(**SHAPE).fit(X, frame["late"])
+    expected = clone(classifier).fit(X, frame["late"]).predict_proba(X)
+    if scored:
+        classifier.predict(X)
+    other = copied(classifier)
+    assert other.get_params() == classifier.get_params()
+    assert other.model_ == classifier.model_
+    np.testing.assert_array_equal(other.predict_proba(X), expected)
+    fresh = clone(classifier)
+    assert fresh.get_params() == classifier.get_params()
+    assert not hasattr(fresh, "model_")
+
+
+def test_joblib_keeps_estimators(frame, X, tmp_path):
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
+    joblib.dump(regressor, tmp_path / "regressor.joblib")
+    other = joblib.load(tmp_path / "regressor.joblib")
+    np.testing.assert_array_equal(other.predict(X), regressor.predict(X))
+
+
+@pytest.mark.parametrize("output", ["polars", "pandas", "default"])
+def test_behind_a_transformer_with_any_output(output):
+    X, y = numbers()
+    pipeline = make_pipeline(StandardScaler(), fb.FrameBoostRegressor(**SHAPE)).set_output(transform=output)
+    names = [f"n{i}" for i in range(5)]
+    pipeline.fit(pl.DataFrame(X, schema=names), y)
+    assert pipeline[-1].model_.features == (names if output != "default" else ["x0", "x1", "x2", "x3", "x4"])
+    scaled = StandardScaler().fit_transform(X)
+    np.testing.assert_array_equal(pipeline.predict(pl.DataFrame(X, schema=names)),
+                                  fb.FrameBoostRegressor(**SHAPE).fit(scaled, y).predict(scaled))  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["polars", "pandas"])
+def test_strings_and_dates_pass_through_a_column_transformer(frame, X, output):
+    X = X.select("float64", "date", "string")
+    scaler = make_column_transformer((StandardScaler(), ["float64"]), remainder="passthrough",
+                                     verbose_feature_names_out=False)  # fmt: skip
+    pipeline = make_pipeline(scaler, fb.FrameBoostRegressor(**SHAPE)).set_output(transform=output)
+    table = X if output == "polars" else as_pandas(X)
+    pipeline.fit(table, frame["amount"])
+    text = pipeline[-1].model_
+    assert text.features == X.columns
+    assert "  date     date\n" in repr(text)
+    assert "string (" in repr(text)
+    assert pipeline.score(table, frame["amount"]) > 0
+
+
+def test_one_hot_encoding_is_not_needed_but_works(frame, X):
+    X = X.select("float64", "string").with_columns(pl.col("string").fill_null("none"))
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["string"]), remainder="passthrough")
+    pipeline = make_pipeline(encoder, fb.FrameBoostClassifier(**SHAPE)).fit(X, frame["late"])
+    assert pipeline[-1].n_features_in_ == X["string"].n_unique() + 1
+
+
+@pytest.mark.parametrize("table", ["polars", "pandas", "numpy"])
+def test_grid_search_and_cross_validation(table):
+    numbers, y = make_classification(200, 5, random_state=0)
+    X = {"numpy": numbers, "polars": pl.DataFrame(numbers), "pandas": pd.DataFrame(numbers).add_prefix("c")}[table]
+    y = np.array(["no", "yes"])[y]
+    search = GridSearchCV(fb.FrameBoostClassifier(n_estimators=3), {"max_depth": [1, 3], "learning_rate": [0.1, 0.5]},
+                          cv=3, scoring="roc_auc", error_score="raise").fit(X, y)  # fmt: skip
+    assert search.best_params_.keys() == {"max_depth", "learning_rate"}
+    assert search.best_score_ > 0.8
+    best = fb.FrameBoostClassifier(n_estimators=3, **search.best_params_)
+    assert cross_val_score(best, X, y, cv=3, scoring="roc_auc", error_score="raise").mean() == search.best_score_
+    assert cross_val_predict(best, X, y, cv=3, method="predict_proba").shape == (200, 2)
+    if table == "polars":
+        return  # which scikit-learn's permutation_importance takes for an array, and warns of it
+    importance = permutation_importance(search.best_estimator_, X, y, n_repeats=2, random_state=0)
+    assert importance.importances_mean.shape == (5,)
+
+
+def test_grid_search_over_processes(frame, X):
+    search = GridSearchCV(fb.FrameBoostRegressor(n_estimators=2), {"max_depth": [1, 2]}, cv=2, n_jobs=2,
+                          error_score="raise").fit(X, frame["amount"])  # fmt: skip
+    assert search.best_params_ == {"max_depth": 2}
+
+
+def test_weights_are_routed(frame, X):
+    search = GridSearchCV(fb.FrameBoostRegressor(n_estimators=2), {"max_depth": [2]}, cv=2, error_score="raise")
+    search.fit(X, frame["amount"], sample_weight=frame["w"].to_numpy())
+    whole = fb.FrameBoostRegressor(n_estimators=2, max_depth=2).fit(X, frame["amount"], sample_weight=frame["w"])
+    assert search.best_estimator_.model_ == whole.model_
+
+
+# --- rows to validate on ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_to_validate_on_stop_a_fit(frame, X, weighted):
+    train, held_out = slice(0, 200), slice(200, None)
+    weight = frame["w"][train] if weighted else None
+    options = {"n_estimators": 60, "early_stopping_rounds": 2, "max_depth": 3}
+    regressor = fb.FrameBoostRegressor(**options)
+    regressor.fit(X[train], frame["amount"][train], weight, eval_set=[(X[held_out], frame["amount"][held_out])])
+    valid = frame[held_out].with_columns(w=pl.lit(1.0))
+    expected = fb.fit(
+        frame[train].with_columns(pl.col("w").cast(pl.Float64)), "amount", features=COLUMNS,
+        weight="w" if weighted else None, valid={"validation_0": valid}, **options,
+    )  # fmt: skip
+    assert regressor.model_ == expected
+    assert regressor.model_.best_iteration == expected.best_iteration < 60
+    assert regressor.model_.history.equals(expected.history)
+
+
+def test_classes_to_validate_on_are_those_of_training(frame, X):
+    labels = frame["late"].replace_strict({True: "late", False: "on time"})
+    classifier = fb.FrameBoostClassifier(n_estimators=5)
+    classifier.fit(X, labels, eval_set=[(X, labels), (X[:100], labels[:100])])
+    assert classifier.model_.history.columns == [
+        "round", "train_logloss", "validation_0_logloss", "validation_1_logloss"
+    ]  # fmt: skip
+    assert classifier.model_.history["train_logloss"].equals(
+        classifier.model_.history["validation_0_logloss"], check_names=False
+    )
+    with pytest.raises(ValueError, match="eval_set has the label 'early', which is not among the classes of y"):
+        classifier.fit(X, labels, eval_set=[(X, ["early"] * len(X))])
+    with pytest.raises(fb.ParameterError, match=r"eval_set must be a list of pairs \(X, y\)"):
+        classifier.fit(X, labels, eval_set=X)
+    with pytest.raises(fb.ParameterError, match="early_stopping_rounds needs rows to validate on"):
+        fb.FrameBoostClassifier(early_stopping_rounds=3).fit(X, labels)

@@ -1,0 +1,115 @@
+"""What became of all that XGBoost has, as data; ``python -m tests.support.compatibility`` writes the page of it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PAGE", "ROOT", "SECTIONS", "STATUSES", "Row", "markdown", "read_rows"]
+
+ROOT = Path(__file__).parents[2]
+SOURCE, PAGE = ROOT / "docs" / "xgboost.toml", ROOT / "docs" / "xgboost.md"
+STATUSES = ("same", "different", "not there")
+SECTIONS = {
+    "global": "Global configuration",
+    "general": "General parameters",
+    "tree": "Parameters of the tree booster",
+    "categories": "Parameters for categorical features",
+    "dart": "Parameters of DART",
+    "linear": "Parameters of the linear booster",
+    "task": "Parameters of the learning task",
+    "ranking": "Parameters of learning to rank",
+    "objectives": "Objectives",
+    "metrics": "Metrics",
+    "train": "Arguments of `xgboost.train`",
+    "cv": "Arguments of `xgboost.cv`",
+    "data": "Arguments of `DMatrix` and `QuantileDMatrix`",
+    "predict": "Arguments of `Booster.predict` and `inplace_predict`",
+    "booster": "Methods and attributes of `Booster`",
+    "estimators": "Estimators for scikit-learn",
+}
+_INTRODUCTION = """\
+# XGBoost, side by side
+
+All that XGBoost 3.2 has, and what became of it here: every parameter of
+[its documentation](https://xgboost.readthedocs.io/en/release_3.2.0/parameter.html), every objective, every metric, and
+every argument and method of its Python package.
+
+- **same**: of the same meaning and default, perhaps by another name (under "here"); compared with XGBoost's by a test.
+- **different**: there, but not to the letter; the remark says how it differs.
+- **not there**: an error if it is given, never ignored; the remark says why, or what to use instead.
+
+{counts}
+
+Trees are XGBoost's node for node where both libraries have the same splits to choose from (`tree_method="exact"`, or
+`hist` on the same cuts) and nothing is drawn by chance; XGBoost adds up in float32, so that it may break a tie
+otherwise. A value out of range is an error here, where XGBoost takes some (`eta=2`); [`parameters.md`](parameters.md)
+has the ranges. That page, [`objectives.md`](objectives.md), [`metrics.md`](metrics.md) and [`ranking.md`](ranking.md)
+say more of what differs.
+
+This page is made of [`xgboost.toml`](xgboost.toml), by `python -m tests.support.compatibility`.
+[A test](../tests/xgboost_parity/test_compatibility.py) holds it to the XGBoost that is installed:
+nothing of it is left out, what is the same has its default, what is not there is refused, and the tests that are named
+exist."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that XGBoost has (or, in the section ``ours``, that it has not)."""
+
+    section: str
+    name: str
+    why: str = ""
+    status: str = ""
+    ours: str = ""
+    tests: list[str] = field(default_factory=list)
+    refused: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def here(self) -> str:
+        """What it is called here."""
+        return self.ours or self.name
+
+
+def read_rows() -> list[Row]:
+    """Return all rows, in the order of the page."""
+    tables = tomllib.loads(SOURCE.read_text(encoding="utf-8"))
+    return [Row(section, name, **entries) for section, rows in tables.items() for name, entries in rows.items()]
+
+
+def markdown() -> str:
+    """Return the page."""
+    rows = read_rows()
+    parts = [_INTRODUCTION.format(counts=_counts(rows))]
+    for section, title in SECTIONS.items():
+        parts += [f"## {title}", _table([row for row in rows if row.section == section])]
+    ours = [f"| `{row.name}` | {row.why} |" for row in rows if row.section == "ours"]
+    parts += ["## Not in XGBoost", "\n".join(["| here | |", "|---|---|", *ours])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _counts(rows: list[Row]) -> str:
+    groups = {"parameters": list(SECTIONS)[:8], "objectives": ["objectives"], "metrics": ["metrics"]}
+    groups["arguments and methods in Python"] = list(SECTIONS)[10:]
+    lines = ["| | same | different | not there |", "|---|---|---|---|"]
+    for title, sections in groups.items():
+        count = Counter(row.status for row in rows if row.section in sections)
+        lines.append(f"| {title} | {' | '.join(str(count[status]) for status in STATUSES)} |")
+    return "\n".join(lines)
+
+
+def _table(rows: list[Row]) -> str:
+    lines = ["| XGBoost | | here | remarks | tests |", "|---|---|---|---|---|"]
+    for row in rows:
+        here = f"`{row.ours}`" if row.ours else ""
+        files = dict.fromkeys(test.partition("::")[0] for test in row.tests)
+        tests = ", ".join(f"[{Path(file).stem.removeprefix('test_')}](../{file})" for file in files)
+        lines.append(f"| `{row.name}` | {row.status} | {here} | {row.why} | {tests} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(markdown(), encoding="utf-8", newline="\n")

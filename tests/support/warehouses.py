@@ -1,0 +1,404 @@
+"""Real databases that a model's SQL is run in: each makes a table of physical values and answers queries.
+
+Values reach them through their own drivers, as Python values or as files, never through the package's literals.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime as dt
+import math
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.dialects.known import get_dialect
+from frameboost.schema.types import FeatureType
+from tests.support.random_models import to_duckdb, to_polars
+
+__all__ = ["ALL", "ALL_BUT_SPARK", "WAREHOUSES", "Warehouse", "open_warehouse", "python_value"]
+
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def python_value(kind: FeatureType, value: Any) -> Any:
+    """Return a physical value as what drivers take; durations as the timedelta or the number that the column holds."""
+    if value is None or isinstance(value, str) or kind.is_float:
+        return value
+    if kind.precision_and_scale:
+        with localcontext(prec=40):
+            return Decimal(value).scaleb(-kind.precision_and_scale[1])
+    if kind.family == "boolean":
+        return bool(value)
+    if kind.family == "date":
+        return (_EPOCH + dt.timedelta(value)).date()
+    if kind.family in ("timestamp", "timestamptz"):
+        moment = _EPOCH + dt.timedelta(microseconds=1) * (
+            value * 10**6 // {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        )
+        return moment.replace(tzinfo=dt.UTC) if kind.family == "timestamptz" else moment
+    return value
+
+
+class Warehouse:
+    """A database."""
+
+    name: str
+
+    def __init__(self) -> None:
+        self.dialect = get_dialect(self.name)
+
+    def column_type(self, kind: FeatureType) -> str | None:
+        return self.dialect.type_of(kind)
+
+    def holds(self, kind: FeatureType, value: Any) -> bool:
+        """Whether a column of the type can hold the value, and the driver, or Python's calendar, hand it over."""
+        if value is not None and kind.family in ("date", "timestamp", "timestamptz"):
+            return self._has_date(kind, value)
+        if kind.is_float and value is not None and not math.isfinite(value):
+            return self.dialect.infinity is not None and (value == value or self.dialect.is_number is not None)
+        return True
+
+    def _has_date(self, kind: FeatureType, value: int) -> bool:
+        days = value // {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}.get(kind.unit, 1)
+        return -719_162 <= days <= 2_932_896 and (kind.unit != "ns" or value % 1000 == 0)
+
+    def fill(self, table: str, columns: dict[str, tuple[FeatureType, list]]) -> None:
+        """Make the table, with a column "id" that numbers the rows from 0."""
+        raise NotImplementedError
+
+    def run(self, sql: str) -> None:
+        raise NotImplementedError
+
+    def rows(self, sql: str) -> list[tuple]:
+        raise NotImplementedError
+
+    def load_trees(self, table: str, model: fb.Model, folder: Path) -> None:
+        """Make the table of a model's trees."""
+        self.run(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
+        for statement in model.table_statements(table, self.name):
+            self.run(statement)
+
+    # what most drivers share
+
+    def _definition(self, table: str, columns: dict[str, tuple[FeatureType, list]]) -> str:
+        quote, nullable = self.dialect.quote, self.dialect.nullable
+        types = {name: nullable.format(t=self.column_type(kind)) for name, (kind, _) in columns.items()}
+        defined = ", ".join(
+            [f"{quote('id')} {self.dialect.types['int64']}", *(f"{quote(n)} {t}" for n, t in types.items())]
+        )
+        return self.dialect.define_table.format(name=quote(table), columns=defined)
+
+    def _values(self, columns: dict[str, tuple[FeatureType, list]]) -> list[tuple]:
+        values = [[self.value(kind, v) for v in of_column] for kind, of_column in columns.values()]
+        return [(i, *row) for i, row in enumerate(zip(*values, strict=True))]
+
+    def value(self, kind: FeatureType, value: Any) -> Any:
+        return python_value(kind, value)
+
+
+class DuckDB(Warehouse):
+    name = "duckdb"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.con = duckdb.connect()
+
+    def holds(self, kind, value):
+        return True
+
+    def fill(self, table, columns):
+        frame = pl.DataFrame([to_polars(kind, values, name) for name, (kind, values) in columns.items()])
+        to_duckdb(self.con, frame, table)
+        self.con.execute(f"ALTER TABLE {table} RENAME position TO id")
+
+    def run(self, sql):
+        self.con.execute(sql)
+
+    def rows(self, sql):
+        return self.con.execute(sql).fetchall()
+
+    def load_trees(self, table, model, folder):
+        self.con.register("loaded", model.table_frame())
+        self.con.execute(f"CREATE OR REPLACE TABLE {self.dialect.quote(table)} AS FROM loaded")
+        self.con.unregister("loaded")
+
+
+class Postgres(Warehouse):
+    name = "postgres"
+
+    def __init__(self) -> None:
+        super().__init__()
+        pgserver = pytest.importorskip("pgserver", reason="PostgreSQL comes from the wheel pgserver")
+        psycopg = pytest.importorskip("psycopg")
+        self.folder = tempfile.mkdtemp()
+        self.server = pgserver.get_server(self.folder, cleanup_mode="delete")
+        self.con = psycopg.connect(self.server.get_uri(), autocommit=True, prepare_threshold=None)
+        self.con.execute("SET TIME ZONE 'Asia/Kathmandu'")
+
+    def value(self, kind, value):
+        if kind.family == "duration" and value is not None:
+            return dt.timedelta(microseconds=value * 10**6 // {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit])
+        return super().value(kind, value)
+
+    def holds(self, kind, value):
+        if kind.is_float and value and math.isfinite(value):
+            return abs(value) >= (2.0**-126 if kind.name == "float32" else 5e-324)
+        return super().holds(kind, value) and not (isinstance(value, str) and "\0" in value)
+
+    def fill(self, table, columns):
+        self.con.execute(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
+        self.con.execute(self._definition(table, columns))
+        places = ", ".join(["%s"] * (1 + len(columns)))
+        with self.con.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO {self.dialect.quote(table)} VALUES ({places})", self._values(columns))
+
+    def run(self, sql):
+        self.con.execute(sql.encode())
+
+    def rows(self, sql):
+        return self.con.execute(sql.encode()).fetchall()
+
+
+class SQLite(Warehouse):
+    name = "sqlite"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.con = sqlite3.connect(":memory:")
+
+    def value(self, kind, value):
+        if kind.precision_and_scale and value is not None:
+            return float(super().value(kind, value))
+        if kind.family in ("timestamp", "timestamptz") and value is not None:
+            return super().value(kind, value).replace(tzinfo=None).isoformat(sep=" ")
+        if kind.family == "date" and value is not None:
+            return super().value(kind, value).isoformat()
+        return super().value(kind, value)
+
+    def holds(self, kind, value):
+        # A decimal is kept as a float64, of which 15 digits can be told apart.
+        if kind.precision_and_scale:
+            return kind.precision_and_scale[0] <= 15
+        return super().holds(kind, value)
+
+    def fill(self, table, columns):
+        self.con.execute(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
+        self.con.execute(self._definition(table, columns))
+        places = ", ".join("?" * (1 + len(columns)))
+        self.con.executemany(f"INSERT INTO {self.dialect.quote(table)} VALUES ({places})", self._values(columns))
+
+    def run(self, sql):
+        self.con.execute(sql)
+
+    def rows(self, sql):
+        return self.con.execute(sql).fetchall()
+
+
+class ClickHouse(Warehouse):
+    name = "clickhouse"
+
+    def __init__(self) -> None:
+        super().__init__()
+        pytest.importorskip("chdb", reason="ClickHouse comes from the wheel chdb")
+        from chdb import session
+
+        self.folder = tempfile.mkdtemp()
+        self.session = session.Session(self.folder)
+        self.session.query("CREATE DATABASE IF NOT EXISTS d ENGINE = Atomic; USE d")
+
+    def holds(self, kind, value):
+        if value is not None and kind.family in ("date", "timestamp", "timestamptz"):
+            per_day = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}.get(kind.unit, 1)
+            return -25_567 <= value // per_day < 106_651  # the years 1900 to 2261
+        return super().holds(kind, value)
+
+    def fill(self, table, columns):
+        self.session.query(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
+        self.session.query(self._definition(table, columns))
+        frame = pl.DataFrame({"id": range(len(next(iter(columns.values()))[1]))})
+        read = ["id"]
+        for i, (kind, values) in enumerate(columns.values()):
+            type_ = f"Nullable({self.column_type(kind)})"
+            if kind.bounds and (abs(kind.bounds[1]) > 2**64 or kind.precision_and_scale):  # not all of these in Parquet
+                texts = [None if v is None else str(python_value(kind, v)) for v in values]
+                texts = [t if t is None else f"{Decimal(t):f}" for t in texts]
+                frame = frame.with_columns(pl.Series(f"c{i}", texts, dtype=pl.String))
+            else:
+                frame = frame.with_columns(to_polars(kind, values, f"c{i}"))
+            read.append(f"CAST(c{i} AS {type_})")
+        path = Path(self.folder) / "rows.parquet"
+        frame.write_parquet(path)
+        self.session.query(
+            f"INSERT INTO {self.dialect.quote(table)} SELECT {', '.join(read)} FROM file('{path}', Parquet)"
+        )
+
+    def run(self, sql):
+        self.session.query(sql)
+
+    def rows(self, sql):
+        import pyarrow as pa
+
+        data = self.session.query(sql, "ArrowStream").bytes()
+        table = pa.ipc.open_stream(data).read_all()
+        return [tuple(row.values()) for row in pl.DataFrame(table).to_dicts()]
+
+
+class Spark(Warehouse):
+    name = "spark"
+
+    def __init__(self) -> None:
+        super().__init__()
+        pytest.importorskip("pyspark", reason="Spark comes from the package pyspark")
+        if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+            pytest.skip("Spark needs Java")
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.driver.memory", "4g").config("spark.sql.shuffle.partitions", "2")
+        builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp())
+        self.spark = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()
+        self.spark.sparkContext.setLogLevel("OFF")
+
+    def holds(self, kind, value):
+        if kind.name in ("int128", "uint128") and value is not None:
+            return abs(value) < 10**38
+        return super().holds(kind, value)
+
+    def fill(self, table, columns):
+        from pyspark.sql import types as t
+
+        schema = t.StructType([t.StructField("id", t.LongType())])
+        casts = ["`id`"]
+        rows = self._values(columns)
+        for i, (name, (kind, _)) in enumerate(columns.items()):
+            type_ = str(self.column_type(kind))
+            as_text = kind.precision_and_scale or type_.startswith(("DECIMAL", "TIMESTAMP", "DATE"))
+            source = t.StringType() if as_text else t._parse_datatype_string(type_)
+            schema = schema.add(t.StructField(f"c{i}", source))
+            casts.append(f"CAST(`c{i}` AS {type_}) AS {self.dialect.quote(name)}")
+            if as_text:
+                rows = [
+                    (
+                        *row[: i + 1],
+                        None
+                        if row[i + 1] is None
+                        else f"{row[i + 1]:f}"
+                        if type_.startswith("DEC") and not isinstance(row[i + 1], int)
+                        else str(row[i + 1]),
+                        *row[i + 2 :],
+                    )
+                    for row in rows
+                ]
+        frame = self.spark.createDataFrame(rows, schema).selectExpr(*casts)
+        frame.write.mode("overwrite").option("path", tempfile.mkdtemp()).saveAsTable(self.dialect.quote(table))
+
+    def run(self, sql):
+        self.spark.sql(sql)
+
+    def rows(self, sql):
+        return [tuple(row) for row in self.spark.sql(sql).collect()]
+
+    def load_trees(self, table, model, folder):
+        model.table_frame().write_parquet(folder / "trees.parquet")  # an INSERT takes half a second
+        self.spark.read.parquet(str(folder / "trees.parquet")).createOrReplaceTempView(table)
+
+
+class MariaDB(Warehouse):
+    name = "mariadb"
+
+    def __init__(self) -> None:
+        super().__init__()
+        pymysql = pytest.importorskip("pymysql")
+        server = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin")
+        if server is None:
+            pytest.skip("MariaDB is not installed (Debian's package mariadb-server)")
+        self.folder = tempfile.mkdtemp()
+        data, socket = f"{self.folder}/data", f"{self.folder}/socket"
+        user = ["--user=root"] if os.getuid() == 0 else []
+        install = [
+            "mariadb-install-db",
+            "--no-defaults",
+            f"--datadir={data}",
+            "--auth-root-authentication-method=normal",
+        ]
+        installed = subprocess.run([*install, *user], check=False, capture_output=True, text=True)
+        assert installed.returncode == 0, installed.stdout + installed.stderr
+        self.process = subprocess.Popen(
+            [server, "--no-defaults", f"--datadir={data}", f"--socket={socket}", "--skip-networking", *user],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        atexit.register(self._stop)
+        while not Path(socket).exists():
+            assert self.process.poll() is None
+            time.sleep(0.05)
+        for _ in range(100):
+            try:
+                self.con = pymysql.connect(unix_socket=socket, user="root", charset="utf8mb4", autocommit=True)
+                break
+            except pymysql.err.OperationalError:
+                time.sleep(0.1)
+        self.rows("CREATE DATABASE d CHARACTER SET utf8mb4")
+        self.rows("USE d")
+
+    def _stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def holds(self, kind, value):
+        if kind.is_float and value is not None:
+            return math.isfinite(value)
+        return super().holds(kind, value)
+
+    def fill(self, table, columns):
+        self.rows(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
+        self.rows(self._definition(table, columns))
+        places = ", ".join(["%s"] * (1 + len(columns)))
+        with self.con.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO {self.dialect.quote(table).replace('%', '%%')} VALUES ({places})", self._values(columns)
+            )
+
+    def run(self, sql):
+        self.rows(sql)
+
+    def rows(self, sql):
+        with self.con.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+
+WAREHOUSES: dict[str, type[Warehouse]] = {
+    warehouse.name: warehouse for warehouse in (DuckDB, Postgres, SQLite, ClickHouse, Spark, MariaDB)
+}
+# All tests of a database run in one process, so that each starts but once.
+ALL = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in WAREHOUSES]
+# Spark takes a second a query.
+ALL_BUT_SPARK = [param for param in ALL if param.values != ("spark",)]
+_OPEN: dict[str, Warehouse | str] = {}
+
+
+def open_warehouse(name: str) -> Warehouse:
+    """Return the database, one for all tests of a process; skip the test, with the reason, where it can't run."""
+    if name not in _OPEN:
+        try:
+            _OPEN[name] = WAREHOUSES[name]()
+        except pytest.skip.Exception as reason:
+            _OPEN[name] = str(reason)
+    opened = _OPEN[name]
+    if isinstance(opened, str):
+        pytest.skip(opened)
+    return opened

@@ -1,0 +1,501 @@
+"""Constraints hold: along a column predictions never turn, across sets nothing interacts, and trees are XGBoost's."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
+from frameboost.splits.split import Split, Stats
+from frameboost.training.constraints import Constraints
+from frameboost.training.node import OpenNode
+from tests.splits.test_splitting import nested
+from tests.support.xgboost_trees import Case, compare_models, quantile_cuts, random_case, share_equal
+
+SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
+METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
+WAYS = [("hist", "numba"), ("hist", "polars"), ("hist", "duckdb"), ("exact", "numba")]
+EVERYWHERE = pytest.mark.parametrize(("tree_method", "engine"), WAYS, ids=[" ".join(way) for way in WAYS])
+
+
+# --- XGBoost ----------------------------------------------------------------------------------------------------------
+
+# No `max_leaves` level by level: XGBoost makes splits on presence either way round, and then spends the budget on the
+# children in that order.
+SHAPES = ({}, {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0, "gamma": 0.5})
+
+
+def constrained_case(seed: int, kinds: str, tree_method: str) -> Case:
+    """Return a case with constraints drawn at random; not along x4, whose one value has no order."""
+    case = random_case(seed, SHAPES if tree_method == "hist" else ({},))
+    rng, options = np.random.default_rng(seed + 999), dict(case.settings)
+    if "monotone" in kinds:
+        options.pop("reg_alpha", None)  # XGBoost 3.2 leaves α out of the gain where there are constraints
+        columns = ("x0", "x1", "x2", "x3", "x5", "x6")
+        drawn = rng.choice([-1, 0, 1], 6, p=[0.4, 0.2, 0.4]).tolist()
+        options["monotone_constraints"] = dict(zip(columns, drawn, strict=True))
+    if "interaction" in kinds:
+        sets = [np.flatnonzero(rng.random(7) < 0.4) for _ in range(rng.integers(0, 4))]
+        options["interaction_constraints"] = [[f"x{i}" for i in members] for members in sets if len(members)]
+    if tree_method == "hist":
+        return replace(case, settings=options, cuts=quantile_cuts(case))
+    if "max_delta_step" in options:
+        options["gamma"] = 0.0  # XGBoost would keep splits that gain float32 noise for what grows below them
+    return replace(case, settings=options)
+
+
+@METHODS
+@pytest.mark.parametrize("kinds", ["monotone", "interaction", "monotone and interaction"])
+@pytest.mark.parametrize("block", range(2))
+def test_random_trees_are_xgboosts(tree_method, kinds, block):
+    counts = Counter()
+    for seed in range(25 * block, 25 * block + 25):
+        counts += compare_models(constrained_case(seed, kinds, tree_method), tree_method)
+    assert counts["splits"] > 200
+    assert counts["default direction"] > 60
+    assert counts["tied"] <= 0.06 * counts["splits"], counts
+    assert share_equal(counts) > 0.95, counts
+
+
+# --- a plain twin -----------------------------------------------------------------------------------------------------
+
+
+def twin_tree(x, y, w, cuts, p, directions, sets):
+    """Return one tree for squared error from base score 0, by the book, in the form of `nested`.
+
+    Every candidate is scored on the rows themselves, and every weight is clipped, with what XGBoost's documentation
+    says of constraints and the objective that the penalties make. All labels and weights are dyadic fractions.
+    """
+
+    def objective(rows, weight):
+        G, H = (-y[rows] * w[rows]).sum(), w[rows].sum()
+        return -(2 * G * weight + (H + p["reg_lambda"]) * weight**2 + 2 * p["reg_alpha"] * abs(weight))
+
+    def weigh(rows, lower, upper):
+        G, H = (-y[rows] * w[rows]).sum(), w[rows].sum()
+        best = -np.sign(G) * max(abs(G) - p["reg_alpha"], 0.0) / (H + p["reg_lambda"])
+        step = p["max_delta_step"] or np.inf
+        return float(np.clip(np.clip(best, -step, step), lower, upper))
+
+    def grow(rows, depth, lower, upper, path):
+        found, most = None, 1e-6
+        own = objective(rows, weigh(rows, lower, upper))
+        for feature in range(x.shape[1]) if depth < p["max_depth"] else ():
+            if path and feature not in path and not any(path | {feature} <= s for s in sets):
+                continue
+            column = x[rows, feature]
+            values = np.unique(column[~np.isnan(column)])
+            between = (values[1:] + values[:-1]) / 2 if cuts is None else [c for c in cuts if (column < c).any()]
+            for threshold in [*between, None] if len(values) else ():
+                for missing_left in (False, True):
+                    goes = ~np.isnan(column) if threshold is None else column < threshold
+                    goes = np.where(np.isnan(column), missing_left, goes)
+                    left, right = rows[goes], rows[~goes]
+                    if not len(left) or not len(right) or min(w[left].sum(), w[right].sum()) < p["min_child_weight"]:
+                        continue
+                    a, b = weigh(left, lower, upper), weigh(right, lower, upper)
+                    if threshold is not None and directions[feature] * (b - a) < 0:
+                        continue
+                    gain = objective(left, a) + objective(right, b) - own
+                    if gain > most + 1e-9:
+                        found, most = (feature, threshold, missing_left, left, right, a, b), gain
+        if found is None:
+            return weigh(rows, lower, upper), w[rows].sum()
+        feature, threshold, missing_left, left, right, a, b = found
+        bounds = [(lower, upper)] * 2
+        if directions[feature]:
+            rises = a <= b if threshold is None else directions[feature] > 0
+            middle = (a + b) / 2
+            bounds = [(lower, middle), (middle, upper)] if rises else [(middle, upper), (lower, middle)]
+        below = path | {feature}
+        children = [grow(part, depth + 1, *b, below) for part, b in zip((left, right), bounds, strict=True)]
+        return feature, threshold, "left" if missing_left else "right", most, w[rows].sum(), *children
+
+    return grow(np.arange(len(y)), 0, -np.inf, np.inf, frozenset())
+
+
+def assert_same(ours, expected):
+    assert len(ours) == len(expected), (ours, expected)
+    if len(ours) == 2:
+        assert ours == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        return
+    assert ours[:3] == expected[:3]
+    assert ours[3:5] == pytest.approx(expected[3:5], rel=1e-9, abs=1e-9)
+    for child, twin in zip(ours[5:], expected[5:], strict=True):
+        assert_same(child, twin)
+
+
+@METHODS
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    max_depth=st.integers(1, 5),
+    reg_lambda=st.sampled_from([0.5, 1.0]),
+    reg_alpha=st.sampled_from([0.0, 1.5]),
+    max_delta_step=st.sampled_from([0.0, 0.0, 1.0]),
+    min_child_weight=st.sampled_from([0.0, 1.0]),
+)
+@settings(max_examples=80, deadline=None)
+def test_trees_are_the_plain_twins(tree_method, seed, **options):
+    rng = np.random.default_rng(seed)
+    n = 30
+    x = rng.integers(0, rng.choice([4, 14]), size=(n, 4)).astype(float)
+    gone = rng.random((n, 4)) < rng.choice([0.0, 0.2, 0.6])
+    gone[0] = False
+    x[gone] = np.nan
+    y = np.round(rng.normal(size=n) * 64) / 16
+    w = rng.integers(1, 5, n) / 2
+    cuts = None if tree_method == "exact" else [1.0, 2.0, 4.5, 9.0]
+    directions = rng.integers(-1, 2, 4).tolist()
+    sets = [frozenset({0, 1}), frozenset({1, 2, 3})][: rng.integers(0, 3)] if rng.integers(2) else [frozenset(range(4))]
+    frame = pl.DataFrame(x, schema=list("abcd")).with_columns(y=pl.Series(y), w=pl.Series(w))
+    model = fb.fit(
+        frame, "y", weight="w", tree_method=tree_method, cuts=cuts and dict.fromkeys("abcd", cuts), n_estimators=1,
+        learning_rate=1.0, base_score=0.0, monotone_constraints=dict(zip("abcd", directions, strict=True)),
+        interaction_constraints=[["abcd"[i] for i in members] for members in sets], **options,
+    )  # fmt: skip
+    assert_same(nested(model), twin_tree(x, y, w, cuts, options, directions, sets))
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+def noisy(seed: int, n: int = 500) -> pl.DataFrame:
+    """Return rows in which the label rises and falls with every column, with gaps, weights and interactions."""
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.normal(size=(3, n))
+    day = rng.integers(0, 60, n)
+    kind = rng.integers(0, 4, n)
+    y = np.sin(3 * a) * (1 + (kind == 1)) + 0.5 * a - b * np.sign(c) + np.cos(day / 5) + kind + rng.normal(size=n)
+    gone = rng.random((n, 5)) < 0.1
+    columns = {
+        "a": a, "b": np.round(b, 1), "c": c, "day": [dt.date(2013, 1, 1) + dt.timedelta(int(d)) for d in day],
+        "kind": [("x", "y", "z", None)[k] for k in kind],
+    }  # fmt: skip
+    frame = pl.DataFrame(columns).with_columns(
+        pl.when(pl.Series(gone[:, i])).then(None).otherwise(pl.col(name)).alias(name) for i, name in enumerate(columns)
+    )
+    late = pl.Series(y > np.median(y))
+    return frame.with_columns(y=pl.Series(np.round(y, 3)), late=late, w=pl.Series(rng.integers(0, 5, n) / 2))
+
+
+GRIDS = {
+    "a": pl.Series([-np.inf, *np.linspace(-4, 4, 301).tolist(), np.inf]),
+    "b": pl.Series(np.linspace(-4, 4, 161)),
+    "day": pl.Series([dt.date(2012, 12, 1) + dt.timedelta(i) for i in range(120)]),
+}
+
+
+def swept(model: fb.Model, frame: pl.DataFrame, column: str) -> np.ndarray:
+    """Return margins, a row for each row of the frame, along a grid of values of the column."""
+    grid = GRIDS[column].alias(column).to_frame().cast({column: frame.schema[column]})
+    rows = frame.drop(column).join(grid, how="cross", maintain_order="left_right")
+    return model.predict(rows, output="margin").to_numpy().reshape(len(frame), -1)
+
+
+DIRECTIONS = {"a": 1, "b": -1, "day": 1, "c": 0}
+OPTIONS = [
+    {},
+    {"max_delta_step": 0.4, "reg_alpha": 0.8, "max_depth": 7},
+    {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 0, "reg_lambda": 0.0},
+    {"min_child_weight": 0.0, "max_depth": 9, "reg_lambda": 0.0, "gamma": 0.3},
+    {"interaction_constraints": [["a", "kind"], ["b", "c", "day"]], "learning_rate": 1.0},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(("objective", "target"), [(SQUARED, "y"), (LOGISTIC, "late")])
+@EVERYWHERE
+def test_predictions_never_turn_along_a_constrained_column(tree_method, engine, objective, target, options):
+    if tree_method == "exact" and "grow_policy" in options:
+        options = {"max_depth": 8}
+    frame = noisy(1)
+    options = {"features": ["a", "b", "c", "day", "kind"], "weight": "w", "n_estimators": 12, **options}
+    options |= {"tree_method": tree_method, "engine": engine, "objective": objective, "verbose": False}
+    model = fb.fit(frame, target, monotone_constraints=DIRECTIONS, **options)
+    free = fb.fit(frame, target, **options)
+    sample = frame.sample(80, seed=2).vstack(frame.filter(pl.col("kind").is_null()).head(20))
+    sample = sample.with_columns(kind=pl.when(pl.col("c") > 1).then(pl.lit("never seen")).otherwise("kind"))
+    for column, direction in DIRECTIONS.items():
+        if direction:
+            steps = direction * np.diff(swept(model, sample, column), axis=1)
+            assert steps.min() >= 0.0, column
+            assert steps.max() > 0.0, f"{column} must have been split on"
+            assert (direction * np.diff(swept(free, sample, column), axis=1)).min() < 0.0, "else it tests nothing"
+
+
+@METHODS
+@given(seed=st.integers(0, 2**32 - 1), direction=st.sampled_from([-1, 1]), scale=st.sampled_from([0.0, 1.0, 20.0]))
+@settings(max_examples=40, deadline=None)
+def test_predictions_never_turn_whatever_the_data(tree_method, seed, direction, scale):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 120))
+    x = np.round(rng.normal(size=(n, 3)) * rng.choice([1, 3, 30]), int(rng.integers(0, 3)))
+    y = scale * x[:, 0] * direction * rng.choice([-1, 1]) + rng.normal(size=n) * 10.0 ** rng.integers(-3, 6, n)
+    x[rng.random(x.shape) < rng.choice([0.0, 0.3, 0.8])] = np.nan
+    x[0] = 0.0
+    frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=pl.Series(y))
+    options = {
+        "max_depth": int(rng.integers(1, 10)), "learning_rate": float(rng.choice([0.1, 1.0])),
+        "reg_lambda": float(rng.choice([0.0, 1.0])), "reg_alpha": float(rng.choice([0.0, 3.0])),
+        "min_child_weight": float(rng.choice([0.0, 1.0])), "max_delta_step": float(rng.choice([0.0, 2.0])),
+    }  # fmt: skip
+    model = fb.fit(
+        frame, "y", tree_method=tree_method, n_estimators=6, monotone_constraints={"a": direction, "b": -1}, **options
+    )
+    for column, way in (("a", direction), ("b", -1)):
+        values = np.unique(np.concatenate([x[:, "ab".index(column)], np.linspace(-100, 100, 60)]))
+        values = values[~np.isnan(values)].tolist()
+        rows = frame.drop(column).join(pl.DataFrame({column: values}), how="cross", maintain_order="left_right")
+        margins = model.predict(rows, output="margin").to_numpy().reshape(n, -1)
+        assert (way * np.diff(margins, axis=1)).min() >= 0.0
+
+
+@METHODS
+def test_missing_may_lie_anywhere(tree_method):
+    # What is missing is worth more, or less, than all that is present, whichever way the column must run.
+    values = [float(i) for i in range(20)]
+    for direction in (-1, 1):
+        for missing in (-50.0, 50.0, direction * 3.0):
+            frame = pl.DataFrame(
+                {"x": [*values, *[None] * 5], "y": [*(direction * v / 5 for v in values), *[missing] * 5]}
+            )
+            model = fb.fit(frame, "y", tree_method=tree_method, monotone_constraints={"x": direction},
+                           n_estimators=1, learning_rate=1.0, reg_lambda=0.0)  # fmt: skip
+            assert model.trees["feature"][0] == "x"
+            assert model.predict(frame)[-1] == pytest.approx(missing)
+            assert (direction * np.diff(model.predict(frame)[:20])).min() >= 0
+
+
+@METHODS
+def test_a_label_against_the_direction_teaches_nothing(tree_method):
+    frame = pl.DataFrame({"x": [float(i) for i in range(30)], "y": [-float(i) for i in range(30)]})
+    model = fb.fit(frame, "y", tree_method=tree_method, monotone_constraints={"x": 1}, n_estimators=3)
+    assert set(model.trees["feature"]) == {None}
+    assert model.predict(frame).n_unique() == 1
+
+
+def test_a_bound_is_the_middle_of_the_two_weights():
+    # First x: 0 0 | 9 9 of weights 0, 9, so the middle is 4.5. Then z: within the left child 0 of y = -1 and y = 1 are
+    # free, but in the right one y = 2 would fall below 4.5.
+    frame = pl.DataFrame({"x": [1, 1, 2, 2], "z": [1, 2, 1, 2], "y": [-1.0, 1.0, 2.0, 16.0]})
+    options = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
+    assert fb.fit(frame, "y", **options).predict(frame).to_list() == [-1.0, 1.0, 2.0, 16.0]
+    model = fb.fit(frame, "y", monotone_constraints={"x": 1}, **options)
+    assert model.predict(frame).to_list() == [-1.0, 1.0, 4.5, 16.0]
+    # 16²/1 + (2·2·4.5 − 4.5²) − 18²/2 = 256 − 2.25 − 162
+    gains = dict(model.trees.filter(pl.col("feature").is_not_null()).select("node", "gain").rows())
+    assert gains == {0: 162.0 - 81.0, 1: 2.0, 2: 91.75}
+
+
+# --- interactions -----------------------------------------------------------------------------------------------------
+
+
+def paths(model: fb.Model) -> set[frozenset[str]]:
+    """Return the sets of features on the paths from a root to a leaf."""
+    found = set()
+    for _, tree in model.trees.group_by("tree"):
+        rows = {row["node"]: row for row in tree.iter_rows(named=True)}
+        stack = [(0, frozenset())]
+        while stack:
+            node, used = stack.pop()
+            row = rows[node]
+            if row["feature"] is None:
+                found.add(used)
+            else:
+                stack += [(row[side], used | {row["feature"]}) for side in ("left", "right")]
+    return found
+
+
+def tangled(n: int = 600) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, 4))
+    y = np.prod(x[:, :2], axis=1) * 3 + x[:, 1] * x[:, 2] * 2 + x[:, 2] * x[:, 3] + x.sum(axis=1) + rng.normal(size=n)
+    kind = np.arange(n) % 4
+    y += (kind == 1) * (2 + 3 * x[:, 3])
+    x[rng.random(x.shape) < 0.1] = np.nan
+    kinds = pl.Series([("x", "y", "z", None)[k] for k in kind])
+    return pl.DataFrame(x, schema=list("abcd")).with_columns(kind=kinds, y=pl.Series(y))
+
+
+SETS = [
+    [["a", "b"], ["c", "d", "kind"]],
+    [["a", "b"], ["b", "c"]],  # d and kind stay alone
+    [["a"], ["b", "c", "d"], ["d", "kind"]],
+    [],
+]
+
+
+@pytest.mark.parametrize("sets", SETS, ids=str)
+@EVERYWHERE
+def test_only_columns_of_one_set_interact(tree_method, engine, sets):
+    frame = tangled()
+    options = {"tree_method": tree_method, "engine": engine, "n_estimators": 8, "max_depth": 5, "verbose": False}
+    model = fb.fit(frame, "y", interaction_constraints=sets, **options)
+    found = paths(model)
+    for path in found:
+        assert len(path) <= 1 or any(path <= set(members) for members in sets), path
+    for members in sets:
+        assert any(path > {name} for path in found for name in members if path <= set(members)) or len(members) == 1
+    assert any(len(path) > 3 for path in paths(fb.fit(frame, "y", **options)))
+    # What doesn't interact adds up: f(p, q) − f(p', q) − f(p, q') + f(p', q') = 0, to the last bit.
+    names = ["a", "b", "c", "d", "kind"]
+    ones, others = frame.head(150), frame.tail(150)
+    together = 0
+    for i, p in enumerate(names):
+        for q in names[i + 1 :]:
+            corners = [
+                ones.with_columns(x.get_column(name) for name, x in ((p, one), (q, two)))
+                for one in (ones, others) for two in (ones, others)
+            ]  # fmt: skip
+            f = [model.predict(rows, output="margin").to_numpy() for rows in corners]
+            mixed = (f[0] - f[1]) - (f[2] - f[3])
+            if any({p, q} <= set(members) for members in sets):
+                together += np.abs(mixed).max() > 0.01
+            else:
+                assert not mixed.any(), (p, q)
+    assert together > 0 or not sets
+
+
+def test_a_path_may_go_on_in_any_set_that_holds_it():
+    parameters = Parameters(interaction_constraints=[["a", "b"], ["a", "c", "d"], ["e"]])
+    features = [Feature(name, FeatureType("float64")) for name in "abcdef"]
+    constraints = Constraints.of(parameters, features)
+    expected = {"": "abcdef", "a": "abcd", "ab": "ab", "ac": "acd", "c": "acd", "e": "e", "f": "f"}
+    nodes = [OpenNode(i, 0, Stats(0.0, 1.0), path=frozenset(map("abcdef".index, p))) for i, p in enumerate(expected)]
+    allowed = constraints.limits(nodes, np.ones((7, 6), dtype=bool)).allowed
+    assert allowed.shape == (7, 6)
+    assert ["".join(np.array(list("abcdef"))[row]) for row in allowed] == list(expected.values())
+
+
+# --- the parts --------------------------------------------------------------------------------------------------------
+
+
+@given(*[st.floats(-50, 50)] * 3, st.floats(0.01, 50), st.floats(0, 3), st.sampled_from([0.0, 1.0]))
+@settings(deadline=None)
+def test_scores_within_bounds(G, end, other_end, H, reg_alpha, step):
+    lower, upper = sorted((end / 20, other_end / 20))
+    free = leaf_weight(G, H, 1.0, reg_alpha, step)
+    weight = bounded_weight(G, H, 1.0, reg_alpha, step, lower, upper)
+    assert weight == min(max(free, lower), upper)
+    score = bounded_score(G, H, 1.0, reg_alpha, step, lower, upper)
+    assert score == pytest.approx(-(2 * G * weight + (H + 1) * weight**2 + 2 * reg_alpha * abs(weight)), abs=1e-9)
+    assert bounded_score(G, H, 1.0, reg_alpha, step, -np.inf, np.inf) == leaf_score(G, H, 1.0, reg_alpha, step)
+    rest = (G + 1.0, H, 1.0, reg_alpha, step)  # which weighs less
+    assert split_score(*rest[:2], G, H, 1.0, reg_alpha, step, 1, lower, upper) > -np.inf
+    is_even = bounded_weight(*rest, lower, upper) == weight
+    assert (split_score(*rest[:2], G, H, 1.0, reg_alpha, step, -1, lower, upper) > -np.inf) == is_even
+
+
+def test_bounds_are_inherited_and_narrowed():
+    features = [Feature(name, FeatureType("float64")) for name in "abc"]
+    constraints = Constraints.of(Parameters(monotone_constraints={"a": 1, "b": -1}), features)
+
+    def divided(node, feature, weights, threshold=1.0):
+        node.split = Split(feature, 1.0, Stats(0.0, 1.0), Stats(0.0, 1.0), False, threshold=threshold)
+        children = node.divide(1)
+        constraints.narrow(node, *weights)
+        return [(child.lower, child.upper) for child in children]
+
+    def node():
+        return OpenNode(0, 0, Stats(0.0, 2.0), lower=-5.0, upper=5.0)
+
+    assert divided(node(), 0, (1.0, 3.0)) == [(-5.0, 2.0), (2.0, 5.0)]
+    assert divided(node(), 1, (3.0, 1.0)) == [(2.0, 5.0), (-5.0, 2.0)]
+    assert divided(node(), 2, (1.0, 3.0)) == [(-5.0, 5.0), (-5.0, 5.0)]
+    assert divided(node(), 0, (3.0, 1.0), threshold=None) == [(2.0, 5.0), (-5.0, 2.0)]
+    assert divided(node(), 1, (1.0, 3.0), threshold=None) == [(-5.0, 2.0), (2.0, 5.0)]
+
+
+# --- what is given, and what is not -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"max_depth": 5}, {"grow_policy": "lossguide", "max_leaves": 9}], ids=str)
+@pytest.mark.parametrize(("objective", "target"), [(SQUARED, "y"), (LOGISTIC, "late")])
+def test_all_engines_give_one_model(objective, target, options):
+    frame = noisy(4)
+    constraints = {"monotone_constraints": DIRECTIONS, "interaction_constraints": [["a", "b", "kind"], ["c", "day"]]}
+    options = {"objective": objective, "weight": "w", "features": ["a", "b", "c", "day", "kind"], **options}
+    first, *others = (
+        fb.fit(frame, target, engine=engine, n_estimators=5, verbose=False, **constraints, **options)
+        for engine in ("numba", "polars", "duckdb")
+    )
+    for other in others:
+        if objective == SQUARED:
+            assert other.to_json() == first.to_json()
+        assert other.trees.drop("value", "gain", "cover").equals(first.trees.drop("value", "gain", "cover"))
+        np.testing.assert_allclose(other.trees["value"], first.trees["value"], rtol=1e-9, atol=1e-12)
+
+
+DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "z": [5, 6, 7, 8, 9] * 4, "y": [0, 0, 1, 5] * 5})
+
+
+@METHODS
+def test_constraints_that_ask_for_nothing_change_nothing(tree_method):
+    free = fb.fit(DATA, "y", tree_method=tree_method)
+    for given_ in ({"monotone_constraints": {}}, {"monotone_constraints": {"x": 0, "z": 0}}):
+        assert fb.fit(DATA, "y", tree_method=tree_method, **given_) == free
+    everything = fb.fit(DATA, "y", tree_method=tree_method, interaction_constraints=[["x", "s", "z"]])
+    assert everything.trees.equals(free.trees)
+
+
+def test_what_means_the_same_is_kept_the_same(tmp_path):
+    first = fb.fit(DATA, "y", monotone_constraints={"z": -1, "x": np.int64(1)}, interaction_constraints=[["z", "x"]])
+    given_ = {"monotone_constraints": {"x": 1.0, "z": -1}, "interaction_constraints": (("x", "z", "x"), {"z", "x"})}
+    assert fb.fit(DATA, "y", **given_).to_json() == first.to_json()
+    kept = {"monotone_constraints": {"x": 1, "z": -1}, "interaction_constraints": [["x", "z"]]}
+    assert kept.items() <= first.parameters.items()
+    first.parameters["interaction_constraints"].append("s")
+    assert kept.items() <= first.parameters.items()
+    first.save(tmp_path / "model.json")
+    assert fb.load(tmp_path / "model.json") == first
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"monotone_constraints": (1, -1)},
+         "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, not (1, -1)"),
+        ({"monotone_constraints": "(1,-1)"},
+         "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, not '(1,-1)'"),
+        ({"monotone_constraints": {0: 1}}, "monotone_constraints must name columns, not 0"),
+        ({"monotone_constraints": {"x": 2}}, "monotone_constraints['x'] must be -1, 0 or 1, not 2"),
+        ({"monotone_constraints": {"x": True}}, "monotone_constraints['x'] must be -1, 0 or 1, not True"),
+        ({"monotone_constraints": {"x": "increasing"}},
+         "monotone_constraints['x'] must be -1, 0 or 1, not 'increasing'"),
+        ({"monotone_constraints": {"X": 1}},
+         "monotone_constraints names 'X', which is not a feature; did you mean 'x'?"),
+        ({"monotone_constraints": {"y": 1}}, "monotone_constraints names 'y', which is not a feature"),
+        ({"monotone_constraints": {"s": 1}},
+         "monotone_constraints names 's', which holds strings; only columns with an order have a direction"),
+        ({"interaction_constraints": ["x", "z"]},
+         "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
+         "not ['x', 'z']"),
+        ({"interaction_constraints": "[[0, 1]]"},
+         "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
+         "not '[[0, 1]]'"),
+        ({"interaction_constraints": {"x": ["z"]}},
+         "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
+         "not {'x': ['z']}"),
+        ({"interaction_constraints": [[0, 1]]}, "interaction_constraints must name columns, not 0"),
+        ({"interaction_constraints": [["x"], []]},
+         "interaction_constraints holds an empty set; each must name at least one column"),
+        ({"interaction_constraints": [["x", "q"]]}, "interaction_constraints names 'q', which is not a feature"),
+        ({"interaction_constraint": [["x"]]},
+         "unknown parameter 'interaction_constraint'; did you mean 'interaction_constraints'?"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_kept_is_refused(parameters, text):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(DATA, "y", **parameters)
+    assert str(error.value) == text

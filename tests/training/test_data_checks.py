@@ -1,0 +1,245 @@
+"""Every engine refuses the same data with the same sentence, before any of them starts to work."""
+
+import math
+import re
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from tests.checks.test_bad_input import ENGINES, good, refused
+
+
+def is_one_sentence(message: str) -> bool:
+    return re.search(r"\n|[^.]\. |[^.]\.$", message) is None
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (good(), {"weight": "y"}, "weight 'y' is also the target"),
+        (good(), {"weight": ["w"]}, "weight must be a column name, not ['w']"),
+        (good(), {"target": None}, "target must be a column name or a list of them, not None"),
+        (good(), {"features": 5}, "features must be a list of column names, not 5"),
+        (good(), {"features": {"x"}}, "features must be a list of column names, not {'x'}"),
+        (good(), {"features": ["x", 5]}, "feature must be a column name, not 5"),
+        (good(), {"target": "Y"}, "target column 'Y' is not in the data; did you mean 'y'?"),
+        (good().rename({"x": "Departure"}), {"features": ["departure "]},
+         "feature column 'departure ' is not in the data; did you mean 'Departure'?"),
+        (pl.DataFrame({f"c{i}": [i] for i in range(12)}), {"target": "yield"},
+         "target column 'yield' is not in the data, which has 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8', "
+         "'c9' and 2 more"),
+        (good().with_columns(w=pl.Series([1.0, math.nan, math.nan, 1.0])), {"weight": "w"},
+         "weight 'w' is NULL or NaN in 2 of 4 rows; give every row a weight"),
+        (good().with_columns(w=pl.Series([1.0, -math.inf, 1.0, 1.0])), {"weight": "w"},
+         "weight 'w' holds negative values (down to -inf); weights are 0 or more"),
+        (good().with_columns(w=pl.Series([1.0, 0.0, 2.0, 0.0])), {"weight": "w"},
+         "target 'y' is constant (always 0) wherever weight 'w' is not 0; there is nothing to learn"),
+        (good().with_columns(w=pl.Series([1.0, 0.0, 2.0, 0.0]), y=pl.lit(2)), {"weight": "w"},
+         "target 'y' is constant (always 2); there is nothing to learn"),
+        (good().with_columns(y=pl.Series([0.0, -1e200, 1.0, 1.0])), {},
+         "target 'y' holds values beyond ±1e+150; rescale it"),
+        (good().with_columns(y=pl.lit(None, dtype=pl.Float64)), {},
+         "target 'y' is NULL or NaN in 4 of 4 rows; drop those rows first"),
+        (good().with_columns(y=pl.Series([0.0, 0.5, 1.0, 1.0])), {"objective": "binary:logistic"},
+         "target 'y' holds other values than 0 and 1 (or false and true) in 1 of 4 rows (it ranges from 0 to 1); "
+         "objective 'binary:logistic' needs those"),
+        (good().with_columns(y=pl.date(2013, 1, 1)), {},
+         "target column 'y' has type {date}; it must be numeric or Boolean"),
+        (good().with_columns(w=pl.date(2013, 1, 1)), {"weight": "w"},
+         "weight column 'w' has type {date}; it must be numeric or Boolean"),
+        (good().with_columns(y=pl.Series([[1], [2], [3], [4]])), {},
+         "target column 'y' has type {list}; it must be numeric or Boolean"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_on_is_refused_by_every_engine_alike(engine, frame, options, message):
+    names = {"{date}": "Date", "{list}": "List(Int64)"}
+    if engine == "relation":
+        names = {"{date}": "DATE", "{list}": "BIGINT[]"}
+    for name, type_name in names.items():
+        message = message.replace(name, type_name)
+    assert refused(engine, frame, **options) == message
+    assert is_one_sentence(message)
+
+
+def test_a_column_without_a_type_is_refused():
+    frame = pl.DataFrame({"x": [None, None], "y": [0, 1]})
+    relation = duckdb.connect().sql("SELECT i AS y, NULL AS x FROM range(4) AS r(i)")
+    for data, type_name in ((frame, "Null"), (relation, "NULL")):
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(data, "y")
+        assert str(error.value) == (
+            f"feature 'x' has type {type_name}, which can't be split on; convert it to a number, decimal, Boolean, "
+            "date, timestamp, duration or string, or leave it out with features=[...]"
+        )
+        with pytest.raises(fb.DataError, match=rf"^target column 'x' has type {type_name}; it must be numeric or Bool"):
+            fb.fit(data, "x")
+
+
+def test_a_frame_without_columns_is_refused():
+    for frame in (pl.DataFrame(), pl.LazyFrame(), pd.DataFrame()):
+        with pytest.raises(fb.DataError, match=r"^target column 'y' is not in the data, which has no columns$"):
+            fb.fit(frame, "y")
+
+
+def test_a_type_with_pages_of_categories_is_cut_short():
+    kinds = [str(i) for i in range(999)]
+    long = pl.DataFrame({"kind": pl.Series(kinds, dtype=pl.Enum(kinds))})
+    con = duckdb.connect()
+    con.execute(f"CREATE TYPE kinds AS ENUM ({', '.join(map(repr, kinds))})")
+    con.execute("CREATE TABLE t AS SELECT CAST('7' AS kinds) AS kind")
+    for data in (long, con.table("t")):
+        with pytest.raises(fb.DataError, match=r"^target column 'kind' has type .*\.\.\.; it must be num") as error:
+            fb.fit(data, "kind")
+        assert len(str(error.value)) < 160
+        assert is_one_sentence(str(error.value))
+
+
+def test_features_may_come_in_anything_that_has_an_order():
+    expected = fb.fit(good(), "y", features=["s", "x"], n_estimators=2)
+    assert expected.features == ["s", "x"]
+    for features in (("s", "x"), iter(["s", "x"]), {"s": 1, "x": 2}, pd.Index(["s", "x"]), np.array(["s", "x"])):
+        assert fb.fit(good(), "y", features=features, n_estimators=2) == expected
+
+
+@pytest.mark.parametrize("engine", ENGINES[:3])
+def test_weights_may_be_boolean(engine):
+    frame = good().with_columns(w=pl.Series([True, True, False, True]))
+    options = {"weight": "w", "engine": engine, "n_estimators": 2, "min_child_weight": 0}
+    expected = fb.fit(frame.with_columns(pl.col("w").cast(pl.Float64)), "y", **options)
+    assert fb.fit(frame, "y", **options) == expected
+
+
+# --- names in DuckDB --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT i AS y, i AS x, -i AS x FROM range(4) AS r(i)",
+         "column 'x' occurs 2 times; column names must be unique"),
+        ("SELECT i AS y, i AS x, -i AS X FROM range(4) AS r(i)",
+         "columns 'x' and 'X' differ only in case, which DuckDB ignores; give one another name"),
+        ("SELECT i AS y, i AS \"straße A\", -i AS \"STRAße a\" FROM range(4) AS r(i)",
+         "columns 'straße A' and 'STRAße a' differ only in case, which DuckDB ignores; give one another name"),
+        ("SELECT * FROM range(4) AS a(y) JOIN range(4) AS b(y) ON a.y = b.y",
+         "column 'y' occurs 2 times; column names must be unique"),
+    ],
+)  # fmt: skip
+def test_columns_that_sql_cannot_tell_apart_are_refused(query, message):
+    model = fb.fit(good(), "y", features=["x"], n_estimators=1)
+    for use in (lambda data: fb.fit(data, "y"), model.predict):
+        with pytest.raises(fb.DataError) as error:
+            use(duckdb.connect().sql(query))
+        assert str(error.value) == message
+        assert is_one_sentence(message)
+
+
+def test_columns_that_differ_in_the_case_of_an_umlaut_are_two():
+    frame = pl.DataFrame({"ä": [1, 2, 1, 2], "Ä": [1, 1, 2, 2], "y": [0.0, 1.0, 3.0, 9.0]})
+    options = {"n_estimators": 2, "min_child_weight": 0}
+    relation = duckdb.connect().from_arrow(frame.to_arrow())
+    model = fb.fit(frame, "y", **options)
+    assert set(model.trees["feature"].drop_nulls()) == {"ä", "Ä"}
+    assert fb.fit(relation, "y", **options) == model
+
+
+# --- before any work --------------------------------------------------------------------------------------------------
+
+
+def failing_rows(frame: pl.DataFrame) -> list:
+    """Return the frame's columns over rows that can't be read."""
+
+    def fail(_):
+        raise AssertionError("the rows were read")
+
+    arrived = frame.lazy().map_batches(fail, schema=frame.schema)
+    con = duckdb.connect()
+    con.register("arrived", frame.to_arrow())
+    return [arrived, con.sql("SELECT * REPLACE (CAST(error('the rows were read') AS DOUBLE) AS y) FROM arrived")]
+
+
+@pytest.mark.parametrize("relation", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{"target": "z"}, {"target": "s"}, {"weight": "z"}, {"features": ["z"]}, {"features": ["y"]}, {"engine": "spark"},
+     {"n_estimators": 0}, {"objective": "none"}, {"max_bin": 1}, {"cuts": {"x": [1]}, "tree_method": "exact"}],
+    ids=str,
+)  # fmt: skip
+def test_what_the_columns_or_parameters_show_is_refused_before_rows_are_read(options, relation):
+    with pytest.raises(fb.FrameboostError):
+        fb.fit(failing_rows(good())[relation], **{"target": "y"} | options)
+    with pytest.raises((pl.exceptions.PolarsError, duckdb.Error, AssertionError), match="the rows were read"):
+        fb.fit(failing_rows(good())[relation], "y")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_the_rows_show_is_refused_before_training(engine, monkeypatch):
+    def boost(*_):
+        raise AssertionError("training has begun")
+
+    monkeypatch.setattr("frameboost.training.boosting.boost", boost)
+    for frame in (good().head(1), good().with_columns(y=pl.lit(1)), good().with_columns(x=pl.lit(None, pl.Float64))):
+        refused(engine, frame)
+    with pytest.raises(AssertionError, match="training has begun"):
+        fb.fit(good(), "y")
+
+
+# --- any labels and weights -------------------------------------------------------------------------------------------
+
+VALUES = [0.0, 1.0, 2.5, -1.0, 1e151, math.inf, -math.inf, math.nan, None]
+
+
+def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
+    """Return how the message has to begin, None where the data can be trained on: the rules, read off in order."""
+    known = [label for label in labels if label is not None and not math.isnan(label)]
+    heavy = [weight for weight in weights if weight is not None and not math.isnan(weight)]
+    n, lost = len(labels), len(labels) - len(known)
+    counted = {label for label, weight in zip(labels, weights, strict=True) if weight}
+    wrong = sum(label not in (0.0, 1.0) for label in known)
+    rules = [
+        (n == 0, "the data has no rows"),
+        (n == 1, "the data has 1 row;"),
+        (lost, f"target 'y' is NULL or NaN in {lost} of {n} rows"),
+        (any(map(math.isinf, known)), "target 'y' holds an infinite value"),
+        (any(abs(label) > 1e150 for label in known), "target 'y' holds values beyond ±1e+150"),
+        (objective == "binary:logistic" and wrong, "target 'y' holds other values than 0 and 1 (or false and true) "
+                                                   f"in {wrong} of {n} rows"),
+        (len(heavy) < n, f"weight 'w' is NULL or NaN in {n - len(heavy)} of {n} rows"),
+        (any(weight < 0 for weight in heavy), "weight 'w' holds negative values"),
+        (any(weight > 1e150 for weight in heavy), "weight 'w' holds values beyond 1e+150"),
+        (not any(heavy), "weight 'w' is 0 in every row"),
+        (len(counted) == 1, "target 'y' is constant (always "),
+    ]  # fmt: skip
+    return next((message for applies, message in rules if applies), None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=4),
+    st.sampled_from(["reg:squarederror", "binary:logistic"]),
+)
+@example([(0.0, 0.0), (1.0, 0.0)], "binary:logistic")
+@example([(0.0, 1.0), (1.0, 0.0)], "binary:logistic")
+@example([(-1.0, 1.0), (2.5, 1.0)], "reg:squarederror")
+def test_labels_and_weights_are_judged_alike_by_every_engine(rows, objective):
+    labels, weights = [label for label, _ in rows], [weight for _, weight in rows]
+    frame = pl.DataFrame({"x": range(len(rows)), "y": labels, "w": weights},
+                         schema={"x": pl.Int64, "y": pl.Float64, "w": pl.Float64})  # fmt: skip
+    expected = expected_refusal(labels, weights, objective)
+    relation = duckdb.connect().from_arrow(frame.to_arrow())
+    options = {"weight": "w", "objective": objective, "n_estimators": 1}
+    for data, engine in [(frame, "numba"), (frame, "polars"), (frame, "duckdb"), (relation, "duckdb")]:
+        if expected is None:
+            assert fb.fit(data, "y", engine=engine, **options).n_trees == 1
+            continue
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(data, "y", engine=engine, **options)
+        assert str(error.value).startswith(expected)
+        assert is_one_sentence(str(error.value))

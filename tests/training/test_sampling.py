@@ -1,0 +1,355 @@
+"""Draws are the same in every engine, uniform and independent; samples are of the size and shape asked for."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import scipy.stats
+
+import frameboost as fb
+from frameboost.data.sources import open_source
+from frameboost.engines.choose import make_engine
+from frameboost.expressions.draws import draw_expr, draw_sql, key_of, mix
+from frameboost.expressions.expression import Expression
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.training.node import OpenNode
+from frameboost.training.sampling import FeatureSampler, _gradient_bound, sample_rows
+from tests.engines.test_same_trees import ENGINES, assert_same
+
+QUIET = {"verbose": False}
+FEATURES = [f"x{i}" for i in range(8)]
+
+
+def rows(n: int = 400, seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 8)).round(2)
+    y = (x * [3, -2, 2, 1, 1, 1, 0.5, 0.5]).sum(axis=1) + np.sin(3 * x[:, 0]) + rng.normal(size=n)
+    frame = pl.DataFrame({name: x[:, i] for i, name in enumerate(FEATURES)})
+    return frame.with_columns(y=pl.Series(y), late=pl.Series(y > 0), w=pl.Series(rng.uniform(0.5, 2, n)))
+
+
+DATA = rows()
+
+
+def draws(n: int, key: int) -> np.ndarray:
+    return pl.select(draw_expr(pl.int_range(n, dtype=pl.Int64), key)).to_series().to_numpy()
+
+
+# --- draws ------------------------------------------------------------------------------------------------------------
+
+
+def test_polars_duckdb_and_python_draw_the_same():
+    rng = np.random.default_rng(0)
+    positions = [0, 1, 2**31, 2**32 - 1, 2**32, 2**32 + 5, 2**40, *map(int, rng.integers(0, 2**33, 200))]
+    con = duckdb.connect()
+    con.execute("CREATE TABLE p AS SELECT UNNEST(?::BIGINT[]) AS i", [positions])
+    for key in [0, 1, 2**32 - 1, *map(int, rng.integers(0, 2**32, 8))]:
+        in_python = [mix(position % 2**32, key) / 2**32 for position in positions]
+        in_polars = pl.DataFrame({"i": positions}).select(draw_expr(pl.col("i"), key)).to_series().to_list()
+        in_duckdb = [value for (value,) in con.execute(f"SELECT {draw_sql('i', key)} FROM p").fetchall()]
+        assert in_polars == in_python
+        assert in_duckdb == in_python
+        assert all(0 <= value < 1 for value in in_python)
+
+
+def test_hashes_tell_all_positions_apart():
+    hashed = [mix(position, 12345) for position in range(50_000)]
+    assert len(set(hashed)) == 50_000
+    assert all(0 <= value < 2**32 for value in hashed)
+
+
+@pytest.mark.parametrize("tree", range(4))
+def test_draws_are_uniform(tree):
+    counts = np.histogram(draws(64_000, key_of(0, 0, tree)), bins=64, range=(0, 1))[0]
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    (key_of(0, 0, 0), key_of(0, 0, 1)), (key_of(0, 0, 1), key_of(0, 0, 2)), (key_of(0, 0, 0), key_of(1, 0, 0)),
+    (key_of(0, 0, 5), key_of(0, 1, 5)), (key_of(7, 0, 99), key_of(7 + 2**32, 0, 99)),
+])  # fmt: skip
+def test_draws_of_two_trees_are_independent(one, other):
+    assert one != other
+    together = np.histogram2d(draws(64_000, one), draws(64_000, other), bins=8, range=[[0, 1], [0, 1]])[0]
+    assert scipy.stats.chisquare(together.ravel()).pvalue > 1e-3
+
+
+def test_draws_of_neighbouring_rows_are_independent():
+    u = draws(64_001, key_of(3, 0, 2))
+    together = np.histogram2d(u[:-1], u[1:], bins=8, range=[[0, 1], [0, 1]])[0]
+    assert scipy.stats.chisquare(together.ravel()).pvalue > 1e-3
+
+
+def test_keys_differ_with_every_step_of_the_path():
+    paths = list(itertools.product(range(4), range(20), range(20)))
+    assert len({key_of(0, *path) for path in paths}) == len(paths)
+    assert len({key_of(seed, 0, 0) for seed in [*range(1000), 2**32, 2**40, 2**63 - 1]}) == 1003
+
+
+# --- one model --------------------------------------------------------------------------------------------------------
+
+SAMPLED = [
+    {"subsample": 0.5},
+    {"subsample": 0.3, "sampling_method": "gradient_based"},
+    {"subsample": 0.3, "sampling_method": "gradient_based", "reg_lambda": 0.0, "weight": "w"},
+    {"colsample_bytree": 0.5, "colsample_bylevel": 0.6, "colsample_bynode": 0.7},
+    {"subsample": 0.8, "colsample_bynode": 0.5, "num_parallel_tree": 3, "n_estimators": 1},
+]
+
+
+@pytest.mark.parametrize("parameters", SAMPLED, ids=str)
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+def test_engines_draw_one_model(objective, parameters):
+    target = "y" if objective == "reg:squarederror" else "late"
+    options = {"objective": objective, "features": FEATURES, "n_estimators": 3, "max_depth": 3, "seed": 11, **QUIET}
+    options |= parameters
+    models = [fb.fit(DATA, target, engine=engine, **options) for engine in ENGINES]
+    con = duckdb.connect()
+    con.register("frame", DATA)
+    con.execute("SET preserve_insertion_order = false")
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    models.append(fb.fit(con.table("t"), target, **options))
+    assert_same(objective, *models)
+    others = [{"seed": 12}, {name: 1.0 for name in parameters if "sample" in name and name != "sampling_method"}]
+    assert all(fb.fit(DATA, target, **options | other) != models[0] for other in others)
+
+
+@pytest.mark.parametrize("parameters", SAMPLED, ids=str)
+def test_exact_draws_too(parameters):
+    options = {"features": FEATURES, "n_estimators": 2, "max_depth": 3, "tree_method": "exact", **QUIET} | parameters
+    model = fb.fit(DATA, "y", **options)
+    assert model == fb.fit(DATA, "y", **options)
+    assert model != fb.fit(DATA, "y", **options | {"seed": 1})
+
+
+@pytest.mark.parametrize("objective", ["multi:softprob", "reg:absoluteerror", "reg:quantileerror"])
+def test_samples_of_other_losses_are_one_model(objective):
+    data = DATA.with_columns(kind=(pl.col("y") > -2).cast(pl.Int8) + (pl.col("y") > 2))
+    options = {"objective": objective, "features": FEATURES, "subsample": 0.5, "n_estimators": 2, "max_depth": 2}
+    target = "kind" if objective == "multi:softprob" else "y"
+    models = [fb.fit(data, target, engine=engine, **options, **QUIET) for engine in ENGINES]
+    assert_same(objective, *models)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+def test_the_root_covers_the_rows_drawn(share, engine):
+    data = rows(3000)
+    options = {"features": FEATURES, "subsample": share, "n_estimators": 3, "max_depth": 1, "engine": engine, **QUIET}
+    covers = fb.fit(data, "y", seed=5, **options).trees.filter(pl.col("node") == 0)["cover"].to_list()
+    drawn = [int((draws(3000, key_of(5, 0, tree)) < share).sum()) for tree in range(3)]
+    assert covers == drawn  # the hessian of the squared error is 1
+    assert len(set(drawn)) > 1
+    assert all(abs(cover - 3000 * share) < 4 * np.sqrt(3000 * share * (1 - share)) for cover in covers)
+
+
+def test_a_tree_on_a_sample_is_the_tree_of_those_rows():
+    cuts = {name: np.arange(-3, 3, 0.25) for name in FEATURES}
+    options = {"features": FEATURES, "cuts": cuts, "base_score": 0.0, "n_estimators": 1, "max_depth": 3, **QUIET}
+    sampled = fb.fit(DATA, "y", subsample=0.4, seed=3, **options)
+    alone = fb.fit(DATA.filter(pl.Series(draws(len(DATA), key_of(3, 0, 0)) < 0.4)), "y", **options)
+    assert sampled.trees.drop("value", "gain", "cover").equals(alone.trees.drop("value", "gain", "cover"))
+    for name in ("value", "gain", "cover"):
+        np.testing.assert_allclose(sampled.trees[name], alone.trees[name], rtol=1e-9, atol=1e-12)
+
+
+def state(engine: str, label, margin, parameters: Parameters):
+    """Return an engine whose rows have the gradients g = margin - label and h = 1 + |label| / 10."""
+    frame = pl.DataFrame({"x": np.arange(len(label)), "label": label, "m": margin})
+    made = make_engine(
+        engine, open_source(frame), [Feature("x", FeatureType("int64"))],
+        {"label": "label", "base_margin": "m"}, parameters,
+    )  # fmt: skip
+    made.bin_columns(made.propose_bins(256, {}))
+    made.start_margins({"margin": Expression("base_margin", ("base_margin",))})
+    row = ("label", "margin")
+    g, h = Expression("margin - label", row), Expression("1 + ABS(label) / 10", row)
+    made.compute_gradients({"g_0": g, "h_0": h}, {})
+    return made
+
+
+SHAPES = {
+    "normal": lambda rng: rng.normal(size=2000),
+    "heavy tails": lambda rng: rng.standard_cauchy(2000),
+    "one giant": lambda rng: np.r_[np.ones(1999), 1e9],
+    "steep": lambda rng: 2.0 ** np.linspace(-20, 20, 2000),
+    "all alike": lambda rng: np.full(2000, -3.0),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_as_many_rows_are_likely_to_be_taken_as_asked_for(shape, engine):
+    label = SHAPES[shape](np.random.default_rng(1))
+    for share, reg_lambda in ((0.1, 1.0), (0.1, 0.0), (0.5, 0.5), (0.9, 0.0)):
+        parameters = Parameters(subsample=share, sampling_method="gradient_based", reg_lambda=reg_lambda)
+        made = state(engine, label, np.zeros(2000), parameters)
+        size = np.sqrt(label**2 + reg_lambda * (1 + np.abs(label) / 10) ** 2)
+        likely = np.minimum(1, size / _gradient_bound(made, 0, parameters)).sum()
+        assert likely == pytest.approx(share * 2000, rel=1e-3)
+        made.close()
+
+
+def test_rows_without_gradient_are_never_taken_and_may_be_too_many():
+    label = np.r_[np.ones(100), np.zeros(1900)]
+    parameters = Parameters(subsample=0.5, sampling_method="gradient_based", reg_lambda=0.0)
+    made = state("polars", label, np.zeros(2000), parameters)
+    sample = sample_rows(made, 0, parameters, tree=0)
+    assert made.start_tree(0, sample).G == -100  # all hundred are sure to be taken
+    nothing = state("polars", np.zeros(9), np.zeros(9), parameters)
+    assert nothing.start_tree(0, sample_rows(nothing, 0, parameters, tree=0)).H == 0
+
+
+@pytest.mark.parametrize("shape", ["normal", "heavy tails", "steep"])
+def test_gradient_based_samples_are_unbiased(shape):
+    rng = np.random.default_rng(2)
+    label = SHAPES[shape](rng)
+    parameters = Parameters(subsample=0.2, sampling_method="gradient_based", reg_lambda=0.5)
+    made = state("polars", label, np.zeros(2000), parameters)
+    sample = sample_rows(made, 0, parameters, tree=0)
+    sums = [made.start_tree(0, replace(sample, key=key_of(0, 9, i))) for i in range(400)]
+    whole = made.start_tree(0)
+    for found, wanted in (([s.G for s in sums], whole.G), ([s.H for s in sums], whole.H)):
+        assert abs(np.mean(found) - wanted) < 4 * np.std(found) / np.sqrt(len(found))
+        assert np.std(found) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_root_of_a_gradient_based_tree_is_the_scaled_up_sum(engine):
+    options = {"subsample": 0.3, "sampling_method": "gradient_based", "reg_lambda": 0.5, "base_score": 0.0}
+    model = fb.fit(
+        DATA, "y", features=FEATURES, weight="w", seed=4, engine=engine, n_estimators=1, max_depth=1,
+        learning_rate=1, **options, **QUIET,
+    )  # fmt: skip
+    h = DATA["w"].to_numpy()
+    g = -DATA["y"].to_numpy() * h
+    size = np.sqrt(g * g + 0.5 * h * h)
+    low, high = 0.0, size.sum()
+    for _ in range(200):  # by bisection
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(1, size / middle).sum() > 0.3 * len(g) else (low, middle)
+    p = np.minimum(1, size / high)
+    taken = draws(len(g), key_of(4, 0, 0)) < p
+    root = model.trees.row(0, named=True)
+    assert root["cover"] == pytest.approx((h / p)[taken].sum(), rel=1e-9)
+    assert root["value"] == pytest.approx(-(g / p)[taken].sum() / ((h / p)[taken].sum() + 0.5), rel=1e-9)
+
+
+# --- features ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 7, 10, 50])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.8, 0.999])
+def test_draws_of_features_are_nested_and_of_the_right_size(share, n_features):
+    nodes = [OpenNode(id_, depth, None) for depth, id_ in enumerate([0, 1, 3])] + [OpenNode(2, 1, None)]
+    shares = {"colsample_bytree": share, "colsample_bylevel": share, "colsample_bynode": share}
+
+    def allowed(**given):
+        sampler = FeatureSampler(n_features, Parameters(**given))
+        sampler.start_tree(6)
+        return sampler.allowed(nodes)
+
+    sizes = [n_features]
+    for _ in shares:
+        sizes.append(max(1, int(share * sizes[-1])))
+    tree, level, node = (allowed(**dict(list(shares.items())[: i + 1])) for i in range(3))
+    for mask, size in zip((tree, level, node), sizes[1:], strict=True):
+        assert (mask.sum(axis=1) == size).all()
+    assert (tree == tree[0]).all(), "all nodes of a tree have its features"
+    assert (level <= tree).all()
+    assert (node <= level).all()
+    assert (level[1] == level[3]).all(), "two nodes of one level have its features"
+
+
+def test_every_feature_is_drawn_as_often():
+    sampler = FeatureSampler(10, Parameters(colsample_bytree=0.3, colsample_bynode=0.7))
+    counts = np.zeros(10)
+    for tree in range(2000):
+        sampler.start_tree(tree)
+        counts += sampler.allowed([OpenNode(0, 0, None)])[0]
+    assert counts.sum() == 2000 * 2  # ⌊0.7 · 3⌋
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("engine", ["numba", "duckdb"])
+@pytest.mark.parametrize("shares", [(0.5, 1, 1), (1, 0.25, 1), (1, 1, 0.3), (0.75, 0.7, 0.5)])
+def test_trees_split_on_what_was_drawn(shares, engine):
+    names = ["colsample_bytree", "colsample_bylevel", "colsample_bynode"]
+    given = dict(zip(names, map(float, shares), strict=True))
+    options = {"features": FEATURES, "n_estimators": 4, "max_depth": 4, "min_child_weight": 0, "seed": 8, **QUIET}
+    model = fb.fit(DATA, "y", engine=engine, **given, **options)
+    sampler = FeatureSampler(8, Parameters(seed=8, **given))
+    used = set()
+    for tree, node, depth, feature in model.trees.select("tree", "node", "depth", "feature").drop_nulls().rows():
+        sampler.start_tree(tree)
+        allowed = sampler.allowed([OpenNode(node, depth, None)])[0]
+        assert allowed[FEATURES.index(feature)], (tree, node, feature)
+        used.add((tree, feature))
+    assert len({feature for _, feature in used}) > 4, "other trees draw other features"
+
+
+def test_one_feature_at_least_is_drawn():
+    model = fb.fit(DATA, "y", features=FEATURES, colsample_bytree=0.01, colsample_bynode=0.01, n_estimators=8, **QUIET)
+    by_tree = model.trees.drop_nulls("feature").group_by("tree").agg(pl.col("feature").n_unique())
+    assert by_tree.height == 8
+    assert (by_tree["feature"] == 1).all()
+
+
+# --- forests ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_forest_is_the_mean_of_trees_trained_apart(engine):
+    cuts = {name: np.arange(-3, 3, 0.25) for name in FEATURES}
+    options = {"base_score": 0.5, "n_estimators": 1, "max_depth": 4, "learning_rate": 1.0, **QUIET}
+    forest = fb.fit(
+        DATA, "y", features=FEATURES, cuts=cuts, num_parallel_tree=5, subsample=0.6, colsample_bytree=0.5, seed=2,
+        engine=engine, **options,
+    )  # fmt: skip
+    assert (forest.n_trees, forest.n_rounds) == (5, 1)
+    apart = []
+    for tree in range(5):
+        drawn = DATA.filter(pl.Series(draws(len(DATA), key_of(2, 0, tree)) < 0.6))
+        key = key_of(2, 1, tree)
+        chosen = sorted(sorted(range(8), key=lambda i: mix(i, key))[:4])
+        names = [FEATURES[i] for i in chosen]
+        model = fb.fit(drawn, "y", features=names, cuts={name: cuts[name] for name in names}, **options)
+        apart.append(model.predict(DATA).to_numpy())
+    np.testing.assert_allclose(forest.predict(DATA), np.mean(apart, axis=0), rtol=1e-9, atol=1e-12)
+    assert np.std(apart, axis=0).mean() > 0.1
+
+
+def test_a_forest_with_draws_by_node_is_the_mean_of_its_trees():
+    options = {"features": FEATURES, "n_estimators": 1, "subsample": 0.8, "colsample_bynode": 0.5, "learning_rate": 1.0}
+    options |= {"max_depth": 5, "base_score": 0.0, **QUIET}
+    six = fb.fit(DATA, "y", num_parallel_tree=6, **options)
+    five, one = (fb.fit(DATA, "y", num_parallel_tree=n, **options) for n in (5, 1))
+    leaves = six.trees.filter(pl.col("left") < 0)
+    # A forest's first trees are those of a smaller forest; each counts a sixth.
+    for smaller, n in ((five, 5), (one, 1)):
+        theirs = smaller.trees.filter(pl.col("left") < 0)
+        ours = leaves.filter(pl.col("tree") < n)
+        assert ours.select("tree", "node").equals(theirs.select("tree", "node"))
+        np.testing.assert_allclose(ours["value"] * 6, theirs["value"] * n, rtol=1e-9, atol=1e-12)
+    errors = [float(((m.predict(DATA) - DATA["y"]) ** 2).mean()) for m in (one, six)]
+    assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("tree_method", ["hist", "approx"])
+def test_rows_that_are_joined_to_categories_keep_their_draws(tree_method):
+    # More rows than DuckDB hands to one thread at a time: on the way through its joins they may change their order.
+    names = [f"name {i % 97}" for i in range(300_000)]
+    frame = pl.DataFrame({"s": names, "x": [i * 7919 % 1000 for i in range(300_000)]})
+    frame = frame.with_columns(y=(pl.col("x") * 0.01 + pl.col("s").str.len_chars() + pl.col("x") % 7).cast(pl.Float64))
+    options = {"subsample": 0.3, "n_estimators": 2, "max_depth": 3, "tree_method": tree_method}
+    assert fb.fit(frame, "y", engine="duckdb", **options) == fb.fit(frame, "y", **options)
