@@ -16,7 +16,7 @@ from frameboost.interop.catboost.reader import from_catboost
 from frameboost.interop.lightgbm.reader import from_lightgbm
 from frameboost.interop.sklearn import from_sklearn
 from frameboost.interop.xgboost.reader import from_xgboost
-from frameboost.losses.objective import Objective
+from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 

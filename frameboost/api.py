@@ -18,10 +18,10 @@ from frameboost.engines.contract import Engine
 from frameboost.ensemble.model_file import read_model
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Aggregate
+from frameboost.losses.custom import Objective
+from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.known import LOSSES, get_loss
 from frameboost.losses.loss import Loss, of_targets
-from frameboost.losses.objective import Objective
 from frameboost.metrics.known import get_metrics
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions, sample_condition
-from frameboost.expressions.polars_names import column
 from frameboost.schema.feature import ZERO, Feature
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [

@@ -13,9 +13,9 @@ from frameboost.cli.arguments import Commands, add_command, check_keep, names
 from frameboost.data.sources import FrameSource, open_source
 from frameboost.data.table_files import check_format, check_writable, read_table, write_table
 from frameboost.errors import ParameterError
-from frameboost.expressions.polars_names import column
 from frameboost.interop.open_model import open_model
 from frameboost.model.model import Model
+from frameboost.schema.polars_columns import column
 
 __all__ = ["add_score"]
 

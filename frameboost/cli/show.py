@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.cli.arguments import Commands, add_command
-from frameboost.expressions.sql_text import quote_identifier
+from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.interop.open_model import open_model
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters

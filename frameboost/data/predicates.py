@@ -16,7 +16,7 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
-from frameboost.expressions.sql_text import physical_sql, string_literal
+from frameboost.expressions.duckdb_sql import physical_sql, string_literal
 from frameboost.schema.types import FeatureType
 
 __all__ = ["as_polars", "check_repeatable"]

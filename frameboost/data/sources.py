@@ -14,8 +14,8 @@ from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import reason, shown
 from frameboost.data.predicates import as_polars, check_repeatable
 from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.polars_names import column
-from frameboost.expressions.sql_text import quote_identifier
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = ["FrameSource", "RelationSource", "Source", "open_source", "split"]

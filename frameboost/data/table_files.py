@@ -16,7 +16,7 @@ import polars as pl
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.data.atomic_files import replaced as replaced_file
 from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.sql_text import quote_identifier, quote_path
+from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 
 __all__ = [
     "STDOUT", "check_format", "check_writable", "is_table", "read_table", "replaced", "write_table", "write_text",

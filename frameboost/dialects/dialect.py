@@ -15,7 +15,7 @@ from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import shown
 from frameboost.dialects.limits import Limits
 from frameboost.errors import ParameterError
-from frameboost.expressions.sql_text import path_parts
+from frameboost.expressions.duckdb_sql import path_parts
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["Dialect", "Outside"]

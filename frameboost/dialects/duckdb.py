@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect, Outside
 from frameboost.dialects.limits import Limits
-from frameboost.expressions.expression import IN_DUCKDB
-from frameboost.expressions.sql_text import literal
+from frameboost.expressions.duckdb_sql import literal
+from frameboost.expressions.expression import DUCKDB_WRITER
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["DUCKDB"]
@@ -22,10 +22,10 @@ class _DuckDB(Dialect):
         return literal(kind, value)
 
     def number(self, value: float) -> str:
-        return IN_DUCKDB.number(value)
+        return DUCKDB_WRITER.number(value)
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
-        return IN_DUCKDB.call(function, arguments)
+        return DUCKDB_WRITER.call(function, arguments)
 
 
 DUCKDB = _DuckDB(

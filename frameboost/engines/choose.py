@@ -17,11 +17,11 @@ from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.errors import ParameterError
-from frameboost.expressions.polars_names import column
-from frameboost.expressions.sql_text import quote_identifier
+from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = ["ENGINES", "check_engine", "make_engine"]

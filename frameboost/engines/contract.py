@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 from frameboost.binning.bins import Bins
 from frameboost.binning.node_bins import NodeBins
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.query_terms import Pairs
-from frameboost.losses.gradients import Aggregate, Scalar
+from frameboost.expressions.ranking_terms import Pairs
+from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
 
@@ -103,7 +103,7 @@ class Engine(Protocol):
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """Store numbers of every row by name: ``g_0``, ``h_0`` for the first output and so on, and others.
 
-        Gradients are put on the grids on which their sums are exact (see `frameboost.losses.gradients.rounded`).
+        Gradients are put on the grids on which their sums are exact (see `frameboost.losses.exact_sums.rounded`).
         """
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:

@@ -10,14 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frameboost.checks.json import check_keys, fail, is_finite, is_integer, parse_json, read_list, shown_json, to_text
+from frameboost.checks.json_fields import (
+    check_keys,
+    fail,
+    is_finite,
+    is_integer,
+    parse_json,
+    read_list,
+    shown_json,
+    to_text,
+)
 from frameboost.ensemble.tree_file import TREE_FIELDS, read_tree
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.custom import Objective
 from frameboost.losses.foreign import FOREIGN_FIELDS, read_foreign_loss
 from frameboost.losses.known import get_loss
 from frameboost.losses.loss import Loss, of_targets
-from frameboost.losses.objective import Objective
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from frameboost.checks.json import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
 from frameboost.errors import ModelFileError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical

@@ -16,12 +16,12 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
-from frameboost.expressions.spelling import IN_DUCKDB, Speller, float_literal
+from frameboost.expressions.sql_writer import DUCKDB_WRITER, SqlWriter, float_literal
 
 if TYPE_CHECKING:
     from frameboost.expressions.syntax import ExpressionTree, Folder
 
-__all__ = ["IN_DUCKDB", "Expression", "Speller", "float_literal"]
+__all__ = ["DUCKDB_WRITER", "Expression", "SqlWriter", "float_literal"]
 
 T = TypeVar("T")
 
@@ -70,9 +70,9 @@ class Expression:
 
         return ExpressionTree(self.text, self.columns)
 
-    def to_sql(self, columns: Mapping[str, str], speller: Speller = IN_DUCKDB) -> str:
+    def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
         """Return the expression as SQL, by default DuckDB's, every name replaced by the SQL given for it."""
-        return self._tree.to_sql(columns, speller)
+        return self._tree.to_sql(columns, writer)
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
         """Return the expression for polars, every name replaced by the expression given (by default its column)."""

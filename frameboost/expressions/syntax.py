@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from frameboost.checks.messages import cut, reason, shown
 from frameboost.errors import ParameterError
-from frameboost.expressions.spelling import Speller
+from frameboost.expressions.sql_writer import SqlWriter
 
 __all__ = ["ExpressionTree", "Folder", "case_parts", "split_aggregates"]
 
@@ -98,9 +98,9 @@ class ExpressionTree:
         self.columns = columns
         self._root = _parsed(text)
 
-    def to_sql(self, columns: Mapping[str, str], speller: Speller) -> str:
+    def to_sql(self, columns: Mapping[str, str], writer: SqlWriter) -> str:
         """See `frameboost.expressions.expression.Expression.to_sql`."""
-        return self.fold(_InSql(columns, speller))
+        return self.fold(_InSql(columns, writer))
 
     def to_polars(self, columns: Mapping[str, pl.Expr]) -> pl.Expr:
         """See `frameboost.expressions.expression.Expression.to_polars`."""
@@ -187,15 +187,15 @@ class ExpressionTree:
 class _InSql:
     """Writes an expression as SQL."""
 
-    def __init__(self, columns: Mapping[str, str], speller: Speller) -> None:
+    def __init__(self, columns: Mapping[str, str], writer: SqlWriter) -> None:
         self._columns = columns
-        self._speller = speller
+        self._writer = writer
 
     def column(self, name: str) -> str:
         return self._columns[name]
 
     def number(self, value: float) -> str:
-        return self._speller.number(value)
+        return self._writer.number(value)
 
     def apply(self, function: str, *arguments: str) -> str:
         match function:
@@ -211,7 +211,7 @@ class _InSql:
                 return f"CASE {cases}{'' if default is None else f' ELSE {default}'} END"
         if function in _OPERATORS:
             return f"({arguments[0]} {function} {arguments[1]})"
-        return self._speller.call(function, arguments)
+        return self._writer.call(function, arguments)
 
 
 class _IsCondition:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import path as check_path
-from frameboost.checks.json import OTHER_FORMS
+from frameboost.checks.json_fields import OTHER_FORMS
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
 

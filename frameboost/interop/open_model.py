@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import path as check_path
-from frameboost.checks.json import OTHER_FORMS
+from frameboost.checks.json_fields import OTHER_FORMS
 from frameboost.ensemble.model_file import FORMAT, read_model
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.interop.catboost.reader import from_catboost

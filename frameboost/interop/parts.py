@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json import is_finite
+from frameboost.checks.json_fields import is_finite
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.xgboost.float32 import float64_thresholds

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.query_terms import OverQuery, Pairs, Ratio
+from frameboost.expressions.ranking_terms import OverQuery, Pairs, Ratio
 
 __all__ = [
     "Derivatives", "Loss", "RunningSum", "Start", "Term", "margin_names", "of_targets", "prediction_names", "winner",

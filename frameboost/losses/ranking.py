@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.query_terms import Change, OverQuery, Pairs, Ratio
+from frameboost.expressions.ranking_terms import Change, OverQuery, Pairs, Ratio
 from frameboost.losses.loss import Derivatives, Loss, Start, Term
 
 __all__ = ["DEFAULT_TRUNCATION", "RANKING_PARAMETERS", "discount", "gain", "ideal_terms", "label_check", "ranking_loss"]

@@ -14,7 +14,7 @@ from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Aggregate, exact_sum
+from frameboost.losses.exact_sums import Aggregate, exact_sum
 from frameboost.losses.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]

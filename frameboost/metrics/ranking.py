@@ -13,7 +13,7 @@ from typing import Any
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.query_terms import OverQuery
+from frameboost.expressions.ranking_terms import OverQuery
 from frameboost.losses.loss import Term
 from frameboost.losses.ranking import DEFAULT_TRUNCATION, discount, gain, ideal_terms
 from frameboost.metrics.metric import Metric

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from frameboost.engines.contract import Cumulative, Engine, QueryWindow
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
-from frameboost.expressions.query_terms import OverQuery, Pairs, Ratio
-from frameboost.losses.gradients import Aggregate, Scalar, exact_sum, rounded, weighted
+from frameboost.expressions.ranking_terms import OverQuery, Pairs, Ratio
+from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum, rounded, weighted
 from frameboost.losses.loss import Loss, RunningSum, Term, prediction_names
 from frameboost.metrics.metric import CurveMetric, Metric
 

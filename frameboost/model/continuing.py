@@ -14,7 +14,7 @@ from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.sql_text import quote_identifier
+from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters

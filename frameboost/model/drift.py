@@ -14,8 +14,8 @@ from frameboost.compile.sql.drift import MISSING, WatchedBin
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import open_source
 from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.polars_names import column
 from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Physical
 
 __all__ = ["baseline_frame", "read_baseline"]

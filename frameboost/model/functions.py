@@ -15,7 +15,7 @@ from frameboost.checks.arguments import flag, word
 from frameboost.checks.messages import cut, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
-from frameboost.expressions.sql_text import string_literal
+from frameboost.expressions.duckdb_sql import string_literal
 from frameboost.runtime.interrupts import signals_later
 
 __all__ = ["Place", "as_connection", "check_options", "create_macro", "create_udf", "place_of"]

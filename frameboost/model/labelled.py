@@ -11,8 +11,8 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.data.sources import FrameSource, Source, open_source
 from frameboost.errors import DataError
-from frameboost.expressions.polars_names import column
 from frameboost.model.scorer import Scorer
+from frameboost.schema.polars_columns import column
 from frameboost.training.data_checks import find_column
 
 __all__ = ["labelled_margins", "read_rows"]

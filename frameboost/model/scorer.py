@@ -16,11 +16,11 @@ from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.sources import open_source
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.polars_names import column
 from frameboost.losses.loss import Loss
 from frameboost.losses.outputs import OUTPUTS, output_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
 

@@ -10,7 +10,7 @@ from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import exact_sum, rounded, weighted
+from frameboost.losses.exact_sums import exact_sum, rounded, weighted
 from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import define_terms
 

@@ -16,7 +16,7 @@ from frameboost.engines.contract import ColumnBlockEngine, Engine, HistogramEngi
 from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Aggregate
+from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import compute_gradients, define_predictions, renewals_of
 from frameboost.parameters.parameters import Parameters

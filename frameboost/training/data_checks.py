@@ -12,7 +12,7 @@ from frameboost.data.sources import Source
 from frameboost.engines.contract import Engine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Aggregate
+from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import Feature
 

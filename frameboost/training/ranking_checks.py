@@ -9,7 +9,7 @@ from frameboost.data.sources import Source
 from frameboost.engines.contract import Engine, QueryWindow
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Aggregate
+from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss
 from frameboost.losses.ranking import label_check
 from frameboost.metrics.known import AnyMetric

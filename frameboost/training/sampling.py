@@ -11,7 +11,7 @@ import numpy.typing as npt
 from frameboost.engines.contract import Engine, Sample
 from frameboost.expressions.draws import key_of, mix
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Aggregate, Rounded, rounded
+from frameboost.losses.exact_sums import Aggregate, Rounded, rounded
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.node import OpenNode
 

@@ -15,7 +15,7 @@ from frameboost.compile.arrays.flat_trees import TreeArrays
 from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from frameboost.trees.expectations import means_on_grid, node_means, node_shares
+from frameboost.trees.node_means import means_on_grid, node_means, node_shares
 from frameboost.trees.tree import Tree
 from tests.support.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
 from tests.support.random_models import TYPES, random_model, random_values, to_polars

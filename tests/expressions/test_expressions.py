@@ -15,7 +15,7 @@ from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.memory.engine import NumbaEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.expressions.expression import Expression, float_literal
-from frameboost.losses.gradients import Aggregate
+from frameboost.losses.exact_sums import Aggregate
 from frameboost.runtime.workers import Workers
 
 ROWS = pl.DataFrame({

@@ -14,7 +14,7 @@ import frameboost as fb
 from frameboost.data.sources import FrameSource
 from frameboost.engines.choose import make_engine
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Aggregate
+from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.known import get_loss
 from frameboost.metrics.terms import define_terms
 from frameboost.parameters.parameters import Parameters

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from frameboost.compile.arrays.flat_trees import TreeArrays
 from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_steps, link_nodes
 from frameboost.runtime.workers import Workers
-from frameboost.trees.expectations import means_on_grid, node_shares
+from frameboost.trees.node_means import means_on_grid, node_shares
 from frameboost.trees.tree import Tree
 
 __all__ = ["Contributions"]

@@ -20,9 +20,9 @@ import polars as pl
 
 from frameboost.binning.codes import code_expr, not_zero, physical_dtype, physical_expr
 from frameboost.compile.arrays.predict_kernels import find_leaves, sum_leaves
-from frameboost.expressions.polars_names import column
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import Tree
 

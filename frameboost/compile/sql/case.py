@@ -11,7 +11,7 @@ from frameboost.compile.sql.columns import Column
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
-from frameboost.expressions.sql_text import literal, membership, quote_identifier
+from frameboost.expressions.duckdb_sql import literal, membership, quote_identifier
 from frameboost.losses.outputs import Output
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree

@@ -14,7 +14,7 @@ from frameboost.compile.sql.columns import Column, renamed
 from frameboost.compile.sql.constant_rows import constant_rows
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
-from frameboost.trees.expectations import means_on_grid
+from frameboost.trees.node_means import means_on_grid
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["contribution_trees", "contributions_query", "reasons_query"]

@@ -10,8 +10,8 @@ from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.duckdb.binning import from_database, read_categories, store_codes, store_columns
 from frameboost.engines.duckdb.engine import SqlEngine
 from frameboost.engines.duckdb.widths import narrow_roles
+from frameboost.expressions.duckdb_sql import literal, physical_sql
 from frameboost.expressions.sql_files import render
-from frameboost.expressions.sql_text import literal, physical_sql
 from frameboost.splits.split import Split
 
 __all__ = ["SqlApproxEngine"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from frameboost.binning.bins import Bins, sample_condition
 from frameboost.engines.duckdb.cells import Cells
 from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, physical_sql, string_literal
 from frameboost.expressions.sql_files import render
-from frameboost.expressions.sql_text import is_missing, is_present, literal, physical_sql, string_literal
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 

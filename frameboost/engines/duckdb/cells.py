@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.expressions.duckdb_sql import literal
 from frameboost.expressions.expression import float_literal
-from frameboost.expressions.sql_text import literal
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["Cells"]

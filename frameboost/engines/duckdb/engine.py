@@ -16,11 +16,11 @@ from frameboost.engines.duckdb.rows import Slices
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.widths import narrow_number, narrow_roles, read_role
 from frameboost.expressions.draws import draw_sql
+from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression, float_literal
-from frameboost.expressions.query_terms import Pairs
+from frameboost.expressions.ranking_terms import Pairs
 from frameboost.expressions.sql_files import render
-from frameboost.expressions.sql_text import is_missing
-from frameboost.losses.gradients import Aggregate, Scalar, rounded
+from frameboost.losses.exact_sums import Aggregate, Scalar, rounded
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 

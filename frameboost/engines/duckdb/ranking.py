@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frameboost.engines.contract import QueryWindow
-from frameboost.expressions.query_terms import Pairs
-from frameboost.losses.gradients import Rounded
+from frameboost.expressions.ranking_terms import Pairs
+from frameboost.losses.exact_sums import Rounded
 
 __all__ = ["pair_parts", "window_sql"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from frameboost.checks.messages import cut
-from frameboost.expressions.sql_text import quote_identifier, string_literal
+from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.interrupts import noting_what_handlers_raise, signals_later
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import float_literal
-from frameboost.losses.gradients import Rounded, Scalar
+from frameboost.losses.exact_sums import Rounded, Scalar
 
 __all__ = ["NarrowNumber", "narrow_number", "narrow_roles", "narrowest_integer", "read_role"]
 

@@ -18,11 +18,11 @@ from frameboost.engines.polars.frame import FrameEngine, sampled_pairs
 from frameboost.engines.polars.ranking import PAIR_SUMS
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
-from frameboost.expressions.polars_names import column
-from frameboost.expressions.query_terms import Pairs
-from frameboost.losses.gradients import Aggregate, Scalar
+from frameboost.expressions.ranking_terms import Pairs
+from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
 from frameboost.splits.split import Stats
 
 __all__ = ["SMALLEST_TASK", "ArrayEngine"]

@@ -18,7 +18,7 @@ from frameboost.engines.memory.histogram_kernels import add_more, build_histogra
 from frameboost.engines.memory.partition_kernels import add_by_node, add_by_side, fill_sides, part_rows, take_rows
 from frameboost.engines.memory.row_partition import RowPartition
 from frameboost.expressions.expression import Expression
-from frameboost.losses.gradients import Scalar
+from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.workers import Shares
 from frameboost.splits.split import FloatArray, IntArray, Split
 

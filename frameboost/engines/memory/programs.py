@@ -17,7 +17,7 @@ from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.program_kernels import INSTRUCTIONS
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.syntax import case_parts
-from frameboost.losses.gradients import Scalar
+from frameboost.losses.exact_sums import Scalar
 
 __all__ = ["Program", "compile_program"]
 

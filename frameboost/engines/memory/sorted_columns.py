@@ -11,7 +11,7 @@ from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.memory.exact_kernels import move_rows
-from frameboost.losses.gradients import Scalar
+from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import Split
 
 __all__ = ["RankedEngine"]

@@ -11,7 +11,7 @@ import polars as pl
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import code_dtype, code_expr, physical_expr, propose_bins, sample_of
 from frameboost.engines.polars.frame import FrameEngine
-from frameboost.losses.gradients import Scalar
+from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import FloatArray, IntArray, Split
 
 __all__ = ["PolarsEngine"]

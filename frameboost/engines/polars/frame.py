@@ -13,10 +13,10 @@ from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.polars.ranking import PAIR_SUMS, pair_sums, query_expr, window_expr
 from frameboost.expressions.draws import draw_expr
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.polars_names import column
-from frameboost.expressions.query_terms import Pairs
-from frameboost.losses.gradients import Aggregate, Scalar, rounded
+from frameboost.expressions.ranking_terms import Pairs
+from frameboost.losses.exact_sums import Aggregate, Scalar, rounded
 from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
 from frameboost.splits.split import Stats
 
 __all__ = ["FrameEngine", "sampled_pairs"]

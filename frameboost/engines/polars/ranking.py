@@ -6,9 +6,9 @@ import polars as pl
 
 from frameboost.binning.codes import physical_expr
 from frameboost.engines.contract import QueryWindow
-from frameboost.expressions.polars_names import column
-from frameboost.expressions.query_terms import Pairs
-from frameboost.losses.gradients import Rounded
+from frameboost.expressions.ranking_terms import Pairs
+from frameboost.losses.exact_sums import Rounded
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = ["PAIR_SUMS", "pair_sums", "query_expr", "window_expr"]

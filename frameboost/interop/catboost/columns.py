@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from frameboost.checks.json import fail, is_finite, is_integer, shown_json
+from frameboost.checks.json_fields import fail, is_finite, is_integer, shown_json
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost.category_hash import category_hash

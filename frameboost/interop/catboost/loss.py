@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from frameboost.checks.json import shown_json
+from frameboost.checks.json_fields import shown_json
 from frameboost.checks.messages import reason, shown
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.interop.parts import own_loss

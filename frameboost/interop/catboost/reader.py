@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from frameboost.checks.arguments import values_by_column
-from frameboost.checks.json import fail, is_finite, parse_json, shown_json
+from frameboost.checks.json_fields import fail, is_finite, parse_json, shown_json
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost.columns import DAMAGED, Columns, read_columns, read_list, read_numbers, read_whole
 from frameboost.interop.catboost.loss import catboost_loss

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from frameboost.checks.json import shown_json
+from frameboost.checks.json_fields import shown_json
 from frameboost.checks.messages import reason
 from frameboost.errors import ModelFileError
 from frameboost.interop.parts import checked_names

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json import fail, is_integer, parse_json, read_list
+from frameboost.checks.json_fields import fail, is_integer, parse_json, read_list
 from frameboost.errors import ModelFileError
 from frameboost.interop.xgboost.float32 import as_float32
 from frameboost.interop.xgboost.ubjson import read_ubjson

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from frameboost.checks.json import read_list
+from frameboost.checks.json_fields import read_list
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.interop.parts import category_codes, checked_names

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from frameboost.checks.json import fail
+from frameboost.checks.json_fields import fail
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.interop.xgboost.document import read_count, read_numbers, read_object, wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frameboost.checks.json import read_list
+from frameboost.checks.json_fields import read_list
 from frameboost.checks.messages import reason, shown
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.given import comes_from, refuse, text_of

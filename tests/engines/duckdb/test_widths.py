@@ -11,7 +11,7 @@ from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.widths import narrow_number, narrow_roles, narrowest_integer, read_role
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
-from frameboost.losses.gradients import Rounded
+from frameboost.losses.exact_sums import Rounded
 
 INF, NAN = float("inf"), float("nan")
 

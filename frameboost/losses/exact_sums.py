@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.grid import grid_offset, offset_step
 
-__all__ = ["Aggregate", "Rounded", "Rows", "Scalar", "exact_sum", "rounded", "weighted"]
+__all__ = ["Aggregate", "Aggregator", "Rounded", "Scalar", "exact_sum", "rounded", "weighted"]
 
 
 class Scalar(Protocol):
@@ -34,7 +34,7 @@ class Aggregate:
     expression: Scalar
 
 
-class Rows(Protocol):
+class Aggregator(Protocol):
     """What can be aggregated."""
 
     @property
@@ -79,14 +79,14 @@ def _magnitude(expression: Expression) -> Expression:
     return Expression(f"ABS({expression.text})", expression.columns)
 
 
-def rounded(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
+def rounded(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
     """Return expressions on grids on which their sums over all rows are exact."""
     found = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
     largest, n_rows = {name: value or 0.0 for name, value in found.items()}, rows.n_rows
     return {n: Rounded(term, grid_offset(largest[n], n_rows), largest[n]) for n, term in terms.items()}
 
 
-def exact_sum(rows: Rows, terms: Mapping[str, Expression]) -> dict[str, float]:
+def exact_sum(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
     """Return sums over all rows that do not depend on their order."""
     sums = rows.aggregate({name: Aggregate("sum", term) for name, term in rounded(rows, terms).items()})
     return {name: value or 0.0 for name, value in sums.items()}

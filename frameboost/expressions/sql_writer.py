@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["IN_DUCKDB", "Speller", "float_literal"]
+__all__ = ["DUCKDB_WRITER", "SqlWriter", "float_literal"]
 
 
 def float_literal(value: float) -> str:
@@ -20,7 +20,7 @@ def float_literal(value: float) -> str:
     return text if "e" in text else f"{text}e0"  # without an exponent, SQL reads a DECIMAL
 
 
-class Speller(Protocol):
+class SqlWriter(Protocol):
     """How a database writes numbers and calls (see `frameboost.dialects`)."""
 
     def number(self, value: float) -> str:
@@ -30,7 +30,7 @@ class Speller(Protocol):
         """Return a call of the function with that standard name."""
 
 
-class _InDuckDB:
+class _DuckDBWriter:
     def number(self, value: float) -> str:
         return float_literal(value)
 
@@ -39,4 +39,4 @@ class _InDuckDB:
         return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # its sign is a TINYINT
 
 
-IN_DUCKDB = _InDuckDB()
+DUCKDB_WRITER = _DuckDBWriter()
