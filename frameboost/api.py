@@ -34,7 +34,7 @@ from frameboost.runtime.progress import progress, telling_of_compiling
 from frameboost.runtime.workers import Workers
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
-from frameboost.training.evaluation import Callback, TrainingLog
+from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
 from frameboost.trees.leaf_grid import on_leaf_grid
 
@@ -102,7 +102,7 @@ def fit(
             check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         watched = {"train": training} | others if looked_at else {}
         before = 0 if init_model is None else init_model.n_rounds
-        log = TrainingLog(watched, metrics, settings.early_stopping_rounds, callbacks, before)
+        log = EvaluationLog(watched, metrics, settings.early_stopping_rounds, callbacks, before)
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
         shown = metrics[0]
         with progress(

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
-__all__ = ["as_number", "checked", "declared", "range_text", "read_quantiles", "values_text"]
+__all__ = ["as_number", "checked", "declared", "range_text", "values_text"]
 
 
 def declared(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
@@ -41,18 +40,6 @@ def declared(default: Any, doc: str, *, low: float | None = None, above: float |
         "read": read,
     }
     return field(default=default, metadata=metadata)
-
-
-def read_quantiles(value: object) -> tuple[float, ...]:
-    """Return the quantiles of ``quantile_alpha``, one or several."""
-    given = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
-    alphas = [as_number(alpha, float) for alpha in given]
-    inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
-    if not given or len(inside) < len(given) or inside != sorted(set(inside)):
-        raise ParameterError(
-            f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {shown(value)}"
-        )
-    return tuple(inside)
 
 
 def checked(item: Field[Any], hint: Any, value: Any) -> Any:

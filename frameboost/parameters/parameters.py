@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.errors import ParameterError
-from frameboost.parameters.constraints import interaction_sets, monotone_directions
-from frameboost.parameters.fields import checked, declared, read_quantiles, values_text
+from frameboost.parameters.fields import checked, declared, values_text
+from frameboost.parameters.readers import interaction_sets, monotone_directions, quantiles
 
 __all__ = ["Parameters", "markdown_table", "parameter_table"]
 
@@ -156,7 +156,7 @@ class Parameters:
         (0.5,),
         "The quantiles that reg:quantileerror predicts, each by trees of its own.",
         kind="float between 0 and 1, or a list of them",
-        read=read_quantiles,
+        read=quantiles,
     )
     huber_slope: float = declared(
         1.0, "δ of reg:pseudohubererror: errors well below it count as squares, well above as sizes.", above=0

@@ -23,16 +23,16 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import Penalties, SplitLimits, Stats
+from frameboost.training.approx_splitters import propose_anew
 from frameboost.training.base_margins import base_margins
 from frameboost.training.constraints import Constraints
 from frameboost.training.dart import Dropout
-from frameboost.training.evaluation import TrainingLog
-from frameboost.training.growing import TreeGrower
+from frameboost.training.evaluation_log import EvaluationLog
+from frameboost.training.grower import TreeGrower
 from frameboost.training.node import OpenNode
-from frameboost.training.proposals import propose_anew
 from frameboost.training.sampling import FeatureSampler, sample_rows
 from frameboost.training.splitter import ExactSplitter, HistogramSplitter, LimitsOf, Splitter
-from frameboost.training.symmetric import SymmetricSplitter
+from frameboost.training.symmetric_splitter import SymmetricSplitter
 from frameboost.trees.tree import Tree
 
 __all__ = ["Ensemble", "Rows", "boost"]
@@ -74,7 +74,7 @@ def boost(
     loss: Loss,
     parameters: Parameters,
     given_bins: Mapping[int, Bins],
-    log: TrainingLog,
+    log: EvaluationLog,
     workers: Workers,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> Ensemble:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from frameboost.engines.contract import Engine
 from frameboost.expressions.draws import key_of, mix
 from frameboost.parameters.parameters import Parameters
-from frameboost.training.growing import Growth
+from frameboost.training.grower import Growth
 from frameboost.trees.tree import Tree
 
 __all__ = ["Dropout"]

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
+from frameboost.parameters.fields import as_number
 
-__all__ = ["interaction_sets", "monotone_directions"]
+__all__ = ["interaction_sets", "monotone_directions", "quantiles"]
 
 
 def monotone_directions(value: object) -> dict[str, int] | None:
@@ -63,6 +64,18 @@ def interaction_sets(value: object) -> list[list[str]] | None:
             raise ParameterError("interaction_constraints holds an empty set; each must name at least one column")
         sets.add(tuple(sorted(names)))
     return [list(names) for names in sorted(sets)]
+
+
+def quantiles(value: object) -> tuple[float, ...]:
+    """Return the quantiles of ``quantile_alpha``, one or several."""
+    given = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
+    alphas = [as_number(alpha, float) for alpha in given]
+    inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
+    if not given or len(inside) < len(given) or inside != sorted(set(inside)):
+        raise ParameterError(
+            f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {shown(value)}"
+        )
+    return tuple(inside)
 
 
 def _members(given: object, value: object) -> list[object]:

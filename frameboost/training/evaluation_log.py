@@ -14,12 +14,12 @@ from frameboost.errors import ParameterError
 from frameboost.metrics.known import AnyMetric
 from frameboost.metrics.terms import evaluate
 
-__all__ = ["Callback", "TrainingLog"]
+__all__ = ["Callback", "EvaluationLog"]
 
 Callback = Callable[[int, Mapping[str, float]], Any]
 
 
-class TrainingLog:
+class EvaluationLog:
     """Metrics by round, and whether it is time to stop.
 
     Parameters
