@@ -18,7 +18,7 @@ from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss
-from frameboost.metrics.terms import compute_gradients, define_predictions, renewals_of
+from frameboost.metrics.terms import define_predictions
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
@@ -28,6 +28,7 @@ from frameboost.training.base_margins import base_margins
 from frameboost.training.constraints import Constraints
 from frameboost.training.dart import Dropout
 from frameboost.training.evaluation_log import EvaluationLog
+from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.grower import TreeGrower
 from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, sample_rows

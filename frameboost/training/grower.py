@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 
 from frameboost.engines.contract import ColumnBlockEngine, Engine
-from frameboost.metrics.terms import Renewal
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import MIN_GAIN
 from frameboost.splits.kernels import bounded_weights
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.constraints import Constraints
+from frameboost.training.gradients import Renewal
 from frameboost.training.node import OpenNode
 from frameboost.training.splitter import Splitter
 from frameboost.trees.tree import LEAF, Tree

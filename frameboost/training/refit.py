@@ -18,12 +18,12 @@ from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Loss
-from frameboost.metrics.terms import compute_gradients, renewals_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.gain import leaf_weight
 from frameboost.splits.split import Split, Stats
 from frameboost.training.data_checks import check_held_out, find_roles
+from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.ranking_checks import with_group
 from frameboost.trees.tree import Tree
 

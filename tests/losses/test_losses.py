@@ -18,10 +18,10 @@ from frameboost.data.sources import open_source
 from frameboost.engines.choose import make_engine
 from frameboost.expressions.expression import Expression
 from frameboost.losses.known import LOSSES, get_loss
-from frameboost.metrics.terms import compute_gradients
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from frameboost.training.gradients import compute_gradients
 from tests.engines.test_same_trees import ENGINES, assert_same
 from tests.support.objectives import ARITHMETIC, CASES, FEATURES, Case, labelled_rows, matrix, train_xgboost
 

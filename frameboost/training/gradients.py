@@ -1,0 +1,47 @@
+"""The gradients of a loss in every row, weighted and on their grids, and the residuals that leaves are renewed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frameboost.engines.contract import Engine
+from frameboost.expressions.expression import Expression
+from frameboost.losses.exact_sums import Scalar, rounded, weighted
+from frameboost.losses.loss import Loss
+from frameboost.metrics.terms import define_terms
+
+__all__ = ["Renewal", "compute_gradients", "renewals_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Leaves as a quantile of the residuals: ``alpha`` of ``residual``, by ``weight`` or without."""
+
+    residual: Scalar
+    weight: Scalar | None
+    alpha: float
+
+
+def compute_gradients(rows: Engine, loss: Loss) -> None:
+    """Let the engine compute g and h of every output, weighted and on their grids, and residuals to renew leaves by."""
+    define_terms(rows, loss.terms)
+    terms = {}
+    for output, derivatives in enumerate(loss.outputs):
+        terms[f"g_{output}"] = weighted(derivatives.gradient)
+        terms[f"h_{output}"] = weighted(derivatives.hessian)
+    residuals: dict[str, Scalar] = {}
+    for output, margin in enumerate(loss.margins if loss.renewal else ()):
+        label = loss.label_of(output)
+        residuals[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
+    rows.compute_gradients(terms, residuals)
+
+
+def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
+    """Return, by output, what leaves are worth under a loss whose gradients are only signs; of others nothing."""
+    if not loss.renewal:
+        return {}
+    weight = rounded(rows, {"weight": Expression("weight", ("weight",))})["weight"] if is_weighted else None
+    return {
+        output: Renewal(Expression(f"residual_{output}", (f"residual_{output}",)), weight, alpha)
+        for output, alpha in enumerate(loss.renewal)
+    }
