@@ -8,6 +8,8 @@ Under `monotone_constraints` a node's weight has bounds, and what it would be wi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from frameboost.runtime.kernel import kernel
@@ -17,10 +19,13 @@ __all__ = [
     "best_score",
     "bounded_score",
     "bounded_weight",
+    "bounded_weights",
     "leaf_score",
     "leaf_weight",
     "split_score",
 ]
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # XGBoost's kRtEps: a split that gains no more is rounding noise.
 MIN_GAIN = 1e-6
@@ -81,6 +86,23 @@ def bounded_weight(
     if weight > upper:
         return upper
     return weight
+
+
+@kernel
+def bounded_weights(
+    G: FloatArray, H: FloatArray, bounds: FloatArray,
+    reg_lambda: float, reg_alpha: float, max_delta_step: float, min_child_weight: float,
+) -> FloatArray:  # fmt: skip
+    """Return each node's weight, 0 of one whose H is below ``min_child_weight``: float64 (nodes,).
+
+    ``G`` and ``H`` are float64 (nodes,), ``bounds`` float64 (nodes, 2): the least and the largest weight.
+    """
+    weights = np.zeros(len(G))
+    for i in range(len(G)):
+        if min_child_weight <= H[i]:
+            lower, upper = bounds[i]
+            weights[i] = bounded_weight(G[i], H[i], reg_lambda, reg_alpha, max_delta_step, lower, upper)
+    return weights
 
 
 @kernel(inline="always")

@@ -118,7 +118,7 @@ def scan_level(  # type: ignore[no-untyped-def]
     allowed
         bool (features,): the features that the level may be split on.
     offsets, is_categorical, monotone, bounds
-        As for `frameboost.splits.kernels.scan_histograms`.
+        As for `frameboost.splits.search_kernels.scan_histograms`.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from frameboost.engines.contract import ColumnBlockEngine, Engine
 from frameboost.parameters.parameters import Parameters
-from frameboost.splits.gain import MIN_GAIN
-from frameboost.splits.kernels import bounded_weights
+from frameboost.splits.gain import MIN_GAIN, bounded_weights
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.gradients import Renewal

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from frameboost.engines.contract import HistogramEngine
 from frameboost.runtime.workers import Workers
-from frameboost.splits.kernels import subtract_from_parents
 from frameboost.splits.split import FloatArray
+from frameboost.splits.subtraction_kernels import subtract_from_parents
 from frameboost.training.node import OpenNode
 
 __all__ = ["SMALLEST_TASK", "HistogramPool"]

@@ -11,7 +11,7 @@ from frameboost.binning.bins import SlotLayout
 from frameboost.engines.contract import ColumnBlockEngine, HistogramEngine
 from frameboost.runtime.workers import Workers
 from frameboost.splits.categorical import categorical_split
-from frameboost.splits.kernels import find_splits
+from frameboost.splits.search_kernels import find_splits
 from frameboost.splits.split import FloatArray, Penalties, Split, SplitLimits, Stats
 from frameboost.training.histograms import SMALLEST_TASK, HistogramPool
 from frameboost.training.node import OpenNode

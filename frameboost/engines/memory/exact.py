@@ -12,7 +12,7 @@ from frameboost.engines.memory.sorted_columns import RankedEngine
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.gain import bounded_score
-from frameboost.splits.kernels import scan_histograms
+from frameboost.splits.search_kernels import scan_histograms
 from frameboost.splits.split import Penalties, Split, SplitLimits, Stats
 
 __all__ = ["ExactEngine", "midpoint"]

@@ -23,7 +23,8 @@ from frameboost.engines.memory.partition_kernels import (
 )
 from frameboost.runtime.workers import Workers
 from frameboost.splits.category_kernels import ends_by_weight, present_categories
-from frameboost.splits.kernels import find_splits, scan_histograms, subtract_from_parents
+from frameboost.splits.search_kernels import find_splits, scan_histograms
+from frameboost.splits.subtraction_kernels import subtract_from_parents
 
 SEEDS = st.integers(0, 2**32 - 1)
 

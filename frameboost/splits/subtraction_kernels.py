@@ -1,0 +1,36 @@
+"""Kernel for histogram subtraction: the sibling's histogram is the parent's minus the child's."""
+
+from __future__ import annotations
+
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.team_intrinsics import outlined
+from frameboost.runtime.team_kernels import share_out
+
+__all__ = ["subtract_from_parents"]
+
+
+@kernel
+def _subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped-def]
+    if parents[item] >= 0:
+        own, parent = histograms[places[item]].ravel(), histograms[parents[item]].ravel()
+        for slot in range(len(own)):
+            parent[slot] -= own[slot]
+
+
+_subtracting = outlined(_subtract_one)
+
+
+@kernel
+def subtract_from_parents(team, histograms, places, parents):  # type: ignore[no-untyped-def]
+    """Turn the histograms of parents into those of the other child.
+
+    Parameters
+    ----------
+    team
+        Who does it (see `frameboost.runtime.team_kernels`).
+    histograms
+        float64 (places, slots, 2): sums of g and h.
+    places, parents
+        int64 (nodes,): where each child's is, and its parent's; -1 if that is not wanted.
+    """
+    share_out(team, _subtracting((histograms, places, parents)), len(places))
