@@ -10,18 +10,13 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions, sample_condition
-from frameboost.schema.feature import ZERO, Feature
-from frameboost.schema.polars_columns import column
+from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
     "code_dtype",
     "code_expr",
     "distinct_values",
-    "not_zero",
-    "physical_dtype",
-    "physical_expr",
-    "physical_values",
     "propose_bins",
     "rank_column",
     "sample_of",
@@ -30,45 +25,6 @@ __all__ = [
 
 
 _NOT_IN_NUMPY = (pl.Int128, pl.UInt128)
-
-
-def physical_dtype(kind: FeatureType) -> pl.DataType:
-    """Return the polars type that holds the physical values of a feature type."""
-    if kind.is_float:
-        return pl.Float32() if kind.name == "float32" else pl.Float64()
-    if kind.is_categorical:
-        return pl.String()
-    if kind.family == "boolean":
-        return pl.UInt8()
-    if kind.family == "date":
-        return pl.Int32()
-    if kind.unit:
-        return pl.Int64()
-    if kind.precision_and_scale:
-        return pl.Int64() if kind.precision_and_scale[0] <= 18 else pl.Int128()
-    return kind.to_polars()
-
-
-def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
-    """Return the column's physical values; NaN becomes NULL, as both mean that the value is missing."""
-    values = column(name)
-    if kind.is_float:
-        return values.cast(physical_dtype(kind)).fill_nan(None)
-    if kind.precision_and_scale or kind.unit or kind.family == "date":
-        values = values.to_physical()
-    return values.cast(physical_dtype(kind))
-
-
-def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
-    """Return what `physical_expr` makes of a column, which is the column itself where it is that already."""
-    if values.dtype == physical_dtype(kind) and not kind.is_categorical:
-        if not kind.is_float:
-            return values
-        if not values.null_count():
-            array = values.to_numpy()
-            if len(array) and not np.isnan(array.min()):  # the least of numbers with a NaN among them is NaN
-                return values.rechunk()
-    return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
 
 
 def code_dtype(bins: Bins) -> pl.DataType:
@@ -90,14 +46,9 @@ def code_expr(
         if other is not None:
             codes = pl.when(values.is_not_null()).then(codes.fill_null(other))
         return codes.fill_null(missing)
-    sorted_edges = pl.Series(edges, dtype=physical_dtype(kind))
+    sorted_edges = pl.Series(edges, dtype=kind.physical_dtype)
     codes = pl.lit(sorted_edges).search_sorted(values, side="right").cast(pl.UInt32)
     return pl.when(values.is_null()).then(pl.lit(missing, dtype=pl.UInt32)).otherwise(codes)
-
-
-def not_zero(values: pl.Expr) -> pl.Expr:
-    """Return whether a number is further from zero than what counts as it (see `Feature.zero_is_missing`)."""
-    return (values > ZERO) | (values < -ZERO)  # the smallest integer of a type has no absolute value in it
 
 
 def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical]) -> pl.Expr:

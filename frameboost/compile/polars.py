@@ -9,11 +9,10 @@ from operator import add
 import numpy as np
 import polars as pl
 
-from frameboost.binning.codes import not_zero
 from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Output
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, not_zero
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import Tree
 

@@ -9,7 +9,7 @@ from frameboost.dialects.dialect import Dialect, Outside
 from frameboost.dialects.limits import Limits
 from frameboost.expressions.duckdb_sql import literal
 from frameboost.expressions.expression import DUCKDB_WRITER
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import DUCKDB_TYPES, FeatureType, Physical
 
 __all__ = ["DUCKDB"]
 
@@ -34,14 +34,7 @@ DUCKDB = _DuckDB(
     unnameable="",
     infinity=("CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"),
     is_number="NOT isnan({x})",
-    types={
-        "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "int128": "HUGEINT",
-        "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT", "uint128": "UHUGEINT",
-        "float32": "FLOAT", "float64": "DOUBLE", "decimal": "DECIMAL({p}, {s})", "boolean": "BOOLEAN", "date": "DATE",
-        "timestamp[ms]": "TIMESTAMP_MS", "timestamp[us]": "TIMESTAMP", "timestamp[ns]": "TIMESTAMP_NS",
-        "timestamptz": "TIMESTAMPTZ", "timestamptz[ns]": "TIMESTAMPTZ_NS", "duration": "INTERVAL", "string": "VARCHAR",
-        "codes": "BIGINT",
-    },
+    types=DUCKDB_TYPES,
     interval="to_microseconds({v})",
     array="[{v}]",
     element="{x}[1 + {i}]",

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from frameboost.expressions.expression import float_literal
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import DUCKDB_TYPES, FeatureType, Physical
 
 __all__ = [
     "is_missing",
@@ -23,7 +23,6 @@ __all__ = [
 # DuckDB's 'infinity', of dates and of timestamps.
 _ENDLESS_DAYS, _ENDLESS = 2**31 - 1, 2**63 - 1
 _EPOCH = dt.datetime(1970, 1, 1)
-_TIMESTAMP_TYPE = {"ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 _PER_MICROSECOND = {"ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 
 
@@ -104,8 +103,7 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
         return f"to_microseconds({-(-number * times // parts)})"
     zone = "+00" if kind.family == "timestamptz" else ""
     if abs(number) == _ENDLESS:
-        name = ("TIMESTAMPTZ_NS" if unit == "ns" else "TIMESTAMPTZ") if zone else _TIMESTAMP_TYPE[unit]
-        return f"CAST('{'-' if number < 0 else ''}infinity' AS {name})"
+        return f"CAST('{'-' if number < 0 else ''}infinity' AS {DUCKDB_TYPES[kind.name]})"
     if unit == "ns":
         return f"(make_timestamp_ns({number}) AT TIME ZONE 'UTC')" if zone else f"make_timestamp_ns({number})"
     times, parts = _PER_MICROSECOND[unit]
@@ -115,7 +113,7 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
     except OverflowError:
         made = f"make_timestamp({microseconds})"
         return f"({made} AT TIME ZONE 'UTC')" if zone else made
-    return f"TIMESTAMPTZ '{text}{zone}'" if zone else f"{_TIMESTAMP_TYPE[unit]} '{text}'"
+    return f"{DUCKDB_TYPES[kind.name]} '{text}{zone}'"
 
 
 def physical_sql(kind: FeatureType, value: str) -> str:

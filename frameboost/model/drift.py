@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.binning.codes import code_expr, not_zero, physical_expr, propose_bins
+from frameboost.binning.codes import code_expr, propose_bins
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.drift import MISSING, WatchedBin
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import open_source
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import Physical
 
 __all__ = ["baseline_frame", "read_baseline"]

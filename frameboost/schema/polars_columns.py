@@ -1,11 +1,15 @@
-"""Polars columns by name, and by nothing but the name."""
+"""Columns of polars frames: by name, and as physical values (see `frameboost.schema.types`)."""
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-__all__ = ["column"]
+from frameboost.schema.feature import ZERO
+from frameboost.schema.types import FeatureType
+
+__all__ = ["column", "not_zero", "physical_expr", "physical_values"]
 
 
 def column(name: str) -> pl.Expr:
@@ -16,3 +20,30 @@ def column(name: str) -> pl.Expr:
     """
     is_pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
     return cs.by_name(name).as_expr() if is_pattern else pl.col(name)
+
+
+def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
+    """Return the column's physical values; NaN becomes NULL, as both mean that the value is missing."""
+    values = column(name)
+    if kind.is_float:
+        return values.cast(kind.physical_dtype).fill_nan(None)
+    if kind.precision_and_scale or kind.unit or kind.family == "date":
+        values = values.to_physical()
+    return values.cast(kind.physical_dtype)
+
+
+def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
+    """Return what `physical_expr` makes of a column, which is the column itself where it is that already."""
+    if values.dtype == kind.physical_dtype and not kind.is_categorical:
+        if not kind.is_float:
+            return values
+        if not values.null_count():
+            array = values.to_numpy()
+            if len(array) and not np.isnan(array.min()):  # the least of numbers with a NaN among them is NaN
+                return values.rechunk()
+    return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
+
+
+def not_zero(values: pl.Expr) -> pl.Expr:
+    """Return whether a number is further from zero than what counts as it (see `Feature.zero_is_missing`)."""
+    return (values > ZERO) | (values < -ZERO)  # the smallest integer of a type has no absolute value in it

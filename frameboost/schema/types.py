@@ -1,6 +1,7 @@
-"""Column types: what a feature is made of, one name for the same thing in polars, DuckDB and a model file.
+"""Column types: the table of what a feature may be made of, in polars, in DuckDB and in a model file.
 
-A value of a feature is handled in its *physical* form, one of three Python types:
+A value of a feature is handled in its *physical* form, one of three Python types. Order and equality of physical values
+are those of the column, so everything above the engines works on them:
 
 =============================================  ==========================================================
 type                                           physical form
@@ -16,7 +17,18 @@ type                                           physical form
 ``codes``                                      ``int`` that is a name, not an amount; only in other libraries' models
 =============================================  ==========================================================
 
-Order and equality of physical values are those of the column, so everything above the engines works on them.
+A new type of a family that exists (a wider integer, another unit of time) is one row of `_TYPES` below, and in
+`frameboost.dialects.known` the name of the type in each database that has it. What a type is in polars and in DuckDB,
+its physical dtype, its bounds and its scale all come from its row. A new *family* also needs a branch in those
+functions that turn physical values into something else:
+
+- `FeatureType.shown` here: as people write it;
+- `frameboost.schema.polars_columns.physical_expr`, `frameboost.expressions.duckdb_sql.physical_sql`: from the column;
+- `frameboost.expressions.duckdb_sql.literal`, `frameboost.dialects.dialect.Dialect.literal` and
+  `frameboost.compile.polars`: as a literal;
+- `frameboost.binning.given_cuts`: from a cut that the user gives in Python.
+
+`tests/compile/test_every_type.py` runs over every row: a type that lacks a branch fails there.
 """
 
 from __future__ import annotations
@@ -24,76 +36,154 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from functools import cache
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import shown
 
-__all__ = ["TYPE_NAMES", "FeatureType", "Physical"]
+__all__ = ["DUCKDB_TYPES", "TYPE_NAMES", "FeatureType", "Physical"]
 
 Physical = float | int | str
 
-_POLARS_TO_NAME: dict[Any, str] = {
-    pl.Float32: "float32",
-    pl.Float64: "float64",
-    pl.Int8: "int8",
-    pl.Int16: "int16",
-    pl.Int32: "int32",
-    pl.Int64: "int64",
-    pl.Int128: "int128",
-    pl.UInt8: "uint8",
-    pl.UInt16: "uint16",
-    pl.UInt32: "uint32",
-    pl.UInt64: "uint64",
-    pl.Boolean: "boolean",
-    pl.Date: "date",
-    pl.String: "string",
-    pl.Enum: "string",
-    pl.Categorical: "string",
-}
-# Newer polars has these; every value of a Float16 is a Float32, so there is nothing to tell apart.
-for _name, _as in (("Float16", "float32"), ("UInt128", "uint128")):
-    if hasattr(pl, _name):
-        _POLARS_TO_NAME[getattr(pl, _name)] = _as
 
-_DUCKDB_TO_NAME = {
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-    "TINYINT": "int8",
-    "SMALLINT": "int16",
-    "INTEGER": "int32",
-    "BIGINT": "int64",
-    "HUGEINT": "int128",
-    "UTINYINT": "uint8",
-    "USMALLINT": "uint16",
-    "UINTEGER": "uint32",
-    "UBIGINT": "uint64",
-    "UHUGEINT": "uint128",
-    "BOOLEAN": "boolean",
-    "DATE": "date",
-    "TIMESTAMP": "timestamp[us]",
-    "TIMESTAMP_S": "timestamp[ms]",
-    "TIMESTAMP_MS": "timestamp[ms]",
-    "TIMESTAMP_NS": "timestamp[ns]",
-    "TIMESTAMP WITH TIME ZONE": "timestamptz[us]",
-    "TIMESTAMPTZ_NS": "timestamptz[ns]",
-    "INTERVAL": "duration[us]",
-    "VARCHAR": "string",
-}
+# --- the table --------------------------------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What there is to know of a type.
+
+    Attributes
+    ----------
+    family
+        Types of one family may stand in for each other when scoring.
+    polars
+        The polars type whose values have this physical form.
+    physical
+        The polars type of the physical values.
+    duckdb
+        The type's name in DuckDB's SQL.
+    reads_duckdb
+        The names of DuckDB's columns that are read as this type; None for ``duckdb`` alone.
+    reads_polars
+        Further polars types that are read as this one.
+    bounds
+        The smallest and the largest physical value, None for floats and strings.
+    scale
+        What one physical unit stands for.
+    unit
+        Of a time: ``"ms"``, ``"us"`` or ``"ns"``.
+    widened
+        The type that holds all values of this one and of narrower ones, if it is another.
+    is_categorical
+        Whether splits are by set membership.
+    """
+
+    family: str
+    polars: pl.DataType
+    physical: pl.DataType
+    duckdb: str
+    reads_duckdb: tuple[str, ...] | None = None
+    reads_polars: tuple[Any, ...] = ()
+    bounds: tuple[int, int] | None = None
+    scale: Fraction = Fraction(1)
+    unit: str | None = None
+    widened: str | None = None
+    is_categorical: bool = False
+
+
+_INT64 = (-(2**63), 2**63 - 1)
 _UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-# All types but the decimals, of which there is one for each precision and scale.
-TYPE_NAMES = (
-    "float32", "float64", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64", "uint128",
-    "boolean", "date", "string", "codes",
-    *(f"{family}[{unit}]" for family in ("timestamp", "timestamptz", "duration") for unit in _UNITS_PER_SECOND),
-)  # fmt: skip
+
+
+def _integer(dtype: pl.DataType, duckdb: str, bits: int, *, signed: bool = True) -> _Row:
+    bounds = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return _Row("number", dtype, dtype, duckdb, bounds=bounds, widened="int64" if bits <= 32 else None)
+
+
+def _time(family: str, unit: str, dtype: pl.DataType, duckdb: str, *reads_duckdb: str) -> _Row:
+    scale = Fraction(1, _UNITS_PER_SECOND[unit])
+    return _Row(family, dtype, pl.Int64(), duckdb, reads_duckdb, bounds=_INT64, scale=scale, unit=unit)
+
+
+# DuckDB has durations of microseconds only, and zoned times of microseconds and nanoseconds: the types that it lacks
+# are written as the next wider one, and no column is read as them.
+_TYPES: Mapping[str, _Row] = {
+    "float32": _Row("number", pl.Float32(), pl.Float32(), "FLOAT", widened="float64",
+                    reads_polars=(pl.Float16,)),  # every Float16 is a Float32
+    "float64": _Row("number", pl.Float64(), pl.Float64(), "DOUBLE"),
+    "int8": _integer(pl.Int8(), "TINYINT", 8),
+    "int16": _integer(pl.Int16(), "SMALLINT", 16),
+    "int32": _integer(pl.Int32(), "INTEGER", 32),
+    "int64": _integer(pl.Int64(), "BIGINT", 64),
+    "int128": _integer(pl.Int128(), "HUGEINT", 128),
+    "uint8": _integer(pl.UInt8(), "UTINYINT", 8, signed=False),
+    "uint16": _integer(pl.UInt16(), "USMALLINT", 16, signed=False),
+    "uint32": _integer(pl.UInt32(), "UINTEGER", 32, signed=False),
+    "uint64": _integer(pl.UInt64(), "UBIGINT", 64, signed=False),
+    "uint128": _integer(pl.UInt128(), "UHUGEINT", 128, signed=False),
+    "boolean": _Row("boolean", pl.Boolean(), pl.UInt8(), "BOOLEAN", bounds=(0, 1)),
+    "date": _Row("date", pl.Date(), pl.Int32(), "DATE", bounds=(-(2**31), 2**31 - 1)),
+    "string": _Row("string", pl.String(), pl.String(), "VARCHAR", reads_polars=(pl.Enum, pl.Categorical),
+                   is_categorical=True),
+    "codes": _Row("number", pl.Int64(), pl.String(), "BIGINT", reads_duckdb=(), bounds=_INT64, is_categorical=True),
+    "timestamp[ms]": _time("timestamp", "ms", pl.Datetime("ms"), "TIMESTAMP_MS", "TIMESTAMP_MS", "TIMESTAMP_S"),
+    "timestamp[us]": _time("timestamp", "us", pl.Datetime("us"), "TIMESTAMP", "TIMESTAMP"),
+    "timestamp[ns]": _time("timestamp", "ns", pl.Datetime("ns"), "TIMESTAMP_NS", "TIMESTAMP_NS"),
+    "timestamptz[ms]": _time("timestamptz", "ms", pl.Datetime("ms", "UTC"), "TIMESTAMPTZ"),
+    "timestamptz[us]": _time("timestamptz", "us", pl.Datetime("us", "UTC"), "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"),
+    "timestamptz[ns]": _time("timestamptz", "ns", pl.Datetime("ns", "UTC"), "TIMESTAMPTZ_NS", "TIMESTAMPTZ_NS"),
+    "duration[ms]": _time("duration", "ms", pl.Duration("ms"), "INTERVAL"),
+    "duration[us]": _time("duration", "us", pl.Duration("us"), "INTERVAL", "INTERVAL"),
+    "duration[ns]": _time("duration", "ns", pl.Duration("ns"), "INTERVAL"),
+}  # fmt: skip
+
+TYPE_NAMES = tuple(_TYPES)
+"""All types but the decimals, of which there is one for each precision and scale."""
+
+DUCKDB_TYPES: Mapping[str, str] = {name: row.duckdb for name, row in _TYPES.items()} | {"decimal": "DECIMAL({p}, {s})"}
+"""The names of the types in DuckDB's SQL."""
+
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+# `codes` are read from no column.
+_OF_POLARS = {
+    dtype: name
+    for name, row in _TYPES.items()
+    if name != "codes"
+    for dtype in (row.polars.base_type(), *row.reads_polars)
+}
+_OF_DUCKDB = {
+    type_name: name
+    for name, row in _TYPES.items()
+    for type_name in ((row.duckdb,) if row.reads_duckdb is None else row.reads_duckdb)
+}
+
+
+@cache
+def _row(name: str) -> _Row:
+    """Return the row of a type, or raise `ValueError`."""
+    if name in _TYPES:
+        return _TYPES[name]
+    match = _DECIMAL.fullmatch(name)
+    precision, scale = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not (1 <= precision <= 38 and scale <= precision):
+        raise ValueError(f"{shown(name)} is not a feature type")
+    largest = 10**precision - 1
+    physical = pl.Int64() if precision <= 18 else pl.Int128()
+    return _Row(
+        "number", pl.Decimal(precision, scale), physical, f"DECIMAL({precision}, {scale})",
+        bounds=(-largest, largest), scale=Fraction(1, 10**scale),
+    )  # fmt: skip
+
+
+# --- a type -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +193,7 @@ class FeatureType:
     name: str
 
     def __post_init__(self) -> None:
-        if self.name in TYPE_NAMES:
-            return
-        match = _DECIMAL.fullmatch(self.name)
-        if match is None or not (1 <= int(match[1]) <= 38 and int(match[2]) <= int(match[1])):
-            raise ValueError(f"{shown(self.name)} is not a feature type")
+        _row(self.name)
 
     @classmethod
     def from_polars(cls, dtype: pl.DataType) -> FeatureType | None:
@@ -118,7 +204,7 @@ class FeatureType:
             return cls(f"timestamp{'tz' if dtype.time_zone else ''}[{dtype.time_unit}]")
         if isinstance(dtype, pl.Duration):
             return cls(f"duration[{dtype.time_unit}]")
-        name = _POLARS_TO_NAME.get(dtype.base_type())
+        name = _OF_POLARS.get(dtype.base_type())
         return None if name is None else cls(name)
 
     @classmethod
@@ -128,32 +214,27 @@ class FeatureType:
             return cls(f"decimal({match[1]},{match[2]})")
         if re.match(r"ENUM\(.*\)$", type_name, re.DOTALL):
             return cls("string")
-        name = _DUCKDB_TO_NAME.get(type_name)
+        name = _OF_DUCKDB.get(type_name)
         return None if name is None else cls(name)
 
     def to_polars(self) -> pl.DataType:
         """Return the polars type whose values have this type's physical form."""
-        if self.precision_and_scale:
-            return pl.Decimal(*self.precision_and_scale)
-        if self.unit:
-            if self.family == "duration":
-                return pl.Duration(self.unit)  # type: ignore[arg-type]
-            return pl.Datetime(self.unit, "UTC" if self.family == "timestamptz" else None)  # type: ignore[arg-type]
-        if self.name == "codes":
-            return pl.Int64()
-        named = next(dtype for dtype, name in _POLARS_TO_NAME.items() if name == self.name)
-        return cast("pl.DataType", named())
+        return _row(self.name).polars
+
+    @property
+    def physical_dtype(self) -> pl.DataType:
+        """The polars type of the physical values."""
+        return _row(self.name).physical
 
     @property
     def family(self) -> str:
         """What may stand in for what when scoring: ``number boolean date timestamp timestamptz duration string``."""
-        base = re.split(r"[\[(\d]", self.name)[0]
-        return "number" if base in ("float", "int", "uint", "decimal", "codes") else base
+        return _row(self.name).family
 
     @property
     def is_categorical(self) -> bool:
         """Whether splits are by set membership rather than by a threshold."""
-        return self.name in ("string", "codes")
+        return _row(self.name).is_categorical
 
     @property
     def is_float(self) -> bool:
@@ -163,16 +244,12 @@ class FeatureType:
     @property
     def widened(self) -> FeatureType:
         """The type that holds all values of this one and of narrower ones: float64, int64, or the type itself."""
-        if self.is_float:
-            return FeatureType("float64")
-        is_narrow = self.name in ("int8", "int16", "int32", "uint8", "uint16", "uint32")
-        return FeatureType("int64") if is_narrow else self
+        return FeatureType(_row(self.name).widened or self.name)
 
     @property
     def unit(self) -> str | None:
         """The unit of a timestamp or a duration: ``"ms"``, ``"us"`` or ``"ns"``."""
-        match = re.search(r"\[(..)\]", self.name)
-        return match[1] if match else None
+        return _row(self.name).unit
 
     @property
     def precision_and_scale(self) -> tuple[int, int] | None:
@@ -183,24 +260,12 @@ class FeatureType:
     @property
     def bounds(self) -> tuple[int, int] | None:
         """The smallest and largest physical value that the type holds; None for floats and strings."""
-        if match := re.fullmatch(r"(u?)int(\d+)", self.name):
-            bits = int(match[2])
-            return (0, 2**bits - 1) if match[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        if self.precision_and_scale:
-            largest = 10 ** self.precision_and_scale[0] - 1
-            return -largest, largest
-        if self.name == "boolean":
-            return 0, 1
-        if self.name == "date":
-            return -(2**31), 2**31 - 1
-        return (-(2**63), 2**63 - 1) if self.unit or self.name == "codes" else None
+        return _row(self.name).bounds
 
     @property
     def scale(self) -> Fraction:
         """What one physical unit is worth: 10**-s for a decimal, a second's fraction for a time, otherwise 1."""
-        if self.precision_and_scale:
-            return Fraction(1, 10 ** self.precision_and_scale[1])
-        return Fraction(1, _UNITS_PER_SECOND[self.unit]) if self.unit else Fraction(1)
+        return _row(self.name).scale
 
     def accepts(self, value: object) -> bool:
         """Whether ``value`` is a physical value of this type."""

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.codes import code_expr, not_zero, physical_dtype, physical_expr
+from frameboost.binning.codes import code_expr
 from frameboost.compile.arrays.predict_kernels import find_leaves, sum_leaves
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import Tree
 
@@ -145,7 +145,7 @@ class TreeArrays:
         if feature.type.is_categorical:
             return self._code(i, scored).alias(str(i))
         if scored.is_float and not feature.zero_is_missing:
-            return column(feature.name).cast(physical_dtype(scored)).alias(str(i))
+            return column(feature.name).cast(scored.physical_dtype).alias(str(i))
         return _values(feature, scored).alias(str(i))
 
     def edges_in(self, i: int, scored: FeatureType) -> Sequence[Physical]:

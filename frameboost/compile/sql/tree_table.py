@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import polars as pl
 
-from frameboost.binning.codes import physical_dtype
 from frameboost.compile.sql.columns import Column
 from frameboost.compile.sql.scoring_query import Scored, finish
 from frameboost.compile.sql.stages import Stages
@@ -45,7 +44,7 @@ def table_frame(trees: Sequence[Tree], columns: Sequence[Column]) -> pl.DataFram
             decimals = [None if threshold is None else kind.decimal(int(threshold)) for threshold in thresholds]
             found.append(pl.Series(name, decimals, dtype=kind.to_polars()))
         else:
-            found.append(pl.Series(name, thresholds, dtype=physical_dtype(kind)).cast(kind.to_polars()))
+            found.append(pl.Series(name, thresholds, dtype=kind.physical_dtype).cast(kind.to_polars()))
     if _has_categories(trees):
         found.append(pl.Series("category", [row.get("category") for row in rows], dtype=pl.String))
     return pl.DataFrame([*found, pl.Series("value", [row.get("value") for row in rows], dtype=pl.Float64)])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from frameboost.binning.codes import physical_values
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.memory.program_kernels import compute_shares
@@ -22,7 +21,7 @@ from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, physical_values
 from frameboost.splits.split import Stats
 
 __all__ = ["SMALLEST_TASK", "ArrayEngine"]

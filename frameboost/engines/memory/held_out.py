@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.bins import Bins
-from frameboost.binning.codes import code_expr, physical_dtype
+from frameboost.binning.codes import code_expr
 from frameboost.engines.memory.arrays import ArrayEngine
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import Split
@@ -50,7 +50,7 @@ class HeldOutEngine(ArrayEngine):
             return np.asarray(split.goes_left(self.bins[split.feature].count + 1)[values.to_numpy()])
         if split.threshold is None:
             return values.is_not_null().to_numpy()
-        below = values < pl.Series([split.threshold], dtype=physical_dtype(feature.type))
+        below = values < pl.Series([split.threshold], dtype=feature.type.physical_dtype)
         return below.fill_null(split.missing_left).to_numpy()
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:

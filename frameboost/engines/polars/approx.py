@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout, weighted_cut_positions
-from frameboost.binning.codes import code_dtype, code_expr, physical_dtype, physical_expr, propose_bins
+from frameboost.binning.codes import code_dtype, code_expr, propose_bins
 from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import Split
 
 __all__ = ["PolarsApproxEngine"]
@@ -98,7 +99,7 @@ class PolarsApproxEngine(PolarsEngine):
             return ~is_named if split.missing_left else is_named
         if split.threshold is None:
             return value.is_not_null()
-        dtype = physical_dtype(self.features[split.feature].type)
+        dtype = self.features[split.feature].type.physical_dtype
         return (value < pl.lit(pl.Series([split.threshold], dtype=dtype)).first()).fill_null(split.missing_left)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.binning.codes import code_dtype, code_expr, physical_expr, propose_bins, sample_of
+from frameboost.binning.codes import code_dtype, code_expr, propose_bins, sample_of
 from frameboost.engines.polars.frame import FrameEngine
 from frameboost.losses.exact_sums import Scalar
+from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split
 
 __all__ = ["PolarsEngine"]

@@ -8,7 +8,6 @@ from typing import cast
 
 import polars as pl
 
-from frameboost.binning.codes import physical_expr
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.polars.ranking import PAIR_SUMS, pair_sums, query_expr, window_expr
 from frameboost.expressions.draws import draw_expr
@@ -16,7 +15,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar, rounded
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, physical_expr
 from frameboost.splits.split import Stats
 
 __all__ = ["FrameEngine", "sampled_pairs"]

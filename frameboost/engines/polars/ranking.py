@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from frameboost.binning.codes import physical_expr
 from frameboost.engines.contract import QueryWindow
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Rounded
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, physical_expr
 from frameboost.schema.types import FeatureType
 
 __all__ = ["PAIR_SUMS", "pair_sums", "query_expr", "window_expr"]
