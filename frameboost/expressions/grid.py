@@ -1,40 +1,46 @@
-"""Sums that come out the same in any order.
+"""The exact grid: numbers rounded to multiples of one step, so that their sum is the same in any order.
 
-Float addition is not associative: two engines, two thread counts or two row orders would give sums that differ in
-the last bits, and now and then another tree. So every number is put on a grid before it is summed. With n numbers of
-magnitude at most M, the grid's step is s = 2^(⌈log2 M⌉ + ⌈log2 n⌉ − 52); each partial sum is then a multiple of s
-no larger than 2^52·s, which float64 holds exactly. Sibling = parent − child is exact for the same reason.
+Float addition is not associative. Two engines, two thread counts or two row orders would give sums that differ in the
+last bits, and now and then another tree. So every number is rounded to a grid before it is summed. With n numbers of
+magnitude at most M, the grid's step is s = 2^(⌈log2 M⌉ + ⌈log2 n⌉ − 52). Each partial sum is then a multiple of s no
+larger than 2^52·s, which float64 holds exactly, so no addition rounds. Nor does sibling = parent − child.
 
-Rounding to the grid needs no rounding function, only ``(x + C) − C`` with C = 1.5·2^52·s: x + C lies where neighbouring
-float64 are s apart, so the addition itself rounds x to a multiple of s, half to even, in every engine alike.
+Rounding to the grid needs no rounding function, only ``(x + C) − C`` with C = 1.5·2^52·s. Near C neighbouring float64
+are s apart, so the addition itself rounds x to a multiple of s (half to even, by IEEE 754), in every engine alike.
+
+Three numbers as they are, and on their grid: M = 0.3 and n = 3, so s = 2^(−1 + 2 − 52) = 2^-51.
+
+>>> (0.1 + 0.2) + 0.3, 0.1 + (0.2 + 0.3)
+(0.6000000000000001, 0.6)
+>>> C = grid_offset(0.3, 3)
+>>> C == 1.5 * 2**52 * 2.0**-51 == 3.0
+True
+>>> a, b, c = ((x + C) - C for x in (0.1, 0.2, 0.3))
+>>> [x * 2**51 for x in (0.1, 0.2, 0.3)]
+[225179981368524.8, 450359962737049.6, 675539944105574.4]
+>>> [x * 2**51 for x in (a, b, c)]
+[225179981368525.0, 450359962737050.0, 675539944105574.0]
+>>> (a + b) + c == a + (b + c) == (c + a) + b
+True
 """
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["ceil_log2", "grid_offset", "grid_step", "offset_step"]
+__all__ = ["bit_step", "grid_offset", "grid_step", "offset_step"]
 
-# Below this exponent the grid would fall among the subnormals, where float64 keeps no relative precision.
+# A smaller step would be subnormal, where float64 keeps no relative precision.
 _SMALLEST_EXPONENT = -1022
 _OFFSET_STEPS = 1.5 * 2.0**52
-
-
-def ceil_log2(value: float) -> int:
-    """Return ⌈log2 value⌉ for a positive finite value, exactly (``math.log2`` may round across a power of two)."""
-    mantissa, exponent = math.frexp(value)
-    return exponent - 1 if mantissa == 0.5 else exponent
 
 
 def grid_step(largest: float, count: int) -> float:
     """Return s, the step on which ``count`` numbers of magnitude at most ``largest`` sum exactly in float64.
 
-    ``count`` is taken as at least 4, so that ``x + C`` can't leave the binade of C (see ``grid_offset``).
+    ``count`` is taken as at least 4, so that ``x + C`` can't leave the binade of C (see `grid_offset`).
     """
-    if largest == 0.0:
-        return 2.0**_SMALLEST_EXPONENT
-    exponent = ceil_log2(largest) + ceil_log2(max(count, 4)) - 52
-    return 2.0 ** max(exponent, _SMALLEST_EXPONENT)
+    return bit_step(largest, 52 - _ceil_log2(max(count, 4)))
 
 
 def grid_offset(largest: float, count: int) -> float:
@@ -43,5 +49,24 @@ def grid_offset(largest: float, count: int) -> float:
 
 
 def offset_step(offset: float) -> float:
-    """Return the step that ``(x + C) - C`` rounds to multiples of."""
+    """Return the step of the grid whose offset C is ``offset``."""
     return offset / _OFFSET_STEPS
+
+
+def bit_step(largest: float, bits: int) -> float:
+    """Return 2^(⌈log2 largest⌉ − bits): numbers up to ``largest`` are at most 2^bits of these steps.
+
+    The step is never subnormal; where ``largest`` is 0 it is the smallest normal float64.
+
+    >>> bit_step(6.0, 3), bit_step(8.0, 3), bit_step(8.5, 3)
+    (1.0, 1.0, 2.0)
+    """
+    if largest == 0.0:
+        return 2.0**_SMALLEST_EXPONENT
+    return float(2.0 ** max(_ceil_log2(largest) - bits, _SMALLEST_EXPONENT))
+
+
+def _ceil_log2(value: float) -> int:
+    """Return ⌈log2 value⌉ for a positive finite value, exactly (``math.log2`` may round across a power of two)."""
+    mantissa, exponent = math.frexp(value)
+    return exponent - 1 if mantissa == 0.5 else exponent

@@ -14,14 +14,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.expressions.grid import ceil_log2
+from frameboost.expressions.grid import bit_step
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["on_leaf_grid"]
 
 FloatArray = npt.NDArray[np.float64]
-
-_SMALLEST_EXPONENT = -1022
 
 
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
@@ -68,7 +66,7 @@ def _step(largest: Sequence[float]) -> float:
     """Return the grid's step for numbers of those magnitudes, each of which may be in the sum."""
     if not any(largest):
         return 1.0
-    step = float(2.0 ** max(ceil_log2(sum(largest)) - 53, _SMALLEST_EXPONENT))
+    step = bit_step(sum(largest), 53)
     # Rounding may carry the bound across a power of two; then one bit less has to do.
     while sum(_steps(value, step) for value in largest) > 2**53:
         step *= 2

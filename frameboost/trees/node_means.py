@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from frameboost.expressions.grid import ceil_log2
+from frameboost.expressions.grid import bit_step
 from frameboost.trees.tree import Tree
 
 __all__ = ["means_on_grid", "node_means", "node_shares"]
-
-_SMALLEST_EXPONENT = -1022
 
 
 def node_shares(tree: Tree) -> list[float]:
@@ -61,7 +59,7 @@ def means_on_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, lis
     all_means = [node_means(tree) for tree in trees]
     largest = abs(base_margin) + sum(map(_variation, trees, all_means))
     # Two bits to spare: rounding adds less than a step a node.
-    step = 2.0 ** max(ceil_log2(largest) - 51, _SMALLEST_EXPONENT) if largest else 1.0
+    step = bit_step(largest, 51) if largest else 1.0
     on_grid = [[round(mean / step) * step for mean in means] for means in all_means]
     return math.fsum([round(base_margin / step) * step, *(means[0] for means in on_grid)]), on_grid
 

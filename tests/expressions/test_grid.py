@@ -12,18 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.expressions.expression import Expression, float_literal
-from frameboost.expressions.grid import ceil_log2, grid_offset, grid_step
+from frameboost.expressions.grid import bit_step, grid_offset, grid_step
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 
 FINITE = st.floats(-1e150, 1e150)
 
 
-@given(st.floats(min_value=5e-324, allow_infinity=False))
-def test_ceil_log2_is_the_smallest_power_that_reaches(value):
-    exponent = ceil_log2(value)
-    assert Fraction(value) <= Fraction(2) ** exponent
-    assert Fraction(value) > Fraction(2) ** (exponent - 1)
+@given(st.floats(min_value=2.0**-1000, allow_infinity=False), st.integers(10, 20))
+def test_steps_are_the_smallest_power_of_two_that_so_many_bits_can_count(value, bits):
+    step = Fraction(bit_step(value, bits))
+    assert Fraction(value) <= 2**bits * step
+    assert Fraction(value) > 2**bits * step / 2
+
+
+def test_no_step_is_subnormal():
+    assert bit_step(5e-324, 52) == bit_step(0.0, 52) == 2.0**-1022
 
 
 @given(st.lists(FINITE, min_size=1, max_size=200), st.randoms())
