@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameboost.checks.messages import listed, shown
-from frameboost.data.sources import Source
+from frameboost.data.sources import Source, check_numeric
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -61,9 +61,5 @@ def find_margins(source: Source | None, base_margin: str | Sequence[str] | None,
     for name in columns:
         if name not in types:
             raise DataError(f"base_margin column {shown(name)} is not in the data")
-        kind = types[name]
-        if kind is None or kind.family not in ("number", "boolean"):
-            raise DataError(
-                f"base_margin column {shown(name)} has type {source.type_names()[name]}; it must be numeric or Boolean"
-            )
+        check_numeric(source, name, "base_margin column")
     return columns

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameboost.checks.messages import shown
-from frameboost.data.sources import Source, open_source, split
+from frameboost.data.sources import Source, check_numeric, open_source, split
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 
@@ -36,17 +36,13 @@ class HeldOut:
                 raise DataError(f"column {shown(column)} is not in {shown(name)}, the data to validate on")
         group = roles.get("qid")
         for column in roles.values():
-            kind = types[column]
-            if column == group and kind is None:
+            if column == group and types[column] is None:
                 raise DataError(
                     f"group column {shown(group)} has type {self.source.type_names()[group]} in {shown(name)}, the "
                     "data to validate on, which can't tell queries apart; convert it to an integer or a string"
                 )
-            if column != group and (kind is None or kind.family not in ("number", "boolean")):
-                raise DataError(
-                    f"column {shown(column)} has type {self.source.type_names()[column]} in {shown(name)}, the data "
-                    "to validate on; it must be numeric or Boolean"
-                )
+            if column != group:
+                check_numeric(self.source, column, "column", f" in {shown(name)}, the data to validate on")
         for feature in features:
             if types[feature.name] != feature.type:
                 raise DataError(

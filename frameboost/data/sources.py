@@ -18,7 +18,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
-__all__ = ["FrameSource", "RelationSource", "Source", "open_source", "split"]
+__all__ = ["FrameSource", "RelationSource", "Source", "check_numeric", "open_source", "split"]
 
 # What polars, and pyarrow below it, raise of a column that polars has no type for; a panic is not even an Exception.
 _UNREADABLE = (
@@ -134,6 +134,18 @@ class RelationSource:
 
 
 Source = FrameSource | RelationSource
+
+
+def check_numeric(source: Source, name: str, what: str, where: str = "") -> None:
+    """Raise `DataError` if a column is neither numeric nor Boolean.
+
+    The message says ``what`` the column is, such as "weight column", and ``where`` it is.
+    """
+    kind = source.types()[name]
+    if kind is None or kind.family not in ("number", "boolean"):
+        raise DataError(
+            f"{what} {shown(name)} has type {source.type_names()[name]}{where}; it must be numeric or Boolean"
+        )
 
 
 def split(source: Source, valid: str) -> tuple[Source, Source]:

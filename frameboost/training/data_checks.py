@@ -8,7 +8,7 @@ from functools import cache
 
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import did_you_mean, listed, shown
-from frameboost.data.sources import Source
+from frameboost.data.sources import Source, check_numeric
 from frameboost.engines.contract import Engine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
@@ -53,11 +53,8 @@ def find_column(source: Source, name: object, role: str) -> str:
     names = source.names()
     if name not in names:
         raise DataError(f"{role} column {shown(name)} is not in the data{_nearest(name, names)}")
-    kind = source.types()[name]
-    if role != "feature" and (kind is None or kind.family not in ("number", "boolean")):
-        raise DataError(
-            f"{role} column {shown(name)} has type {source.type_names()[name]}; it must be numeric or Boolean"
-        )
+    if role != "feature":
+        check_numeric(source, name, f"{role} column")
     return name
 
 
