@@ -9,13 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
-from frameboost.api import fit, load
+from frameboost.api import fit
 from frameboost.cross_validation import cv
 from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
-from frameboost.interop.catboost.reader import from_catboost
-from frameboost.interop.lightgbm.reader import from_lightgbm
-from frameboost.interop.sklearn import from_sklearn
-from frameboost.interop.xgboost.reader import from_xgboost
+from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
 from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model

@@ -1,11 +1,10 @@
-"""`fit` and `load`: from data or from a file to a model."""
+"""`fit`: from data to a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
@@ -15,7 +14,6 @@ from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.sources import Source, open_source
 from frameboost.engines.choose import check_engine, make_engine
 from frameboost.engines.contract import Engine
-from frameboost.ensemble.model_file import read_model
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.custom import Objective
@@ -38,7 +36,7 @@ from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
 from frameboost.trees.leaf_grid import on_leaf_grid
 
-__all__ = ["fit", "load"]
+__all__ = ["fit"]
 
 
 @checked()
@@ -113,33 +111,8 @@ def fit(
     if init_model is not None:
         ensemble = joined(init_model, ensemble)
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
-    return Model(
-        loss, settings.shaping(), ensemble.features, base_margins, trees,
-        history=log.frame(), best_round=log.best_round, best_score=log.best_score,
-    )  # fmt: skip
-
-
-@checked()
-def load(path: str | Path) -> Model:
-    """Read a model from a file that `Model.save` has written. Nothing in the file is run, and all of it is checked.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model, or is damaged; the message says where.
-    OSError
-        If it can't be read.
-
-    Examples
-    --------
-    >>> import frameboost as fb, tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
-    >>> _ = path.write_text("{}")
-    >>> fb.load(path)
-    Traceback (most recent call last):
-    frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
-    """
-    return Model._of_parts(read_model(Path(path).read_bytes()))
+    ensemble = replace(ensemble, base_margins=base_margins, trees=trees)
+    return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score)
 
 
 # --- checks before any work starts ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ MODULES = {
 
 # From the public face down; a module may import from its own package, and from those below it.
 LAYERS = [
-    "__main__", "cli", "frameboost", "namespace", "sklearn", "cross_validation", "api",
+    "__main__", "cli", "frameboost", "namespace", "sklearn", "cross_validation", "api", "loading",
     "model", "interop", "compile", "training", "metrics", "engines", "splits", "ensemble", "losses", "parameters",
     "trees", "binning", "data", "dialects", "runtime", "expressions", "schema", "checks", "errors",
 ]  # fmt: skip

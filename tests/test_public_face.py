@@ -31,8 +31,8 @@ def test_the_public_names():
         "update_sql",
     ]  # fmt: skip
     assert PROPERTIES == [
-        "base_margin", "best_iteration", "best_score", "features", "history", "n_rounds", "n_trees", "objective",
-        "parameters", "trees",
+        "base_margin", "best_iteration", "best_score", "ensemble", "features", "history", "n_rounds", "n_trees",
+        "objective", "parameters", "trees",
     ]  # fmt: skip
 
 

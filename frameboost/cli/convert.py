@@ -9,8 +9,8 @@ from typing import Any
 from frameboost.cli.arguments import Commands, add_command, check_keep
 from frameboost.data.sources import open_source
 from frameboost.data.table_files import check_writable, read_table, write_text
-from frameboost.interop.open_model import open_model
 from frameboost.interop.xgboost.writer import to_xgboost
+from frameboost.loading import open_model
 
 __all__ = ["add_convert"]
 
@@ -36,4 +36,4 @@ def _convert(given: argparse.Namespace) -> None:
         return {name: data.to_frame([name]).unique().collect().to_series().sort().to_list() for name in names}
 
     model = open_model(given.model, None if given.categories is None else categories)
-    write_text(given.out, model.to_json() if given.to == "frameboost" else to_xgboost(model._parts()))
+    write_text(given.out, model.to_json() if given.to == "frameboost" else to_xgboost(model.ensemble))

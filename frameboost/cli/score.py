@@ -13,7 +13,7 @@ from frameboost.cli.arguments import Commands, add_command, check_keep, names
 from frameboost.data.sources import FrameSource, open_source
 from frameboost.data.table_files import check_format, check_writable, read_table, write_table
 from frameboost.errors import ParameterError
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 from frameboost.model.model import Model
 from frameboost.schema.polars_columns import column
 
@@ -58,7 +58,7 @@ def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
         return source.to_frame([name for name in dict.fromkeys(needed) if name in known])
     types: dict[str, pl.DataType] = {}
     schema = source.frame.collect_schema()
-    for feature in model._parts().features:
+    for feature in model.ensemble.features:
         family, is_text = feature.type.family, schema.get(feature.name) == pl.String
         if feature.type.name == "string" and not is_text:
             types[feature.name] = pl.String()  # names that happen to be numbers here

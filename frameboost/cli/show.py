@@ -11,7 +11,7 @@ import polars as pl
 
 from frameboost.cli.arguments import Commands, add_command
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import FeatureType
@@ -43,7 +43,7 @@ def _head(model: Model) -> str:
     base = model.base_margin if isinstance(model.base_margin, list) else [model.base_margin]
     first = repr(model).partition("\n")[0]
     lines = [f"rounds       {model.n_rounds:,}", f"base margin  {', '.join(f'{margin:.6g}' for margin in base)}"]
-    if (calibration := model._parts().calibration) is not None:
+    if (calibration := model.ensemble.calibration) is not None:
         lines.append(f"calibrated   {_short(calibration.text)}")
     return "\n".join([first, *lines])
 
@@ -60,7 +60,7 @@ def _parameters(model: Model) -> str:
 
 def _features(model: Model, kind: Any) -> str:
     described = {}
-    for feature in model._parts().features:
+    for feature in model.ensemble.features:
         count = len(feature.categories)
         described[feature.name] = f"{feature.type}" + (
             f" ({count:,} {'category' if count == 1 else 'categories'})" if feature.type.is_categorical else ""
@@ -75,7 +75,7 @@ def _features(model: Model, kind: Any) -> str:
 
 def _trees(model: Model, count: int) -> Iterator[str]:
     frame = model.trees.filter(pl.col("tree") < count)
-    kinds = {feature.name: feature.type for feature in model._parts().features}
+    kinds = {feature.name: feature.type for feature in model.ensemble.features}
     for (number,), rows in frame.group_by("tree", maintain_order=True):
         nodes = rows.rows(named=True)
         output = f" (output {nodes[0]['output']})" if "output" in nodes[0] else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from frameboost.cli.arguments import Commands, UsageError, add_command, names, pairs, setting
 from frameboost.data.table_files import STDOUT, check_writable, write_text
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 from frameboost.model.model import Model
 
 __all__ = ["add_sql"]

@@ -12,7 +12,7 @@ from frameboost.cli.arguments import Commands, Parser, UsageError, add_command, 
 from frameboost.data.sources import open_source
 from frameboost.data.table_files import STDOUT, check_writable, is_table, read_table, write_text
 from frameboost.engines.choose import ENGINES
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 from frameboost.model.model import Model
 from frameboost.parameters.fields import values_text
 from frameboost.parameters.parameters import Parameters

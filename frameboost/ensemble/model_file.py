@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from frameboost.checks.json_fields import (
@@ -20,6 +20,7 @@ from frameboost.checks.json_fields import (
     shown_json,
     to_text,
 )
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.tree_file import TREE_FIELDS, read_tree
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
@@ -33,7 +34,7 @@ from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 
-__all__ = ["FORMAT", "VERSION", "ModelParts", "dump_model", "read_model"]
+__all__ = ["FORMAT", "VERSION", "dump_model", "read_model"]
 
 FORMAT = "frameboost"
 VERSION = 1
@@ -43,45 +44,33 @@ _MOST_TARGETS = 10_000
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 
-@dataclass(frozen=True)
-class ModelParts:
-    """What a model file holds."""
-
-    loss: Loss
-    parameters: Mapping[str, Any]
-    features: tuple[Feature, ...]
-    base_margins: tuple[float, ...]
-    trees: tuple[Tree, ...]
-    calibration: Expression | None = None
-
-
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def dump_model(parts: ModelParts) -> str:
+def dump_model(ensemble: Ensemble) -> str:
     """Return the text of a model file: a line a feature and a tree, so that two models can be compared by diff."""
     features = [
         {"name": f.name, "type": f.type.name}
         | ({"categories": list(f.categories)} if f.type.is_categorical else {})
         | ({"zero_is_missing": True} if f.zero_is_missing else {})
-        for f in parts.features
+        for f in ensemble.features
     ]
     trees = [
-        ({} if parts.loss.n_outputs == 1 else {"output": tree.output})
+        ({} if ensemble.loss.n_outputs == 1 else {"output": tree.output})
         | {field: getattr(tree, field) for field in TREE_FIELDS}
         | {"threshold": list(map(_writable, tree.threshold))}
         | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
-        for tree in parts.trees
+        for tree in ensemble.trees
     ]
     head = {
         "format": FORMAT,
         "version": VERSION,
-        "objective": parts.loss.name if parts.loss.definition is None else dict(parts.loss.definition),
-        "parameters": dict(sorted(parts.parameters.items())),
-        "base_margin": parts.base_margins[0] if parts.loss.n_outputs == 1 else list(parts.base_margins),
+        "objective": ensemble.loss.name if ensemble.loss.definition is None else dict(ensemble.loss.definition),
+        "parameters": dict(sorted(ensemble.parameters.items())),
+        "base_margin": ensemble.base_margins[0] if ensemble.loss.n_outputs == 1 else list(ensemble.base_margins),
     }
-    if parts.calibration is not None:
-        head["calibration"] = parts.calibration.text
+    if ensemble.calibration is not None:
+        head["calibration"] = ensemble.calibration.text
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
     lines += [f"{to_text(key)}: [\n{_lines(items)}\n]" for key, items in (("features", features), ("trees", trees))]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -101,7 +90,7 @@ def _writable(threshold: Physical | None) -> Physical | None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_model(data: bytes) -> ModelParts:
+def read_model(data: bytes) -> Ensemble:
     """Read and check a model file.
 
     Raises
@@ -130,7 +119,7 @@ def read_model(data: bytes) -> ModelParts:
     trees = tuple(read_tree(item, i, features, loss.n_outputs) for i, item in enumerate(read_list(document, "trees")))
     _check_rounds(trees, loss, parameters)
     _check_sums(base_margins, trees)
-    return ModelParts(loss, parameters, features, base_margins, trees, _calibration(document, loss))
+    return Ensemble(loss, parameters, features, base_margins, trees, _calibration(document, loss))
 
 
 def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:

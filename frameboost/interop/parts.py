@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +12,20 @@ import numpy.typing as npt
 
 from frameboost.checks.json_fields import is_finite
 from frameboost.checks.messages import shown
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.xgboost.float32 import float64_thresholds
 from frameboost.losses.known import get_loss
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = [
-    "Leaf", "Split", "above_float32", "at_most", "build_tree", "category_codes", "checked_names", "finished",
-    "own_loss",
+    "Leaf", "Split", "above_float32", "at_most", "build_tree", "category_codes", "checked_ensemble",
+    "checked_names", "own_loss",
 ]  # fmt: skip
 
 
@@ -128,8 +130,11 @@ def own_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, Any
     return get_loss(name, checked.as_dict()), {given: shaping[given] for given in parameters}
 
 
-def finished(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
-    """Return base margins and trees on the grid of the leaf values, which moves a margin by less than its last bit.
+def checked_ensemble(
+    loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
+    trees: Sequence[Tree],
+) -> Ensemble:  # fmt: skip
+    """Return the ensemble, with leaf values rounded to their grid, which moves a margin by less than its last bit.
 
     Raises
     ------
@@ -144,9 +149,10 @@ def finished(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tupl
     if not all(map(is_finite, (number for tree in trees for number in (*tree.gain, *tree.cover, *tree.value)))):
         raise ModelFileError("damaged model: a gain, a cover or a value is not finite")
     try:
-        return on_leaf_grid(base_margins, trees)
+        bases, on_grid = on_leaf_grid(base_margins, trees)
     except OverflowError as error:  # of an inner node, whose value is the mean of leaves
         raise ModelFileError("damaged model: an inner node's value is beyond all leaves") from error
+    return Ensemble(loss, parameters, tuple(features), bases, on_grid)
 
 
 def checked_names(names: Sequence[Any]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.messages import shown
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.interop.given import comes_from, refuse
 from frameboost.interop.parts import (
@@ -28,18 +29,17 @@ from frameboost.interop.parts import (
     at_most,
     build_tree,
     category_codes,
+    checked_ensemble,
     checked_names,
-    finished,
     own_loss,
 )
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
-from frameboost.model.model import Model
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
 
-__all__ = ["from_sklearn"]
+__all__ = ["read_sklearn"]
 
 _WITH_PROBABILITIES = ("exponential", "log_loss")
 # Losses of regressions that have a counterpart here, and the parameter that it takes.
@@ -52,38 +52,8 @@ _COUNTERPARTS = {
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
-def from_sklearn(estimator: Any) -> Model:
-    """Return a model of scikit-learn's as a model of frameboost's that predicts the same.
-
-    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Of forests and trees the
-    margin is the prediction itself. Columns are found by ``feature_names_in_``; without names they are called ``x0``,
-    ``x1`` and so on. A classifier's classes are numbered in the order of its ``classes_``. (Where two classes are
-    equally likely to the last bit, the first counts; `GradientBoostingClassifier` takes the second.)
-
-    Parameters
-    ----------
-    estimator
-        A fitted ``GradientBoosting...``, ``HistGradientBoosting...``, ``RandomForest...``, ``ExtraTrees...``,
-        ``DecisionTree...`` or ``ExtraTree...``, regressor or classifier.
-
-    Raises
-    ------
-    ParameterError
-        If it is another kind of object, is not fitted, starts from predictions of another model (``init``), predicts
-        several columns of classes, or has categories that are neither strings nor whole numbers.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> from sklearn.ensemble import GradientBoostingRegressor
-    >>> from frameboost.interop.sklearn import from_sklearn
-    >>> x, y = [[1.0], [2.0], [3.0], [4.0]], [0.0, 0.0, 8.0, 8.0]
-    >>> model = from_sklearn(GradientBoostingRegressor(n_estimators=1, learning_rate=1.0).fit(x, y))
-    >>> print(model.trees["condition"][0])
-    "x0" < 2.50000011920929e0
-    >>> model.predict(pl.DataFrame({"x0": [1.0, 2.5, 3.0]})).to_list()
-    [0.0, 0.0, 8.0]
-    """
+def read_sklearn(estimator: Any) -> Ensemble:
+    """Return a model of scikit-learn's as an ensemble that predicts the same (see `frameboost.from_sklearn`)."""
     kinds = {kind.__name__ for kind in type(estimator).__mro__ if kind.__module__.startswith("sklearn.")}
     for kind, (fitted, read) in _READERS.items():
         if comes_from(estimator, "sklearn") and kinds & {kind, f"{kind}Regressor", f"{kind}Classifier"}:
@@ -127,7 +97,7 @@ def _loss(estimator: Any, n_outputs: int) -> tuple[Loss, dict[str, Any]]:
 # --- trees that compare float32 ---------------------------------------------------------------------------------------
 
 
-def _read_boosting(estimator: Any) -> Model:
+def _read_boosting(estimator: Any) -> Ensemble:
     names = _names(estimator)
     n_outputs = estimator.estimators_.shape[1]
     loss, parameters = _loss(estimator, n_outputs)
@@ -136,7 +106,7 @@ def _read_boosting(estimator: Any) -> Model:
         for output, member in enumerate(round_):
             values = member.tree_.value[:, 0, 0] * estimator.learning_rate
             trees.append(_tree(member.tree_, values, output, follows_missing=False))
-    return Model(loss, parameters, _floats(names), *finished(_starts(estimator, n_outputs), trees))
+    return checked_ensemble(loss, parameters, _floats(names), _starts(estimator, n_outputs), trees)
 
 
 def _starts(estimator: Any, n_outputs: int) -> list[float]:
@@ -158,15 +128,15 @@ def _starts(estimator: Any, n_outputs: int) -> list[float]:
     return [logit / 2 if estimator.loss == "exponential" else logit]
 
 
-def _read_forest(estimator: Any) -> Model:
+def _read_forest(estimator: Any) -> Ensemble:
     return _averaged(estimator, estimator.estimators_)
 
 
-def _read_tree(estimator: Any) -> Model:
+def _read_tree(estimator: Any) -> Ensemble:
     return _averaged(estimator, [estimator])
 
 
-def _averaged(estimator: Any, members: Sequence[Any]) -> Model:
+def _averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
     """Return the mean of trees, each of which has means of targets or shares of classes in its leaves."""
     is_classifier = hasattr(estimator, "classes_")
     if is_classifier and estimator.n_outputs_ > 1:
@@ -185,7 +155,7 @@ def _averaged(estimator: Any, members: Sequence[Any]) -> Model:
             column = values[:, 1 if n_classes == 2 else output] / len(members)
             trees.append(_tree(member.tree_, column, output, follows_missing=True))
     loss = foreign_loss(f"sklearn:{type(estimator).__name__}", margin_names(n_outputs), n_classes)
-    return Model(loss, {}, _floats(names), *finished([0.0] * n_outputs, trees))
+    return checked_ensemble(loss, {}, _floats(names), [0.0] * n_outputs, trees)
 
 
 def _shares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -222,7 +192,7 @@ def _tree(nodes: Any, values: npt.NDArray[np.float64], output: int, *, follows_m
 # --- histogram gradient boosting --------------------------------------------------------------------------------------
 
 
-def _read_histogram_boosting(estimator: Any) -> Model:
+def _read_histogram_boosting(estimator: Any) -> Ensemble:
     names = _names(estimator)
     is_categorical = getattr(estimator, "is_categorical_", None)
     if is_categorical is None:
@@ -244,7 +214,7 @@ def _read_histogram_boosting(estimator: Any) -> Model:
         for output, member in enumerate(round_)
     ]
     starts = list(map(float, np.ravel(estimator._baseline_prediction)))
-    return Model(loss, parameters, features, *finished(starts, trees))
+    return checked_ensemble(loss, parameters, features, starts, trees)
 
 
 def _plain(value: Any) -> Any:
@@ -283,7 +253,7 @@ def _named(codes: Sequence[int], words: npt.NDArray[np.uint32], *, missing_left:
     return {"categories": named, "missing_left": missing_left} if named else missing_left
 
 
-_READERS: dict[str, tuple[str, Callable[[Any], Model]]] = {
+_READERS: dict[str, tuple[str, Callable[[Any], Ensemble]]] = {
     "BaseGradientBoosting": ("estimators_", _read_boosting),
     "BaseHistGradientBoosting": ("_predictors", _read_histogram_boosting),
     "RandomForest": ("estimators_", _read_forest),

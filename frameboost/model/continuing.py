@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import margin_expr
@@ -13,6 +12,7 @@ from frameboost.compile.sql.columns import find_columns
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.dialects.duckdb import DUCKDB
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
@@ -20,9 +20,6 @@ from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
-
-if TYPE_CHECKING:
-    from frameboost.training.boosting import Ensemble
 
 __all__ = ["check_continues", "joined", "with_margins"]
 

@@ -19,7 +19,8 @@ from frameboost.compile.sql.scoring_query import named
 from frameboost.compile.sql.stages import Stages
 from frameboost.data.atomic_files import write_text
 from frameboost.dialects.known import get_dialect
-from frameboost.ensemble.model_file import ModelParts, dump_model
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import ParameterError
 from frameboost.interop.xgboost.writer import to_xgboost
 from frameboost.model.dbt import check_dbt_names, write_dbt
@@ -34,14 +35,10 @@ class ExportingModel(SqlScorer):
     """What `frameboost.Model` inherits: files for other tools."""
 
     _parameters: dict[str, Any]
-
-    def _parts(self) -> ModelParts:
-        return ModelParts(
-            self._loss, self._parameters, self._features, self._base_margins, self._trees, self._calibration
-        )
+    _ensemble: Ensemble
 
     def _header(self, columns: Sequence[Column], names: Mapping[str, str] | None, dialect: str, trained: object) -> str:
-        text = dump_model(self._parts())
+        text = dump_model(self._ensemble)
         return header(text, self._loss.name, len(self._trees), columns, names or {}, dialect, trained)
 
     @checked(trained=anything, statement=word("query", "view", "table"), target=table)
@@ -211,7 +208,7 @@ class ExportingModel(SqlScorer):
         >>> xgboost.Booster(model_file=path).inplace_predict(df.select("x").to_numpy()).tolist()
         [0.0, 0.0, 8.0, 8.0]
         """
-        write_text(path, to_xgboost(self._parts()))
+        write_text(path, to_xgboost(self._ensemble))
 
     # --- drift --------------------------------------------------------------------------------------------------------
 

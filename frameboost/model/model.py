@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,18 +13,15 @@ import polars as pl
 from frameboost.checks.arguments import anything, checked, column, slice_of_rounds, word
 from frameboost.checks.messages import shown
 from frameboost.data.atomic_files import write_text
-from frameboost.ensemble.model_file import ModelParts, dump_model
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import ParameterError
-from frameboost.expressions.expression import Expression
-from frameboost.losses.loss import Loss
 from frameboost.model.explaining_model import ExplainingModel
 from frameboost.model.exporting_model import ExportingModel
 from frameboost.model.inspect import importance_frame, summary, tree_frame
 from frameboost.model.labelled import labelled_margins
-from frameboost.schema.feature import Feature
 from frameboost.training.calibration import METHODS, calibrated
 from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import Tree
 
 __all__ = ["Model"]
 
@@ -50,33 +48,32 @@ class Model(ExportingModel, ExplainingModel):
 
     def __init__(
         self,
-        loss: Loss,
-        parameters: Mapping[str, Any],
-        features: Sequence[Feature],
-        base_margins: Sequence[float],
-        trees: Sequence[Tree],
+        ensemble: Ensemble,
         *,
-        calibration: Expression | None = None,
         history: pl.DataFrame | None = None,
         best_round: int | None = None,
         best_score: float | None = None,
     ) -> None:
-        self._loss = loss
-        self._parameters = dict(parameters)
-        self._features = tuple(features)
-        self._base_margins = tuple(base_margins)
-        self._trees = tuple(trees)
-        self._calibration = calibration
+        self._ensemble = ensemble
+        self._loss, self._features, self._calibration = ensemble.loss, ensemble.features, ensemble.calibration
+        self._base_margins, self._trees = ensemble.base_margins, ensemble.trees
+        self._parameters = dict(ensemble.parameters)
         self._history = pl.DataFrame(schema={"round": pl.Int64}) if history is None else history
         self._best_round, self._best_score = best_round, best_score
 
-    @classmethod
-    def _of_parts(cls, parts: ModelParts) -> Model:
-        return cls(
-            parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees, calibration=parts.calibration
-        )
-
     # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The trees as training made them, with their loss and features: what the model's file holds.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1).ensemble.trees[0].threshold
+        (2, None, None)
+        """
+        return self._ensemble
 
     @property
     def objective(self) -> str:
@@ -150,11 +147,7 @@ class Model(ExportingModel, ExplainingModel):
         >>> model.n_rounds, model.n_trees
         (3, 9)
         """
-        return len(self._trees) // self._trees_per_round
-
-    @property
-    def _trees_per_round(self) -> int:
-        return self._loss.n_outputs * int(self._parameters.get("num_parallel_tree", 1))
+        return self._ensemble.n_rounds
 
     @property
     def history(self) -> pl.DataFrame:
@@ -203,10 +196,7 @@ class Model(ExportingModel, ExplainingModel):
         start, stop, _ = rounds.indices(self.n_rounds)
         if stop <= start:
             raise ParameterError(f"the slice has no rounds; the model has {self.n_rounds}")
-        n = self._trees_per_round
-        trees = self._trees[start * n : stop * n]
-        return Model(self._loss, self._parameters, self._features, self._base_margins, trees,
-                     calibration=self._calibration)  # fmt: skip
+        return Model(self._ensemble.rounds(start, stop))
 
     @property
     def trees(self) -> pl.DataFrame:
@@ -292,11 +282,8 @@ class Model(ExportingModel, ExplainingModel):
             found = f"{shown(self.objective)} with {self._loss.n_outputs}"
             raise ParameterError(f"calibrate is for models of two classes with one margin, not for {found}")
         margins, labels, weights = labelled_margins(self, data, target, weight)
-        link = calibrated(margins, labels, weights, method)
-        return Model(
-            self._loss, self._parameters, self._features, self._base_margins, self._trees, calibration=link,
-            history=self._history, best_round=self._best_round, best_score=self._best_score,
-        )  # fmt: skip
+        ensemble = replace(self._ensemble, calibration=calibrated(margins, labels, weights, method))
+        return Model(ensemble, history=self._history, best_round=self._best_round, best_score=self._best_score)
 
     @checked()
     def refit(
@@ -346,7 +333,7 @@ class Model(ExportingModel, ExplainingModel):
             self._features, self._base_margins, self._trees,
         )  # fmt: skip
         base_margins, on_grid = on_leaf_grid(self._base_margins, trees)
-        return Model(self._loss, self._parameters, self._features, base_margins, on_grid)
+        return Model(replace(self._ensemble, base_margins=base_margins, trees=on_grid))
 
     def _why_not_refit(self) -> str | None:
         if self._calibration is not None:
@@ -382,7 +369,7 @@ class Model(ExportingModel, ExplainingModel):
         "format": "frameboost",
         "version": 1
         """
-        return dump_model(self._parts())
+        return dump_model(self._ensemble)
 
     @checked()
     def save(self, path: str | Path) -> None:

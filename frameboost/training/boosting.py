@@ -14,6 +14,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.checks.messages import shown
 from frameboost.engines.contract import ColumnBlockEngine, Engine, HistogramEngine
 from frameboost.engines.memory.held_out import HeldOutEngine
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
@@ -21,7 +22,6 @@ from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import define_predictions
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
 from frameboost.splits.split import Penalties, SplitLimits, Stats
 from frameboost.training.approx_splitters import propose_anew
 from frameboost.training.base_margins import base_margins
@@ -36,16 +36,7 @@ from frameboost.training.splitter import ExactSplitter, HistogramSplitter, Limit
 from frameboost.training.symmetric_splitter import SymmetricSplitter
 from frameboost.trees.tree import Tree
 
-__all__ = ["Ensemble", "Rows", "boost"]
-
-
-@dataclass(frozen=True)
-class Ensemble:
-    """What training yields: the trees, the margins they start from, and the features with their categories."""
-
-    base_margins: tuple[float, ...]
-    trees: tuple[Tree, ...]
-    features: tuple[Feature, ...]
+__all__ = ["Rows", "boost"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ def boost(
     workers: Workers,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> Ensemble:
-    """Fit an ensemble.
+    """Fit an ensemble; its leaf values are not yet on the grid of `frameboost.trees.leaf_grid`.
 
     Parameters
     ----------
@@ -130,7 +121,8 @@ def boost(
         on_round(round_ + 1 - log.rounds_before)
         if stop:
             break
-    return Ensemble(base, dropout.trees() if best is None else best, tuple(b.feature for b in bins))
+    trees = dropout.trees() if best is None else best
+    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in bins), base, trees)
 
 
 def _first_margins(loss: Loss, base: Sequence[float], *, given: bool) -> dict[str, Expression]:

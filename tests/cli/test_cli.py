@@ -17,7 +17,7 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.cli import main
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 from frameboost.parameters.parameters import Parameters
 
 ROOT = Path(__file__).parents[2]

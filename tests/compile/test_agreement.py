@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
+from tests.support.models import model_of_parts
 from tests.support.random_models import (
     NAMES,
     TYPES,
@@ -82,7 +83,7 @@ def test_probabilities_agree_to_one_ulp(con, seed, scale):
     kind = FeatureType("float64")
     model = random_model([kind], ["x"], rng, n_trees=4, depth=3, objective="binary:logistic")
     base, trees = on_leaf_grid([model.base_margin * scale], model._trees)
-    model = fb.Model(model._loss, {}, model._features, base, trees)
+    model = model_of_parts(model._loss, {}, model._features, base, trees)
     columns = {"x": random_values(kind, N_ROWS, rng)}
     frame = pl.DataFrame([to_polars(kind, columns["x"], "x")])
     to_duckdb(con, frame, "t")

@@ -17,6 +17,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.node_means import means_on_grid, node_means, node_shares
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 from tests.support.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
 from tests.support.random_models import TYPES, random_model, random_values, to_polars
 
@@ -115,7 +116,7 @@ def chain(depth: int, share: float) -> fb.Model:
         value=tuple(float(i == n - 1) for i in range(n)),
     )
     features = [Feature(f"x{i}", FeatureType("float64")) for i in range(depth)]
-    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, [0.0], [tree])
+    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, [0.0], [tree])
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.9])
@@ -147,7 +148,7 @@ def test_a_tree_without_covers_is_shared_in_halves():
         odd = replace(tree, cover=cover)
         assert (node_shares(odd), node_means(odd)) == ([1.0, 0.5, 0.5], [1.0, -3.0, 5.0])
     x = Feature("x", FeatureType("int8"))
-    model = fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [x], [2.0], [tree])
+    model = model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [x], [2.0], [tree])
     frame = pl.DataFrame({"x": [-1, 1]}, schema={"x": pl.Int8})
     for approx in (False, True):
         assert model.explain(frame, approx=approx).rows() == [(-4.0, 3.0), (4.0, 3.0)]

@@ -17,6 +17,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 from tests.support.random_models import (
     TYPES,
     chain_model,
@@ -181,7 +182,7 @@ def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):
     for depth in range(7, 12):
         base, trees = on_leaf_grid([0.5], [perfect(depth, 1e300), *[perfect(1, 0.5)] * (n_trees - 1)])
         features = [Feature(f"x{i}", FeatureType("float64"), (), zero_is_missing=zero_is_missing) for i in range(3)]
-        model = fb.Model(get_loss("binary:logistic", {"scale_pos_weight": 1.0}), {}, features, base, trees)
+        model = model_of_parts(get_loss("binary:logistic", {"scale_pos_weight": 1.0}), {}, features, base, trees)
         con = sqlite3.connect(":memory:")
         con.execute("CREATE TABLE t (id INTEGER, x0 REAL, x1 REAL, x2 REAL)")
         con.execute("INSERT INTO t VALUES (1, 0.5, -0.5, NULL)")

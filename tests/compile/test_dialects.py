@@ -33,6 +33,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 from tests.support.random_models import (
     NAMES,
     TYPES,
@@ -75,7 +76,7 @@ def grown(question, output: int = 0) -> Tree:
 
 def made(features, trees, base=(0.5,), objective="reg:squarederror", **parameters) -> fb.Model:
     base, trees = on_leaf_grid(base, trees)
-    return fb.Model(get_loss(objective, {"scale_pos_weight": 1.0, **parameters}), {}, features, base, trees)
+    return model_of_parts(get_loss(objective, {"scale_pos_weight": 1.0, **parameters}), {}, features, base, trees)
 
 
 # --- golden files -----------------------------------------------------------------------------------------------------

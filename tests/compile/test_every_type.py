@@ -14,6 +14,7 @@ from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import TYPE_NAMES, FeatureType
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 from tests.support.random_models import odd_values, to_duckdb, to_polars
 
 DECIMALS = ["decimal(1,0)", "decimal(4,2)", "decimal(9,9)", "decimal(18,0)", "decimal(19,3)", "decimal(38,10)"]
@@ -53,7 +54,7 @@ def model_of(kind: FeatureType) -> fb.Model:
         for bit, q in enumerate(questions(kind))
     ]  # fmt: skip
     feature = Feature("x", kind, CATEGORIES.get(kind.name, ()))
-    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [feature], [0.0], trees)
+    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [feature], [0.0], trees)
 
 
 def expected(kind: FeatureType, stored: FeatureType, values: list) -> list[float]:

@@ -20,6 +20,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 from tests.support.random_models import to_duckdb
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
@@ -88,7 +89,7 @@ def random_tree(rng: random.Random, depth: int, features=FEATURES) -> Tree:
 
 def foreign_model(rng: random.Random, n_trees: int = 15, depth: int = 5, features=FEATURES, trees=None) -> fb.Model:
     base, trees = on_leaf_grid([0.25], trees or [random_tree(rng, depth, features) for _ in range(n_trees)])
-    return fb.Model(LOSS, {}, features, base, trees)
+    return model_of_parts(LOSS, {}, features, base, trees)
 
 
 def leaf_of(model: fb.Model, tree: Tree, row: dict) -> int:
@@ -329,7 +330,7 @@ def changed(path: str, value: object) -> bytes:
 
 def test_the_document_is_a_model():
     parts = read_model(json.dumps(DOCUMENT).encode())
-    model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
+    model = fb.Model(parts)
     assert json.loads(model.to_json()) == DOCUMENT
     rows = {"c": [3, 7, -1, None, 9, 3], "z": [0.0, 1.0, 0.0, 0.25, 0.0, None], "s": ["a", "b", None, "a", "b", "q"]}
     margins = [math.fsum(model._trees[0].value[leaf] for leaf in leaves) for leaves in expected_leaves(model, rows)]
@@ -405,7 +406,7 @@ def test_damage_is_named(path, value, message):
 def test_no_node_with_missing_is_written_in_one_way(value):
     parts = read_model(changed("trees.0.with_missing", value))
     assert parts.trees[0].with_missing == (False,) * 7
-    model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
+    model = fb.Model(parts)
     assert "with_missing" not in model.to_json()
 
 
@@ -415,7 +416,7 @@ def test_losses_of_several_links():
     document["base_margin"] = [0.5, 0.0, 1.0]
     document["trees"] = [document["trees"][0] | {"output": k} for k in range(3)]
     parts = read_model(json.dumps(document).encode())
-    model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees)
+    model = fb.Model(parts)
     assert read_model(model.to_json().encode()) == parts
     frame = frame_of({"c": [3, None], "z": [0.0, 0.25], "s": ["a", "b"]}, parts.features)
     leaf = np.array([[2.0], [1.0]])
@@ -442,7 +443,7 @@ def own(number: int) -> fb.Model:
     tree = Tree((0, -1, -1), (at, None, None), (named, None, None),
                 (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0), (2.0, 1.0, 1.0), (0.0, 1.0, 2.0),
                 with_missing=(feature.type.name == "string", False, False))  # fmt: skip
-    return fb.Model(LOSS, {}, [feature], (0.0,), [tree])
+    return model_of_parts(LOSS, {}, [feature], (0.0,), [tree])
 
 
 @pytest.mark.parametrize("number", range(3), ids=["codes", "zero_is_missing", "with_missing"])
@@ -465,7 +466,7 @@ def test_continuing_a_model_of_codes_says_that_it_cannot_be():
 @pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
 def test_losses_of_other_libraries_are_not_trained_on(objective):
     base = own(1)
-    model = fb.Model(foreign_loss("other:thing", ["margin"]), {}, [Feature("y2", FeatureType("float64"))],
+    model = model_of_parts(foreign_loss("other:thing", ["margin"]), {}, [Feature("y2", FeatureType("float64"))],
                      base._base_margins, base._trees)  # fmt: skip
     rows = pl.DataFrame({"y2": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 1, 0]})
     with pytest.raises(fb.ParameterError, match=r"^the model comes from another library.* not go with refit$"):

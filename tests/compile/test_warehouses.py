@@ -9,6 +9,7 @@ import pytest
 import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
+from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, naive_margins, random_model, random_values
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, Warehouse, open_warehouse
 
@@ -152,7 +153,7 @@ def test_quantiles(warehouse):
 def test_probabilities_at_the_ends_of_float64(fast_warehouse, margin):
     model, frame = model_of_all_outputs("binary:logistic", base_score=0.5)
     base, trees = on_leaf_grid([margin], model._trees)
-    far = fb.Model(model._loss, model.parameters, model._features, base, trees)
+    far = model_of_parts(model._loss, model.parameters, model._features, base, trees)
     fill(fast_warehouse, frame)
     found = outcome(fast_warehouse, far.query("t", fast_warehouse.name, keep=["id"]))
     # Where e to the power of the margin would overflow, what is left of it is below 1e-307.

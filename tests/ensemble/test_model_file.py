@@ -13,6 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.ensemble.model_file import read_model
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
+from tests.support.models import model_of_parts
 
 GOLDEN = """{
 "format": "frameboost",
@@ -224,7 +225,7 @@ def test_whatever_is_changed_is_refused_or_works(path):
             refusals += 1
             assert re.match(r"(not a frameboost model|damaged model|the model file has version)", str(error))
             continue
-        model = fb.Model(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees,
+        model = model_of_parts(parts.loss, parts.parameters, parts.features, parts.base_margins, parts.trees,
                          calibration=parts.calibration)  # fmt: skip
         assert repr(model) and model.sql() and len(model.trees)
         assert read_model(model.to_json().encode()) == parts

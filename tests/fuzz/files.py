@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 import frameboost as fb
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 from frameboost.schema.feature import Feature
 from tests.fuzz.original_files import FORMATS, original
 from tests.support.random_models import random_values, to_polars
@@ -194,7 +194,7 @@ def _column(feature: Feature, rng: random.Random) -> pl.Series:
 def script(case: Case) -> str:
     return f"""import pathlib, tempfile
 import frameboost as fb
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 from tests.fuzz.files import Case, check, works
 # {case.format}: {"; ".join(case.done)}
 data = {case.data!r}

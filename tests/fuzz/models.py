@@ -20,6 +20,7 @@ from frameboost.ensemble.model_file import read_model
 from frameboost.trees.tree import Tree
 from tests.fuzz import frames
 from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, smaller_columns
+from tests.support.models import model_of_parts
 from tests.support.random_models import naive_leaves, random_model, to_duckdb
 from tests.support.warehouses import Warehouse, open_warehouse
 
@@ -49,7 +50,7 @@ def generate(rng: np.random.Generator) -> Case:
     n_trees, depth = int(rng.integers(1, 12)), int(rng.integers(0, 7))
     model = random_model(kinds, names, python, n_trees, depth)
     trees = [replace(tree, cover=_covers(tree)) for tree in model._trees]
-    model = fb.Model(model._loss, {}, model._features, model._base_margins, trees)
+    model = model_of_parts(model._loss, {}, model._features, model._base_margins, trees)
     return Case(model.to_json(), tuple(columns))
 
 
@@ -91,7 +92,7 @@ def expected_margins(model: fb.Model, columns: Sequence[Column]) -> list[list[fl
 
 
 def model_of(text: str) -> fb.Model:
-    return fb.Model._of_parts(read_model(text.encode()))
+    return fb.Model(read_model(text.encode()))
 
 
 def in_duckdb(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Column]) -> dict[str, list]:

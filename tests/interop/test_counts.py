@@ -75,7 +75,7 @@ def _text(value):
 
 
 FORMATS = {
-    "frameboost": (lambda data: Model._of_parts(read_model(data)), lambda document: json.dumps(document).encode()),
+    "frameboost": (lambda data: Model(read_model(data)), lambda document: json.dumps(document).encode()),
     "xgboost json": (fb.from_xgboost, lambda document: json.dumps(document).encode()),
     "xgboost ubjson": (fb.from_xgboost, in_ubjson),
     "catboost": (lambda data: fb.from_catboost(data, {"town": list("abcd")}),

@@ -9,7 +9,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.interop.catboost.category_hash import category_hash
-from frameboost.interop.catboost.reader import from_catboost
+from frameboost.loading import from_catboost
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
 
 catboost = pytest.importorskip("catboost", reason="compares with CatBoost")

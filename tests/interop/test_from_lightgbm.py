@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.interop.lightgbm.reader import from_lightgbm
+from frameboost.loading import from_lightgbm
 from tests.interop.agreement import ODD, assert_close, assert_consistent, assert_same_leaves, near
 
 lgb = pytest.importorskip("lightgbm", reason="compares with LightGBM")

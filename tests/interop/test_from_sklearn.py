@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from threadpoolctl import threadpool_limits
 
 import frameboost as fb
-from frameboost.interop.sklearn import from_sklearn
+from frameboost.loading import from_sklearn
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
 
 # scikit-learn adds numbers up to see whether they are finite, which makes inf - inf of the largest ones.

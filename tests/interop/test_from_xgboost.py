@@ -17,9 +17,10 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from frameboost.ensemble.model_file import read_model
 from frameboost.interop.xgboost.float32 import float64_thresholds, nearest_float32
-from frameboost.interop.xgboost.reader import from_xgboost
 from frameboost.interop.xgboost.ubjson import read_ubjson
+from frameboost.loading import from_xgboost
 
 N = 300
 
@@ -658,7 +659,7 @@ def test_every_field_is_checked():
                 assert "\n" not in str(error), path
                 n_refused += 1
                 continue
-            assert fb.model_file.read_model(model.to_json().encode()).trees == model._trees, path
+            assert read_model(model.to_json().encode()).trees == model._trees, path
             if model.features == rows.columns and model._features[0].type.name == "string":
                 assert model.predict(rows).len() == 4
         held = json.loads(json.dumps(original))
@@ -724,7 +725,7 @@ def test_damaged_ubjson():
             model = from_xgboost(bytes(broken))
         except (fb.ModelFileError, fb.ParameterError):
             continue
-        assert fb.model_file.read_model(model.to_json().encode()).trees == model._trees
+        assert read_model(model.to_json().encode()).trees == model._trees
 
 
 def test_ubjson():

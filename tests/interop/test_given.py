@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import frameboost as fb
-from frameboost.interop.open_model import open_model
+from frameboost.loading import open_model
 
 READERS = {
     "xgboost": fb.from_xgboost,

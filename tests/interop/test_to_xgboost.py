@@ -12,21 +12,22 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.interop.xgboost.reader import from_xgboost
 from frameboost.interop.xgboost.writer import to_xgboost
+from frameboost.loading import from_xgboost
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.known import LOSSES, get_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 
 N = 300
 
 
 def booster_of(model):
     booster = xgboost.Booster()
-    booster.load_model(bytearray(to_xgboost(model._parts()), "utf-8"))
+    booster.load_model(bytearray(to_xgboost(model.ensemble), "utf-8"))
     return booster
 
 
@@ -173,7 +174,7 @@ def test_base_margins_that_a_base_score_can_not_say(base, objective):
     leaf = Tree((-1,), (None,), (None,), (False,), (-1,), (-1,), (0.0,), (1.0,), (0.5,))
     stump = Tree((0, -1, -1), (1.5, None, None), (None,) * 3, (True, False, False), (1, -1, -1), (2, -1, -1),
                  (1.0, 0.0, 0.0), (2.0, 1.0, 1.0), (0.0, -0.25, 0.75))  # fmt: skip
-    model = fb.Model(loss, {}, [Feature("x", FeatureType("float64"))], [base], [leaf, stump])
+    model = model_of_parts(loss, {}, [Feature("x", FeatureType("float64"))], [base], [leaf, stump])
     frame = pl.DataFrame({"x": [1.0, 2.0, None]})
     theirs = booster_of(model).predict(data_of(frame, model), output_margin=True)
     within = 1e-6 * (abs(base) + 2)
@@ -187,7 +188,7 @@ def stump(threshold=None, categories=None, *, missing_left=False, with_missing=F
 
 
 def model_of(feature, trees):
-    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [feature], [0.0], trees)
+    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [feature], [0.0], trees)
 
 
 @pytest.mark.parametrize("missing_left", [False, True])
@@ -261,7 +262,7 @@ def test_the_document_is_as_xgboost_writes_it():
     rng = np.random.default_rng(5)
     frame = random_frame(rng).drop("day").with_columns(y=pl.Series(rng.normal(size=N)))
     model = fb.fit(frame, "y", n_estimators=3, base_score=0.1)
-    ours = json.loads(to_xgboost(model._parts()))
+    ours = json.loads(to_xgboost(model.ensemble))
     theirs = json.loads(booster_of(model).save_raw("json"))
     assert ours["learner"].keys() == theirs["learner"].keys()
     for key in ("feature_names", "feature_types", "gradient_booster"):
@@ -277,18 +278,24 @@ def test_what_xgboost_has_no_place_for():
     own = fb.Objective(gradient="margin - label", hessian="1")
     near = FeatureType("timestamp[us]")
     cases = [
-        (fb.Model(foreign_loss("lightgbm:x", ["margin"]), {}, [number], [0.0], [tree]), "no objective 'lightgbm:x'"),
+        (
+            model_of_parts(foreign_loss("lightgbm:x", ["margin"]), {}, [number], [0.0], [tree]),
+            "no objective 'lightgbm:x'",
+        ),
         (fb.fit(frame, "y", objective=own, n_estimators=1), "no objective"),
         (calibrated, "calibrated"),
-        (fb.Model(loss, {}, [Feature("x", FeatureType("float64"), zero_is_missing=True)], [0.0], [tree]), "zeros"),
+        (
+            model_of_parts(loss, {}, [Feature("x", FeatureType("float64"), zero_is_missing=True)], [0.0], [tree]),
+            "zeros",
+        ),
         (model_of(Feature("a[0]", FeatureType("float64")), [tree]), "whose name"),
         (model_of(Feature("c", FeatureType("codes"), (-1, 2)), [stump(None, (0,))]), "codes"),
         (model_of(Feature("c", FeatureType("codes"), (1, 2**24)), [stump(None, (0,))]), "codes"),
         (model_of(Feature("t", near), [stump(10**15), stump(10**15 + 1)]), "the same"),
         (model_of(number, [stump(1.0), stump(1.00000001)]), "the same"),
-        (fb.Model(loss, {}, [number], [1e300], [tree]), "too large"),
+        (model_of_parts(loss, {}, [number], [1e300], [tree]), "too large"),
     ]
     for model, says in cases:
         with pytest.raises(fb.ParameterError, match=says) as caught:
-            to_xgboost(model._parts())
+            to_xgboost(model.ensemble)
         assert "\n" not in str(caught.value)

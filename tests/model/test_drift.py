@@ -19,6 +19,7 @@ from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
@@ -37,7 +38,7 @@ def model_of(*features: tuple[str, FeatureType], **how) -> fb.Model:
 def built(*features: Feature) -> fb.Model:
     """Return a model of a single leaf: its features are all that is of interest here."""
     leaf = Tree((-1,), (None,), (None,), (False,), (-1,), (-1,), (0.0,), (1.0,), (0.0,))
-    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, (0.0,), [leaf])
+    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, (0.0,), [leaf])
 
 
 def frame_of(columns: dict[str, tuple[FeatureType, list]]) -> pl.DataFrame:

@@ -20,6 +20,7 @@ import frameboost as fb
 from frameboost.losses.foreign import foreign_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import open_warehouse
 
@@ -145,7 +146,7 @@ def test_no_name_breaks_out_of_the_comment(tmp_path, database):
 def test_an_objective_of_any_name_stays_in_its_line(tmp_path):
     model, frame = small()
     loss = foreign_loss("x\n; DROP TABLE t; --", ["margin"])
-    other = fb.Model(loss, {}, model._features, model._base_margins, model._trees)
+    other = model_of_parts(loss, {}, model._features, model._base_margins, model._trees)
     other.to_sql(tmp_path / "m.sql", "t", keep=["id"])
     con = duckdb.connect()
     table_of(con, frame)
@@ -320,7 +321,7 @@ def test_the_description_line_by_line(tmp_path):
 def test_the_description_is_no_template_either(tmp_path):
     model, _ = small()
     loss = foreign_loss("{{ 1 + 1 }}", ["margin"])
-    fb.Model(loss, {}, model._features, model._base_margins, model._trees).to_dbt(tmp_path, "scored", "orders")
+    model_of_parts(loss, {}, model._features, model._base_margins, model._trees).to_dbt(tmp_path, "scored", "orders")
     text = (tmp_path / "models" / "scored.yml").read_text()
     (about,) = re.findall(r"^    description: (.*)$", text, re.MULTILINE)
     # dbt renders descriptions.
@@ -372,7 +373,7 @@ def test_xgboost_loads_the_file(tmp_path):
 
 def test_xgboost_takes_not_every_model(tmp_path):
     model, frame = small()
-    foreign = fb.Model(foreign_loss("a:b", ["margin"]), {}, model._features, model._base_margins, model._trees)
+    foreign = model_of_parts(foreign_loss("a:b", ["margin"]), {}, model._features, model._base_margins, model._trees)
     for wrong in (foreign, fb.fit(frame.drop_nulls().with_columns(y=pl.col("x")), "y", features=["s"], n_estimators=1,
                                   objective=fb.Objective(gradient="margin - label", hessian="1"))):  # fmt: skip
         with pytest.raises(fb.ParameterError):
@@ -588,7 +589,7 @@ def test_a_macro_may_stay_in_the_database(tmp_path):
 def test_codes_and_zeros_of_other_libraries():
     rng = random.Random("foreign")
     one = random_model([FeatureType("float64")], ["z"], rng, n_trees=8, depth=3)
-    model = fb.Model(one._loss, {}, [Feature("z", FeatureType("float64"), (), zero_is_missing=True)],
+    model = model_of_parts(one._loss, {}, [Feature("z", FeatureType("float64"), (), zero_is_missing=True)],
                      one._base_margins, one._trees)  # fmt: skip
     frame = pl.DataFrame({"z": [0.0, -0.0, 1e-36, -1e-36, 1e-34, None, float("nan"), 1.0, -1.0, float("inf")]})
     con = duckdb.connect()

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.ensemble.model_file import read_model
 from tests.support.random_models import NAMES
 
 SHARP = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
@@ -103,7 +104,7 @@ def test_hostile_names_go_all_the_way(name):
         model.register(con, table)
         argument = quoted[0] if features == [name] else quoted[1]
         assert [v for (v,) in con.execute(f"SELECT {table}({argument}) FROM {table}").fetchall()] == expected
-        assert fb.model_file.read_model(model.to_json().encode()).features[0].name == features[0]
+        assert read_model(model.to_json().encode()).features[0].name == features[0]
 
 
 def test_names_that_differ_only_in_case_cannot_be_a_function():

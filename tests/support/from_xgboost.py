@@ -12,6 +12,7 @@ from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 
 __all__ = ["from_xgboost"]
 
@@ -23,7 +24,7 @@ def from_xgboost(booster: xgboost.Booster, features: list[tuple[str, tuple[str, 
         Feature(name, FeatureType("string" if categories else "float32"), categories) for name, categories in features
     ]
     trees = [_tree(tree, [len(categories) for _, categories in features]) for tree in document["trees"]]
-    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, described, [base], trees)
+    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, described, [base], trees)
 
 
 def _tree(tree: dict, n_categories: list[int]) -> Tree:

@@ -13,6 +13,7 @@ from math import factorial
 
 import frameboost as fb
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 
 __all__ = ["algorithm_2", "expectation", "goes_left", "interaction", "saabas", "shapley", "with_covers"]
 
@@ -28,7 +29,7 @@ def with_covers(model: fb.Model, rng: random.Random, *, empty: float = 0.2) -> f
             if not tree.is_leaf(node):
                 cover[node] = cover[tree.left[node]] + cover[tree.right[node]]
         trees.append(replace(tree, cover=tuple(cover)))
-    return fb.Model(model._loss, {}, model._features, [model.base_margin], trees)
+    return model_of_parts(model._loss, {}, model._features, [model.base_margin], trees)
 
 
 def goes_left(model: fb.Model, tree: Tree, node: int, row: Row) -> bool:

@@ -16,6 +16,7 @@ from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import TYPE_NAMES, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.support.models import model_of_parts
 
 __all__ = [
     "NAMES", "TYPES", "chain_model", "lopsided_model", "naive_leaves", "naive_margins", "odd_values",
@@ -71,7 +72,7 @@ def random_model(kinds: list[FeatureType], names: list[str], rng: random.Random,
     features = [Feature(name, kind, random_categories(kind, rng)) for name, kind in zip(names, kinds, strict=True)]
     trees = [_random_tree(features, rng, depth) for _ in range(n_trees)]
     base, trees = on_leaf_grid([rng.uniform(-3, 3)], trees)
-    return fb.Model(get_loss(objective, {"scale_pos_weight": 1.0}), {}, features, base, trees)
+    return model_of_parts(get_loss(objective, {"scale_pos_weight": 1.0}), {}, features, base, trees)
 
 
 def _random_tree(features: list[Feature], rng: random.Random, depth: int) -> Tree:
@@ -115,7 +116,7 @@ def lopsided_model(features: list[Feature], rng: random.Random, n_trees: int, n_
     Categories that a node names may go where missing goes, as in models of XGBoost's.
     """
     base, trees = on_leaf_grid([0.5], [_lopsided_tree(features, rng, n_splits) for _ in range(n_trees)])
-    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
+    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
 
 
 def _lopsided_tree(features: list[Feature], rng: random.Random, n_splits: int) -> Tree:
@@ -145,7 +146,7 @@ def chain_model(n_splits: int, side: str) -> fb.Model:
     tree = Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
     base, trees = on_leaf_grid([0.5], [tree])
     features = [Feature("x", FeatureType("float64"), ())]
-    return fb.Model(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
+    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
 
 
 def _end(value: float) -> dict:

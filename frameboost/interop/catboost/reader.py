@@ -21,67 +21,21 @@ import numpy as np
 
 from frameboost.checks.arguments import values_by_column
 from frameboost.checks.json_fields import fail, is_finite, parse_json, shown_json
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost.columns import DAMAGED, Columns, read_columns, read_list, read_numbers, read_whole
 from frameboost.interop.catboost.loss import catboost_loss
 from frameboost.interop.given import comes_from, refuse, text_of
-from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, finished
-from frameboost.model.model import Model
+from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, checked_ensemble
 from frameboost.trees.tree import Tree
 
-__all__ = ["from_catboost"]
+__all__ = ["read_catboost"]
 
 _MOST_LEVELS = 64
 
 
-def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = None) -> Model:
-    """Return a model of CatBoost's as a model of frameboost's that predicts the same.
-
-    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Predictions are what
-    ``CatBoostClassifier`` gives as probabilities, and CatBoost's ``predict`` of other models. Columns are found by the
-    names that CatBoost knows them by, which are ``"0"``, ``"1"`` and so on where it was given none. Classes are
-    numbered in the order of ``classes_``.
-
-    A category never seen in training goes where all go that a split does not ask for, and so does NULL: CatBoost, which
-    takes no NULL as a category, would take it for a string such as ``"nan"``. A categorical column that no split asks
-    about is not among the features, unless ``categories`` has it.
-
-    Parameters
-    ----------
-    model
-        A fitted ``catboost.CatBoost``, ``CatBoostRegressor``, ``CatBoostClassifier`` or ``CatBoostRanker``, the path to
-        a model saved as JSON, or that JSON as bytes.
-    categories
-        For each categorical column that the model splits by, its distinct values in training, strings or whole numbers:
-        ``{"carrier": df["carrier"].unique()}``. CatBoost keeps only hashes of them.
-
-    Raises
-    ------
-    ModelFileError
-        If the JSON is damaged, or is no model of CatBoost's.
-    ParameterError
-        If it is another kind of object or is not fitted, the categories of a column are not given, or lack one that a
-        split asks for, or the model has splits on statistics of categories: train with ``one_hot_max_size`` not less
-        than the number of categories.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> from frameboost.interop.catboost.reader import from_catboost
-    >>> model = from_catboost(b'''{
-    ...     "model_info": {"params": {"loss_function": {"type": "RMSE", "params": {}}}},
-    ...     "features_info": {"categorical_features": [
-    ...         {"feature_index": 0, "flat_feature_index": 0, "feature_id": "c"}
-    ...     ]},
-    ...     "oblivious_trees": [{
-    ...         "splits": [{"split_type": "OneHotFeature", "cat_feature_index": 0, "value": -784473192}],
-    ...         "leaf_values": [1, 2], "leaf_weights": [3, 4]
-    ...     }],
-    ...     "scale_and_bias": [1, [0.5]]
-    ... }''', categories={"c": ["w", "x"]})
-    >>> model.predict(pl.DataFrame({"c": ["w", "x", None]})).to_list()
-    [1.5, 2.5, 1.5]
-    """
+def read_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = None) -> Ensemble:
+    """Return a model of CatBoost's as an ensemble that predicts the same (see `frameboost.from_catboost`)."""
     if categories is not None:
         values_by_column("categories", categories)
     document = _parsed(_text(model))
@@ -96,7 +50,7 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
         built += [_tree(read, output, n_outputs, scale, where) for output in range(n_outputs)]
     loss, parameters = catboost_loss(document, n_outputs)
     features = [column.feature for column in columns.values()]
-    return Model(loss, parameters, features, *finished(biases, built))
+    return checked_ensemble(loss, parameters, features, biases, built)
 
 
 def _text(model: Any) -> bytes:

@@ -14,7 +14,7 @@ from frameboost.checks.messages import reason
 from frameboost.errors import ModelFileError
 from frameboost.interop.parts import checked_names
 
-__all__ = ["LightGBMFile", "LightGBMTree", "read_lightgbm"]
+__all__ = ["LightGBMFile", "LightGBMTree", "parse_lightgbm"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf)")
 _WHOLE = re.compile(r"-?\d{1,18}")
@@ -61,7 +61,7 @@ class LightGBMFile:
     pandas_categories: tuple[list[Any], ...]
 
 
-def read_lightgbm(data: bytes) -> LightGBMFile:
+def parse_lightgbm(data: bytes) -> LightGBMFile:
     """Read and check the text of a model.
 
     Raises

@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameboost.checks.messages import shown
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.given import comes_from, refuse, text_of
-from frameboost.interop.lightgbm.file import LightGBMFile, LightGBMTree, read_lightgbm
-from frameboost.interop.parts import Leaf, Split, at_most, build_tree, category_codes, finished, own_loss
+from frameboost.interop.lightgbm.file import LightGBMFile, LightGBMTree, parse_lightgbm
+from frameboost.interop.parts import Leaf, Split, at_most, build_tree, category_codes, checked_ensemble, own_loss
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
-from frameboost.model.model import Model
 from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
 
-__all__ = ["from_lightgbm"]
+__all__ = ["read_lightgbm"]
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NONE, _ZERO, _NAN = 0, 1, 2
@@ -53,60 +53,9 @@ _U = "EXP(-ABS(margin))"
 _SOFT_PLUS = f"GREATEST(margin, 0) + CASE WHEN 1 + {_U} = 1 THEN {_U} ELSE LN(1 + {_U}) * {_U} / ((1 + {_U}) - 1) END"
 
 
-def from_lightgbm(model: Any) -> Model:
-    """Return a model of LightGBM's as a model of frameboost's that predicts the same.
-
-    Margins differ from LightGBM's by rounding in the last bits only, and every row ends in the same leaves. As with
-    ``Booster.predict``, early stopping's best iteration counts where there is one.
-
-    Columns are found by the names that LightGBM knows them by, in which it makes every space an underscore. A column of
-    pandas categories is a column of strings (or whole numbers) here. Other categories are whole numbers: LightGBM would
-    cut off a fraction, while here 1.5 is a category never seen. The labels of ``LGBMClassifier`` are numbered in the
-    order of its ``classes_``. The cover of a node is its number of rows, as in LightGBM's ``pred_contrib``.
-
-    Parameters
-    ----------
-    model
-        A ``lightgbm.Booster``, a fitted estimator such as ``LGBMClassifier``, the path to a model saved as text, or
-        that text as bytes.
-
-    Raises
-    ------
-    ModelFileError
-        If the text is damaged, or is no model of LightGBM's.
-    ParameterError
-        If it is another kind of object, or the model has linear leaves, an objective that is not known, or categories
-        that are neither strings nor whole numbers or can't be told apart from other columns'.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> from frameboost.interop.lightgbm.reader import from_lightgbm
-    >>> text = b'''tree
-    ... version=v4
-    ... num_class=1
-    ... num_tree_per_iteration=1
-    ... max_feature_idx=0
-    ... objective=regression
-    ... feature_names=x
-    ... feature_infos=[1:4]
-    ...
-    ... Tree=0
-    ... num_leaves=2
-    ... split_feature=0
-    ... threshold=2.5
-    ... decision_type=2
-    ... left_child=-1
-    ... right_child=-2
-    ... leaf_value=0 8
-    ...
-    ... end of trees
-    ... '''
-    >>> model = from_lightgbm(text)
-    >>> model.predict(pl.DataFrame({"x": [1.0, 2.5, 3.0]})).to_list()
-    [0.0, 0.0, 8.0]
-    """
-    file = read_lightgbm(_text(model))
+def read_lightgbm(model: Any) -> Ensemble:
+    """Return a model of LightGBM's as an ensemble that predicts the same (see `frameboost.from_lightgbm`)."""
+    file = parse_lightgbm(_text(model))
     if any(tree.is_linear for tree in file.trees):
         raise ParameterError("the LightGBM model has linear functions (linear_tree) for leaves, not supported")
     columns = _columns(file)
@@ -117,7 +66,7 @@ def from_lightgbm(model: Any) -> Model:
     ]
     loss, parameters = _loss(file)
     features = [column.feature for column in columns]
-    return Model(loss, parameters, features, *finished((0.0,) * file.n_outputs, trees))
+    return checked_ensemble(loss, parameters, features, (0.0,) * file.n_outputs, trees)
 
 
 def _text(model: Any) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from frameboost.checks.messages import shown
-from frameboost.ensemble.model_file import ModelParts
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.interop.xgboost.float32 import as_float32, log32, logit32, nearest_float32, shortest
 from frameboost.interop.xgboost.objectives import LOGARITHMIC, LOGISTIC, OBJECTIVE_PARAMETERS
@@ -27,7 +27,7 @@ _VERSION = [3, 2, 0]
 _NO_PARENT = 2**31 - 1
 
 
-def to_xgboost(parts: ModelParts) -> str:
+def to_xgboost(ensemble: Ensemble) -> str:
     """Return the model as XGBoost 3.2 saves one, in JSON.
 
     XGBoost knows but float32. Hand it the features as numbers: Booleans as 0 and 1, a decimal as the number that it is,
@@ -42,8 +42,8 @@ def to_xgboost(parts: ModelParts) -> str:
 
     Parameters
     ----------
-    parts
-        What a model file holds.
+    ensemble
+        The model.
 
     Returns
     -------
@@ -62,35 +62,35 @@ def to_xgboost(parts: ModelParts) -> str:
     >>> import polars as pl, frameboost as fb, numpy as np, xgboost
     >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
     >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
-    >>> text = to_xgboost(model._parts())
+    >>> text = to_xgboost(model.ensemble)
     >>> booster = xgboost.Booster(model_file=bytearray(text, "utf-8"))
     >>> booster.predict(xgboost.DMatrix(df.select("x"))).tolist()
     [0.0, 0.0, 8.0, 8.0]
     """
-    _check(parts)
-    n_outputs, names = parts.loss.n_outputs, [feature.name for feature in parts.features]
-    scores, margins = _base_scores(parts.loss.name, parts.base_margins)
+    _check(ensemble)
+    n_outputs, names = ensemble.loss.n_outputs, [feature.name for feature in ensemble.features]
+    scores, margins = _base_scores(ensemble.loss.name, ensemble.base_margins)
     # What a base score can't say in float32 goes into the first tree of the output.
-    rest = [base - margin for base, margin in zip(parts.base_margins, margins, strict=True)]
-    conditions = [_conditions(feature, i, parts.trees) for i, feature in enumerate(parts.features)]
+    rest = [base - margin for base, margin in zip(ensemble.base_margins, margins, strict=True)]
+    conditions = [_conditions(feature, i, ensemble.trees) for i, feature in enumerate(ensemble.features)]
     trees, started = [], set[int]()
-    for number, tree in enumerate(parts.trees):
+    for number, tree in enumerate(ensemble.trees):
         shift = 0.0 if tree.output in started else rest[tree.output]
         started.add(tree.output)
-        trees.append(_tree(tree, number, parts.features, conditions, shift))
-    a_round = n_outputs * int(parts.parameters.get("num_parallel_tree", 1))
+        trees.append(_tree(tree, number, ensemble.features, conditions, shift))
+    a_round = n_outputs * int(ensemble.parameters.get("num_parallel_tree", 1))
     model = {
-        "cats": _cats(parts.features),
+        "cats": _cats(ensemble.features),
         "gbtree_model_param": {"num_parallel_tree": str(a_round // n_outputs), "num_trees": str(len(trees))},
         "iteration_indptr": list(range(0, len(trees) + 1, a_round)),
-        "tree_info": [tree.output for tree in parts.trees],
+        "tree_info": [tree.output for tree in ensemble.trees],
         "trees": trees,
     }
-    of_classes = parts.loss.name.startswith("multi:")
+    of_classes = ensemble.loss.name.startswith("multi:")
     learner = {
         "attributes": {},
         "feature_names": names,
-        "feature_types": [_type(feature) for feature in parts.features],
+        "feature_types": [_type(feature) for feature in ensemble.features],
         "gradient_booster": {"model": model, "name": "gbtree"},
         "learner_model_param": {
             "base_score": json.dumps(scores),
@@ -99,17 +99,17 @@ def to_xgboost(parts: ModelParts) -> str:
             "num_feature": str(len(names)),
             "num_target": str(1 if of_classes else n_outputs),
         },
-        "objective": _objective(parts.loss.name, parts.parameters),
+        "objective": _objective(ensemble.loss.name, ensemble.parameters),
     }
     return json.dumps({"learner": learner, "version": _VERSION}, ensure_ascii=False)
 
 
-def _check(parts: ModelParts) -> None:
-    if parts.loss.definition is not None:
-        raise ParameterError(f"XGBoost has no objective {shown(parts.loss.name)}")
-    if parts.calibration is not None:
+def _check(ensemble: Ensemble) -> None:
+    if ensemble.loss.definition is not None:
+        raise ParameterError(f"XGBoost has no objective {shown(ensemble.loss.name)}")
+    if ensemble.calibration is not None:
         raise ParameterError("the model is calibrated, which XGBoost has no place for")
-    for feature in parts.features:
+    for feature in ensemble.features:
         if feature.zero_is_missing:
             raise ParameterError(f"zeros of feature {shown(feature.name)} are missing, which XGBoost has no place for")
         if any(sign in feature.name for sign in "[]<"):

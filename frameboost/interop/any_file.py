@@ -10,14 +10,14 @@ from typing import Any
 
 from frameboost.checks.arguments import path as check_path
 from frameboost.checks.json_fields import OTHER_FORMS
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import FORMAT, read_model
 from frameboost.errors import FrameboostError, ModelFileError
-from frameboost.interop.catboost.reader import from_catboost
-from frameboost.interop.lightgbm.reader import from_lightgbm
-from frameboost.interop.xgboost.reader import from_xgboost
-from frameboost.model.model import Model
+from frameboost.interop.catboost.reader import read_catboost
+from frameboost.interop.lightgbm.reader import read_lightgbm
+from frameboost.interop.xgboost.reader import read_xgboost
 
-__all__ = ["open_model"]
+__all__ = ["Categories", "read_any_file"]
 
 _KNOWN = "it is none of frameboost's own (JSON), XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
 _UBJSON, _XGBOOST_BINARY = re.compile(rb"\{[iUIlL#]"), b"binf"
@@ -32,35 +32,8 @@ _FIRST_KEYS = (
 Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 
 
-def open_model(path: str | Path, categories: Categories | None = None) -> Model:
-    """Read a model from a file of frameboost, XGBoost, LightGBM or CatBoost, which its content tells apart.
-
-    Parameters
-    ----------
-    path
-        A file of frameboost's, XGBoost's JSON or UBJSON, LightGBM's text, or CatBoost's JSON.
-    categories
-        For a model of CatBoost's, which keeps only hashes of them: called with the names of the columns that it knows
-        as categorical, it returns the values that each had in training.
-
-    Raises
-    ------
-    ModelFileError
-        If it is none of them, or damaged; the message says where.
-    ParameterError
-        If the model is one that can't be had here.
-    OSError
-        If the file can't be read.
-
-    Examples
-    --------
-    >>> import polars as pl, frameboost as fb, tempfile, pathlib
-    >>> model = fb.fit(pl.DataFrame({"x": [1, 2, 3], "y": [0, 0, 8]}), "y", n_estimators=1)
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
-    >>> model.save(path)
-    >>> open_model(path) == model
-    True
-    """
+def read_any_file(path: str | Path, categories: Categories | None = None) -> Ensemble:
+    """Read a model from a file of any library (see `frameboost.loading.open_model`)."""
     check_path("path", path)
     data = Path(path).read_bytes()
     try:
@@ -69,12 +42,12 @@ def open_model(path: str | Path, categories: Categories | None = None) -> Model:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Model]:
-    readers: dict[str, Callable[[bytes], Model]] = {
-        "frameboost": lambda text: Model._of_parts(read_model(text)),
-        "xgboost": from_xgboost,
-        "lightgbm": from_lightgbm,
-        "catboost": lambda text: from_catboost(text, categories and categories(_categorical(text))),
+def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Ensemble]:
+    readers: dict[str, Callable[[bytes], Ensemble]] = {
+        "frameboost": read_model,
+        "xgboost": read_xgboost,
+        "lightgbm": read_lightgbm,
+        "catboost": lambda text: read_catboost(text, categories and categories(_categorical(text))),
     }
     return readers[_writer(data)]
 

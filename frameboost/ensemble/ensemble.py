@@ -1,0 +1,81 @@
+"""A trained ensemble of trees: all that a model file holds, and all that scoring needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from frameboost.expressions.expression import Expression
+from frameboost.losses.loss import Loss
+from frameboost.schema.feature import Feature
+from frameboost.trees.tree import Tree
+
+__all__ = ["Ensemble"]
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Trees, the margins that they add to, and the loss that turns margins into predictions.
+
+    Training and the readers of other libraries' models return one; models, model files and compilers are made from one.
+
+    The trees are in rounds. A round has ``num_parallel_tree`` trees for output 0, then as many for output 1, and so on:
+    with two outputs and no parallel trees, tree 5 belongs to round 2 (counted from 0) and output 1.
+
+    Attributes
+    ----------
+    loss
+        The loss, which also has the links from margins to predictions.
+    parameters
+        The training parameters that shaped the trees, by name; few or none where another library trained them.
+    features
+        The columns, in the order in which `Tree.feature` numbers them.
+    base_margins
+        The margin before the first tree, for each output.
+    trees
+        All trees, round by round.
+    calibration
+        The link that replaces the loss's own after a calibration, as an expression over ``margin``.
+    """
+
+    loss: Loss
+    parameters: Mapping[str, Any]
+    features: tuple[Feature, ...]
+    base_margins: tuple[float, ...]
+    trees: tuple[Tree, ...]
+    calibration: Expression | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of margins: one, or one for each class, quantile or target."""
+        return self.loss.n_outputs
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return [feature.name for feature in self.features]
+
+    @property
+    def parallel_trees(self) -> int:
+        """The number of trees for each output in a round."""
+        return int(self.parameters.get("num_parallel_tree", 1))
+
+    @property
+    def trees_per_round(self) -> int:
+        """The number of trees in a round."""
+        return self.n_outputs * self.parallel_trees
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of boosting rounds."""
+        return len(self.trees) // self.trees_per_round
+
+    def trees_of(self, output: int) -> list[Tree]:
+        """Return the trees that add to one output's margin."""
+        return [tree for tree in self.trees if tree.output == output]
+
+    def rounds(self, start: int, stop: int) -> Ensemble:
+        """Return the ensemble of the rounds from ``start`` up to, not including, ``stop``; they count from 0."""
+        n = self.trees_per_round
+        return replace(self, trees=self.trees[start * n : stop * n])
