@@ -10,9 +10,9 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.engines.contract import Engine
-from frameboost.engines.duckdb.approx import SqlApproxEngine
+from frameboost.engines.duckdb.approx import DuckDBApproxEngine
 from frameboost.engines.duckdb.binning import SqlColumn
-from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
@@ -68,14 +68,14 @@ def make_engine(
     that take turns share their ``workers``.
     """
     if name == "duckdb":
-        kind = SqlApproxEngine if parameters.tree_method == "approx" else SqlEngine
+        kind = DuckDBApproxEngine if parameters.tree_method == "approx" else DuckDBEngine
         return _sql_engine(source, features, roles, kind, in_order=parameters.subsample < 1.0)
     # Here, as `import frameboost` is to do without numba, which these need.
-    from frameboost.engines.memory.approx import NumbaGlobalEngine, NumbaLocalEngine
-    from frameboost.engines.memory.engine import NumbaEngine
+    from frameboost.engines.memory.approx import GlobalApproxEngine, LocalApproxEngine
+    from frameboost.engines.memory.engine import MemoryEngine
     from frameboost.engines.memory.exact import ExactEngine
     from frameboost.engines.memory.held_out import HeldOutEngine
-    from frameboost.engines.memory.sorted_columns import RankedEngine
+    from frameboost.engines.memory.presorted import PresortedEngine
 
     workers = workers or Workers(parameters.n_jobs)
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), *roles.values()])))
@@ -84,11 +84,11 @@ def make_engine(
     if name == "polars":
         lazy = PolarsApproxEngine if parameters.tree_method == "approx" else PolarsEngine
         return lazy(frame, tuple(features), roles)
-    in_memory: type[RankedEngine | NumbaEngine] = NumbaEngine
+    in_memory: type[PresortedEngine | MemoryEngine] = MemoryEngine
     if parameters.tree_method == "exact":
         in_memory = ExactEngine
     elif parameters.tree_method == "approx":
-        in_memory = NumbaLocalEngine if parameters.proposal == "local" else NumbaGlobalEngine
+        in_memory = LocalApproxEngine if parameters.proposal == "local" else GlobalApproxEngine
     return in_memory(frame, tuple(features), roles, workers)
 
 
@@ -103,8 +103,8 @@ class _ArrowStream:
 
 
 def _sql_engine(
-    source: Source, features: Sequence[Feature], roles: Mapping[str, str], kind: type[SqlEngine], *, in_order: bool
-) -> SqlEngine:
+    source: Source, features: Sequence[Feature], roles: Mapping[str, str], kind: type[DuckDBEngine], *, in_order: bool
+) -> DuckDBEngine:
     numbers = {role: name for role, name in roles.items() if role != "qid"}
     query = _query_column(source, roles)
     if isinstance(source, RelationSource):

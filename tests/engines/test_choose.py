@@ -9,8 +9,8 @@ import pytest
 import frameboost as fb
 from frameboost.data.sources import open_source
 from frameboost.engines.choose import ENGINES, check_engine, make_engine
-from frameboost.engines.duckdb.engine import SqlEngine
-from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact import ExactEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.parameters.parameters import Parameters
@@ -31,16 +31,16 @@ def relation() -> duckdb.DuckDBPyRelation:
 @pytest.mark.parametrize(
     ("data", "tree_method", "engine", "expected"),
     [
-        (good, "hist", "auto", NumbaEngine),
-        (lambda: good().lazy(), "hist", "auto", NumbaEngine),
-        (lambda: good().to_arrow(), "hist", "auto", NumbaEngine),
-        (relation, "hist", "auto", SqlEngine),
+        (good, "hist", "auto", MemoryEngine),
+        (lambda: good().lazy(), "hist", "auto", MemoryEngine),
+        (lambda: good().to_arrow(), "hist", "auto", MemoryEngine),
+        (relation, "hist", "auto", DuckDBEngine),
         (good, "exact", "auto", ExactEngine),
         (relation, "exact", "auto", ExactEngine),
-        (relation, "hist", "numba", NumbaEngine),
+        (relation, "hist", "numba", MemoryEngine),
         (relation, "hist", "polars", PolarsEngine),
         (good, "hist", "polars", PolarsEngine),
-        (good, "hist", "duckdb", SqlEngine),
+        (good, "hist", "duckdb", DuckDBEngine),
         (good, "exact", "numba", ExactEngine),
     ],
 )

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines.duckdb import engine as sql
-from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory import engine as numba
-from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.memory.engine import MemoryEngine
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -318,7 +318,7 @@ IN_ANY_ORDER = {
 def sorted_rows(monkeypatch):
     """Return a list with an item for each time that an engine has sorted its rows."""
     found = []
-    for engine, name in ((NumbaEngine, "sort_rows"), (SqlEngine, "_sort_rows")):
+    for engine, name in ((MemoryEngine, "sort_rows"), (DuckDBEngine, "_sort_rows")):
         sort = getattr(engine, name)
         monkeypatch.setattr(engine, name, lambda self, sort=sort: found.append(sort(self)))
     return found

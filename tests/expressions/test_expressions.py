@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.losses.exact_sums import Aggregate
@@ -99,10 +99,10 @@ def test_aggregates_count_every_row(make):
     if make == "duckdb":
         con = duckdb.connect()
         con.execute("CREATE TABLE t AS SELECT * FROM frame")
-        engine = SqlEngine(DuckDBSession(con.table("t")), [], [], {"label": '"y"'})
+        engine = DuckDBEngine(DuckDBSession(con.table("t")), [], [], {"label": '"y"'})
     else:
         arguments = (frame.lazy(), (), {"label": "y"})
-        engine = NumbaEngine(*arguments, Workers(1)) if make == "numba" else PolarsEngine(*arguments)
+        engine = MemoryEngine(*arguments, Workers(1)) if make == "numba" else PolarsEngine(*arguments)
     sums = engine.aggregate({
         "weight": Aggregate("sum", Expression("weight")),
         "labels": Aggregate("sum", Expression("label")),

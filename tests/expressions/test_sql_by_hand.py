@@ -7,7 +7,7 @@ import pytest
 import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.engines.duckdb.binning import SqlColumn
-from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import Expression
 from frameboost.schema.feature import Feature
@@ -34,7 +34,7 @@ def histograms(engine, nodes):
 def test_every_step_is_as_on_the_page(con):
     feature = Feature("dep_delay", FeatureType("int32"))
     session = DuckDBSession(con.table("flights"))
-    engine = SqlEngine(session, [feature], [SqlColumn('"dep_delay"', feature.type)], {"label": '"arr_delay"'})
+    engine = DuckDBEngine(session, [feature], [SqlColumn('"dep_delay"', feature.type)], {"label": '"arr_delay"'})
     assert (engine.n_rows, engine.count_missing()) == (6, [1])
     (bins,) = engine.propose_bins(256, {})
     assert bins == Bins(feature, (10, 20), has_missing=True)

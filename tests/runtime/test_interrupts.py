@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.memory import row_partition
+from frameboost.engines.memory import nodes
 from frameboost.runtime.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
 from frameboost.runtime.progress import telling_of_compiling
 
@@ -69,7 +69,7 @@ def test_in_a_kernel():
 
 def test_in_a_fit(monkeypatch):
     slow(1)
-    monkeypatch.setattr(row_partition, "shares_of", press_ctrl_c)
+    monkeypatch.setattr(nodes, "shares_of", press_ctrl_c)
     frame = pl.DataFrame({"x": range(10), "y": range(10)})
     with pytest.raises(KeyboardInterrupt):
         fb.fit(frame, "y", verbose=False)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import leaf_score
 
@@ -232,7 +232,7 @@ def test_the_set_of_categories_is_the_best_of_all(seed, has_missing, exact):
 def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
     rng = np.random.default_rng(3)
     frame = pl.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400), "y": rng.normal(size=400)})
-    histograms, apply_splits, asked, children = NumbaEngine.histograms, NumbaEngine.apply_splits, [], [[0]]
+    histograms, apply_splits, asked, children = MemoryEngine.histograms, MemoryEngine.apply_splits, [], [[0]]
 
     def recording(self, nodes, *where):
         self.move_rows()
@@ -244,8 +244,8 @@ def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
         return apply_splits(self, splits)
 
     expected = fb.fit(frame, "y", n_estimators=1, max_depth=4)
-    monkeypatch.setattr(NumbaEngine, "histograms", recording)
-    monkeypatch.setattr(NumbaEngine, "apply_splits", moving)
+    monkeypatch.setattr(MemoryEngine, "histograms", recording)
+    monkeypatch.setattr(MemoryEngine, "apply_splits", moving)
     assert fb.fit(frame, "y", n_estimators=1, max_depth=4) == expected
     assert [len(nodes) for nodes, _ in asked] == [1] + [len(level) // 2 for level in children[1:-1]]
     for (nodes, sizes), level in zip(asked[1:], children[1:], strict=False):

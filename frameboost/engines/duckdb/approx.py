@@ -8,20 +8,20 @@ from dataclasses import replace
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.duckdb.binning import from_database, read_categories, store_codes, store_columns
-from frameboost.engines.duckdb.engine import SqlEngine
+from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.widths import narrow_roles
 from frameboost.expressions.duckdb_sql import literal, physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 
-__all__ = ["SqlApproxEngine"]
+__all__ = ["DuckDBApproxEngine"]
 
 
-class SqlApproxEngine(SqlEngine):
+class DuckDBApproxEngine(DuckDBEngine):
     """`RebinningEngine` and `NodeBinningEngine` over a DuckDB relation; rows that follow are of this kind too.
 
-    Where `SqlEngine` has a table of bins, this one has the columns themselves: ``value_0``, ``value_1``, ..., or, for a
-    categorical feature, its codes as ``bin_2``. Splits are by threshold.
+    Where `DuckDBEngine` has a table of bins, this one has the columns themselves: ``value_0``, ``value_1``, ..., or,
+    for a categorical feature, its codes as ``bin_2``. Splits are by threshold.
     """
 
     def load_columns(self) -> list[Bins]:
@@ -89,7 +89,7 @@ class SqlApproxEngine(SqlEngine):
         return found
 
     def goes_left(self, split: Split) -> str:
-        """See `SqlEngine.goes_left`."""
+        """See `DuckDBEngine.goes_left`."""
         if split.categories is not None:
             return super().goes_left(split)
         value = f"value_{split.feature}"

@@ -24,7 +24,7 @@ from frameboost.losses.exact_sums import Aggregate, Scalar, rounded
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
-__all__ = ["FEWEST_SORTED", "SqlEngine"]
+__all__ = ["FEWEST_SORTED", "DuckDBEngine"]
 
 # DuckDB makes a join of every longer IN. A bit for each code takes the same time however many are set.
 _MOST_IN_A_LIST = 4
@@ -32,7 +32,7 @@ _MOST_IN_A_LIST = 4
 FEWEST_SORTED, _MOST_SORTED = 1 << 17, 1 << 22
 
 
-class SqlEngine:
+class DuckDBEngine:
     """`Engine` over a DuckDB relation.
 
     The row state is temporary tables of the caller's connection, which DuckDB spills to disk: the binned columns, and

@@ -11,16 +11,16 @@ import polars as pl
 from frameboost.binning.bins import Bins, weighted_cut_positions
 from frameboost.binning.codes import rank_column
 from frameboost.binning.node_bins import NodeBins
-from frameboost.engines.memory.engine import NumbaEngine
+from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
+from frameboost.engines.memory.presorted import PresortedEngine
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
-from frameboost.engines.memory.sorted_columns import RankedEngine
 from frameboost.splits.split import IntArray, Split
 
-__all__ = ["NumbaGlobalEngine", "NumbaLocalEngine"]
+__all__ = ["GlobalApproxEngine", "LocalApproxEngine"]
 
 
-class NumbaGlobalEngine(NumbaEngine):
+class GlobalApproxEngine(MemoryEngine):
     """`RebinningEngine` over ranks: sorted once, a column is weighed and binned by tables of its distinct values."""
 
     def load_columns(self) -> list[Bins]:
@@ -90,7 +90,7 @@ class NumbaGlobalEngine(NumbaEngine):
         return int(distinct.search_sorted(pl.Series([split.threshold], dtype=distinct.dtype), side="left").item())
 
 
-class NumbaLocalEngine(RankedEngine):
+class LocalApproxEngine(PresortedEngine):
     """`NodeBinningEngine` over presorted columns: one scan of a column bins it in all open nodes."""
 
     def load_columns(self) -> list[Bins]:

@@ -13,16 +13,16 @@ from frameboost.binning.arrays import Codes, bin_column, propose_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
-from frameboost.engines.memory.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
+from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import add_by_node, add_by_side, fill_sides, part_rows, take_rows
-from frameboost.engines.memory.row_partition import RowPartition
+from frameboost.engines.memory.rows import SMALLEST_TASK, ArrayEngine
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.workers import Shares
 from frameboost.splits.split import FloatArray, IntArray, Split
 
-__all__ = ["WORTH_SORTING", "NumbaEngine"]
+__all__ = ["WORTH_SORTING", "MemoryEngine"]
 
 # From so many rows on, what a row's gradients and codes take is further away than the processor's own caches.
 WORTH_SORTING = 1 << 17
@@ -30,7 +30,7 @@ WORTH_SORTING = 1 << 17
 _FEWEST_ADDITIONS = 1 << 20
 
 
-class NumbaEngine(ArrayEngine):
+class MemoryEngine(ArrayEngine):
     """`Engine` over binned columns; rows are kept grouped by node."""
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:

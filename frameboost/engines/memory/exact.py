@@ -8,7 +8,7 @@ import numpy as np
 
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, part_block, scan_column
-from frameboost.engines.memory.sorted_columns import RankedEngine
+from frameboost.engines.memory.presorted import PresortedEngine
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.gain import bounded_score
@@ -18,7 +18,7 @@ from frameboost.splits.split import Penalties, Split, SplitLimits, Stats
 __all__ = ["ExactEngine", "midpoint"]
 
 
-class ExactEngine(RankedEngine):
+class ExactEngine(PresortedEngine):
     """`ColumnBlockEngine` over arrays.
 
     A column's block has its rows with their ranks, (rank << 32) + row, by ascending value, those of a node side by

@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import code_dtype, code_expr, propose_bins, sample_of
-from frameboost.engines.polars.frame import FrameEngine
+from frameboost.engines.frame.engine import FrameEngine
 from frameboost.losses.exact_sums import Scalar
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split

@@ -9,15 +9,15 @@ import polars as pl
 
 from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins
-from frameboost.engines.memory.arrays import SMALLEST_TASK, ArrayEngine
 from frameboost.engines.memory.exact_kernels import move_rows
+from frameboost.engines.memory.rows import SMALLEST_TASK, ArrayEngine
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import Split
 
-__all__ = ["RankedEngine"]
+__all__ = ["PresortedEngine"]
 
 
-class RankedEngine(ArrayEngine):
+class PresortedEngine(ArrayEngine):
     """Rows known by the ranks of their values: every distinct value is a bin of its own."""
 
     def presort(self) -> list[Bins]:

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from frameboost.engines.contract import Sample
+from frameboost.engines.frame.engine import FrameEngine, sampled_pairs
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.memory.program_kernels import compute_shares
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.ranking_kernels import sum_pairs
-from frameboost.engines.polars.frame import FrameEngine, sampled_pairs
 from frameboost.engines.polars.ranking import PAIR_SUMS
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset

@@ -1,0 +1,1 @@
+"""What the engines over a polars frame share: rows, terms, windows and aggregates."""
