@@ -27,7 +27,7 @@ from tests.support.random_models import (
     random_values,
     to_polars,
 )  # fmt: skip
-from tests.support.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, databases, open_warehouse
 
 SPLITS = 5_000
 X = [None, float("nan"), -1.0, 0.0, 0.5, 2_499.5, 4_998.5, 4_999.0, 1e9, *np.linspace(1, 4_990, 30).tolist()]
@@ -201,7 +201,7 @@ def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):
         assert taken == 3 or depth > 7
 
 
-@pytest.mark.parametrize("name", ["sqlite", "clickhouse", "mariadb"])
+@pytest.mark.parametrize("name", databases("sqlite", "clickhouse", "mariadb"))
 def test_a_table_is_walked_as_far_down_as_the_database_lets(name, tmp_path):
     warehouse = open_warehouse(name)
     most = warehouse.dialect.limits.stages - 2

@@ -96,6 +96,7 @@ def test_a_model_that_asks_nothing_has_reasons(name, data):
     assert [tuple(row) for row in found] == [(i, "x0", 0.0, "x1", 0.0) for i in range(2)]
 
 
+@pytest.mark.xdist_group("postgres")
 def test_reasons_come_in_the_order_of_the_rows(model, data):
     expected = [row[1:] for row in expected_reasons(model[:5], data, 2)]
     for name in ("duckdb", "postgres", "sqlite"):
@@ -121,6 +122,7 @@ def test_probabilities_of_many_classes(name, of_classes, data):
     np.testing.assert_allclose([row[1:] for row in found], some.predict(data).to_numpy(), rtol=1e-13)
 
 
+@pytest.mark.xdist_group("postgres")
 def test_plans_are_not_much_longer_than_queries(model, of_classes, data):
     warehouse = open_warehouse("postgres")
     fill(warehouse, data[:5], model)
@@ -132,6 +134,7 @@ def test_plans_are_not_much_longer_than_queries(model, of_classes, data):
         assert sum(len(line) for (line,) in plan) < 20 * len(query)
 
 
+@pytest.mark.xdist_group("postgres")
 def test_columns_of_a_query_of_reasons_are_limited(data):
     wide = pl.DataFrame({f"f{i}": [0.0, 1.0, i % 2] for i in range(600)}).with_columns(y=pl.Series([0.0, 1.0, 3.0]))
     model = fb.fit(wide, "y", n_estimators=1, min_child_weight=0)

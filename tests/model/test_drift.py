@@ -21,7 +21,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
-from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
+from tests.support.warehouses import ALL_BUT_SPARK, databases, open_warehouse
 
 COLUMNS = ["feature", "bin", "lower", "upper", "category", "share"]
 
@@ -346,6 +346,7 @@ def test_in_every_database(warehouse, bins):
     assert_same(drifted(warehouse, model, baseline, training))
 
 
+@pytest.mark.xdist_group("spark")
 def test_in_spark():
     opened = open_warehouse("spark")
     training, today = ({name: values[name] for name in ("float64", "string")} for values in (TRAINING, TODAY))
@@ -405,7 +406,7 @@ def test_features_that_a_database_takes_for_one_word_have_an_index_each(warehous
     assert_drift(warehouse.rows(model.drift_query("t", baseline, warehouse.name, columns=names)), baseline, today)
 
 
-@pytest.mark.parametrize("name", ["duckdb", "sqlite", "postgres"])
+@pytest.mark.parametrize("name", databases("duckdb", "sqlite", "postgres"))
 def test_more_bins_than_a_union_takes(name):
     opened = open_warehouse(name)
     rng, kind = random.Random("many"), FeatureType("int64")

@@ -22,7 +22,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
-from tests.support.warehouses import open_warehouse
+from tests.support.warehouses import databases, open_warehouse
 
 TEMPLATES = [
     "{{ x }}", "{% raw %}", "{# c #}", "{{", "{{{", "{{{{ a }}}}", "{%", "{%-", "{#", "#}", "%}", "}}", "{{-", "{",
@@ -126,7 +126,7 @@ def test_when_it_was_trained_is_a_line(tmp_path, trained):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("database", ["duckdb", "postgres", "sqlite"])
+@pytest.mark.parametrize("database", databases("duckdb", "postgres", "sqlite"))
 def test_no_name_breaks_out_of_the_comment(tmp_path, database):
     names = [*ESCAPING, *(name for name in NAMES if name.strip())]
     names = list(dict.fromkeys(names))
@@ -153,7 +153,7 @@ def test_an_objective_of_any_name_stays_in_its_line(tmp_path):
     assert scored(con, (tmp_path / "m.sql").read_text()) == model.predict(frame).to_list()
 
 
-@pytest.mark.parametrize("database", ["duckdb", "postgres", "sqlite"])
+@pytest.mark.parametrize("database", databases("duckdb", "postgres", "sqlite"))
 @pytest.mark.parametrize("statement", ["view", "table"])
 def test_views_and_tables(tmp_path, database, statement):
     model, frame = small()

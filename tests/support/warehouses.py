@@ -27,7 +27,7 @@ from frameboost.dialects.known import get_dialect
 from frameboost.schema.types import FeatureType
 from tests.support.random_models import to_duckdb, to_polars
 
-__all__ = ["ALL", "ALL_BUT_SPARK", "WAREHOUSES", "Warehouse", "open_warehouse", "python_value"]
+__all__ = ["ALL", "ALL_BUT_SPARK", "WAREHOUSES", "Warehouse", "databases", "open_warehouse", "python_value"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -384,10 +384,20 @@ class MariaDB(Warehouse):
 WAREHOUSES: dict[str, type[Warehouse]] = {
     warehouse.name: warehouse for warehouse in (DuckDB, Postgres, SQLite, ClickHouse, Spark, MariaDB)
 }
-# All tests of a database run in one process, so that each starts but once.
-ALL = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in WAREHOUSES]
-# Spark takes a second a query.
-ALL_BUT_SPARK = [param for param in ALL if param.values != ("spark",)]
+# Databases that take seconds to start; the others are libraries in the tests' own process.
+_SERVERS = {"postgres", "clickhouse", "spark", "mariadb"}
+
+
+def databases(*names: str) -> list[Any]:
+    """Return parameters for the databases of these names; mark the tests so that each server starts in one worker only.
+
+    A test that opens a server without such a parameter is marked ``@pytest.mark.xdist_group(name)``.
+    """
+    return [pytest.param(name, marks=pytest.mark.xdist_group(name) if name in _SERVERS else ()) for name in names]
+
+
+ALL = databases(*WAREHOUSES)
+ALL_BUT_SPARK = databases(*(name for name in WAREHOUSES if name != "spark"))  # Spark takes a second a query
 _OPEN: dict[str, Warehouse | str] = {}
 
 
