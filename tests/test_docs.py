@@ -1,0 +1,58 @@
+"""Paths, modules and links that the pages name exist, and the drawing of the layers is that of the package."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import LAYERS, MODULES
+
+ROOT = Path(__file__).parents[1]
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+PAGES = [
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "sql" / "README.md", ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]  # fmt: skip
+_PATH = re.compile(r"`((?:frameboost|tests|sql|docs|benchmarks|examples)/[\w./-]*)`")
+_MODULE = re.compile(r"`(frameboost(?:\.\w+)+)`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_paths_that_a_page_names_exist(page):
+    named = _PATH.findall(text_of(page))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    assert page != ARCHITECTURE or len(named) > 30
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    lost = []
+    for link in _LINK.findall(text_of(page)):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert lost == []
+
+
+def test_modules_that_the_architecture_names_exist():
+    assert [name for name in _MODULE.findall(text_of(ARCHITECTURE)) if name not in MODULES] == []
+
+
+def test_the_architecture_draws_the_layers_from_the_top_down():
+    drawing = re.search(r"```\n(.*?)```", text_of(ARCHITECTURE), re.DOTALL).group(1)
+    rows = [line.strip().split("  ")[0].split() for line in drawing.splitlines() if re.match(r" {4}\w", line)]
+    assert [layer for row in rows for layer in row] == LAYERS
