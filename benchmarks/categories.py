@@ -1,7 +1,7 @@
-"""Measure a tree over a column of very many categories, beside the same rows with few, in each engine; see README.md.
+"""Measure a tree over a column with many categories, and over the same rows with few, in each engine; see README.md.
 
-Each measurement is a process of its own, so that its peak memory is its own, and is of processor time, all threads
-together, which says more than time on the clock where a machine is shared.
+Each measurement runs in its own process, so that it sees its own peak memory. It reports CPU time of all threads, which
+is more stable than wall-clock time on a shared machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETTINGS = {"max_depth": 6, "learning_rate": 0.1, "verbose": False}
 
 
 def workload(n_rows: int, n_categories: int) -> pl.DataFrame:
-    """Return five numbers, strings of ``n_categories`` and of 1,000 (or as many), and a label that depends on all."""
+    """Return five numbers, two columns of ``n_categories`` and at most 1,000 strings, and a label that depends on all."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n_rows, 5), dtype=np.float32)
     many = rng.integers(0, n_categories, n_rows)
@@ -37,7 +37,7 @@ def workload(n_rows: int, n_categories: int) -> pl.DataFrame:
 
 
 def measure(engine: str, n_rows: int, n_categories: int, n_trees: int) -> None:
-    """Print seconds to prepare, seconds a tree, megabytes at the peak beyond the data's, and the model's size."""
+    """Print the seconds to prepare, the seconds a tree, the peak in megabytes beyond the data, and the model's size."""
     frame: object = workload(n_rows, n_categories)
     if engine == "duckdb":
         con = duckdb.connect()

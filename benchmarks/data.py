@@ -1,4 +1,4 @@
-"""The rows: made up, so that anybody has the same, and the flights of New York in 2013."""
+"""The data sets: synthetic rows, the same on every machine, and the flights that left New York in 2013."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABEL = "y"
 
 @dataclass(frozen=True)
 class Data:
-    """Rows to train on and others to judge by, each in the form that a library takes best; making it is not timed."""
+    """Training rows and held-out rows, in the form that each library handles best; the conversion is not timed."""
 
     frame: pl.DataFrame
     held_out: pl.DataFrame
@@ -28,12 +28,12 @@ class Data:
 
     @cached_property
     def x(self) -> Any:
-        """The features: an array by rows, or a pandas frame where they are of different kinds."""
+        """The features: a row-major array, or a pandas frame if they have different types."""
         return self._features(self.frame)
 
     @cached_property
     def held_out_x(self) -> Any:
-        """The same of the other rows."""
+        """The features of the held-out rows."""
         return self._features(self.held_out)
 
     @cached_property
@@ -57,7 +57,7 @@ class Data:
         return pd.DataFrame(columns)
 
     def table(self) -> duckdb.DuckDBPyRelation:
-        """Return the rows to train on as a table of a database in memory."""
+        """Return the training rows as a table of an in-memory database."""
         return table(self.frame)
 
     def quality(self, predictions: Any) -> float:
@@ -66,17 +66,17 @@ class Data:
 
     @property
     def quality_name(self) -> str:
-        """What `quality` is called."""
+        """The name of the metric that `quality` returns."""
         return "logloss" if self.is_binary else "rmse"
 
 
 def table(frame: pl.DataFrame) -> duckdb.DuckDBPyRelation:
-    """Return a frame as a table of a database in memory."""
+    """Return a frame as a table of an in-memory database."""
     return database(frame, "rows").table("rows")
 
 
 def database(frame: pl.DataFrame, name: str) -> duckdb.DuckDBPyConnection:
-    """Return a database in memory that has the frame as a table of that name."""
+    """Return an in-memory database with the frame as a table of that name."""
     con = duckdb.connect()
     con.execute(f"SET threads = {THREADS}")
     con.register("arrived", frame)
@@ -103,20 +103,20 @@ def made_up(n_rows: int, n_features: int = 28, *, is_binary: bool = True, seed: 
 
 
 def workload(n_rows: int, n_features: int = 28, *, is_binary: bool = True) -> Data:
-    """Return W and up to 200,000 rows more."""
+    """Return W, and at most 200,000 held-out rows."""
     held_out = made_up(min(n_rows, 200_000), n_features, is_binary=is_binary, seed=1)
     return Data(made_up(n_rows, n_features, is_binary=is_binary), held_out, is_binary)
 
 
 def flights(n_rows: int) -> Data:
-    """Return the flights with the weather and the plane, as in examples/flights.py; the delay on arrival is learned."""
+    """Return the flights joined with weather and planes, as in examples/flights.py; the label is the arrival delay."""
     path = Path(__file__).parent.parent / "examples" / "flights.py"
     spec = importlib.util.spec_from_file_location("flights_example", path)
     assert spec is not None
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    with contextlib.redirect_stdout(io.StringIO()):  # it says how many there are
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints the number of flights
         rows = example.read_flights().rename({"arr_delay": LABEL})
     before = pl.col("date") < example.FIRST_TEST_DAY
     return Data(rows.filter(before).head(n_rows), rows.filter(~before), is_binary=False)

@@ -1,7 +1,7 @@
-"""Train with JoinBoost, and print the seconds; run by an interpreter that has it and little else (see README.md).
+"""Train with JoinBoost and print the seconds; run by an interpreter of an environment for JoinBoost (see README.md).
 
-Its rows come as the numbers of bins, as it considers every distinct value of a column; as FLOAT, as it fails on
-integers.
+The columns hold bin numbers, because JoinBoost considers every distinct value of a column. They are FLOAT, because it
+fails on integers.
 """
 
 from __future__ import annotations

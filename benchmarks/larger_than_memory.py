@@ -1,6 +1,6 @@
-"""Training in DuckDB on a table that is larger than DuckDB may hold, in a process of its own.
+"""Train in DuckDB on a table larger than DuckDB's memory limit, in a process of its own.
 
-Prints seconds, and megabytes that were resident at the most, all in all.
+Prints the seconds, and the peak resident memory of the process in megabytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SLICE = 5_000_000
 
 
 def write_table(path: Path, n_rows: int) -> None:
-    """Write a table of ten FLOAT columns that are hashes of the row's number, and a label that goes by four."""
+    """Write a table of ten FLOAT columns, hashes of the row number, and a label that depends on four of them."""
     con = duckdb.connect(str(path))
     con.execute(f"SET threads = {THREADS}; SET memory_limit = '{MEMORY_LIMIT}'; SET preserve_insertion_order = false")
     numbers = ", ".join(f"(hash(i * {FEATURES} + {k}) / 1.8446744073709552e19)::FLOAT AS x{k}" for k in range(FEATURES))

@@ -1,4 +1,4 @@
-"""What is compared: ways to do one thing, run in turn, the best of several runs counting."""
+"""Comparisons of several ways to do one thing: run in turn, several times, of which the best run counts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 
 
 @dataclass(frozen=True)
 class Target:
-    """What is wanted of a way: no more than ``at_most`` times the way ``of``, or than ``at_most`` if there is none.
+    """An upper bound for a way: ``at_most`` times the way ``of``, or ``at_most`` itself without ``of``.
 
-    ``of_quality`` says that what is held to it is what the run is judged by, not its time.
+    It bounds the time, or with ``of_quality`` the value that ``judge`` returns.
     """
 
     at_most: float
@@ -27,9 +27,9 @@ class Target:
 
 @dataclass
 class Way:
-    """One way to do it: ``run`` is timed, ``judge`` says how good its result is.
+    """One way to do it: ``run`` is timed, ``judge`` rates its result.
 
-    ``lacking`` is why it can't run here; ``per`` is what the time is divided by, as trees for the time of one.
+    ``lacking`` is the reason why it cannot run here. The time is divided by ``per``, such as the number of trees.
     """
 
     name: str
@@ -50,24 +50,24 @@ class Way:
 
 @dataclass
 class Comparison:
-    """Ways to do one thing, the first of them what the others are compared with.
+    """Ways to do one thing; the others are compared with the first one.
 
     Attributes
     ----------
     ways
-        What is run in turn.
+        The ways, run in turn.
     title
-        The sizes, for a person.
+        The sizes, to be printed.
     quality
-        What ``judge`` returns, by its name; none if nothing is judged.
+        The name of what ``judge`` returns; empty if nothing is judged.
     unit
-        Of what is measured.
+        The unit of the measurement.
     timed
-        Whether that is time; else it is what a run returns.
+        Whether time is measured; otherwise the value that a run returns.
     rounds
-        How often each runs; None for what the command line says.
+        How often each way runs; None for the number on the command line.
     equal
-        Ways that must have the same result.
+        Names of ways whose results must be equal.
     """
 
     ways: list[Way]
@@ -80,7 +80,7 @@ class Comparison:
     failed: bool = field(default=False, init=False)
 
     def measure(self, rounds: int, say: Callable[[str], None]) -> None:
-        """Run all ways in turn, ``rounds`` times over, then judge; a way that fails is left out from then on."""
+        """Run all ways in turn, ``rounds`` times, then judge; a way that fails is skipped from then on."""
         for number in range(self.rounds or rounds):
             for way in self.ways:
                 if way.lacking is None:
@@ -92,19 +92,19 @@ class Comparison:
                 way.quality = way.judge(way.result)
 
     def _run(self, way: Way) -> None:
-        way.result = None  # so that two of them are never there at once
+        way.result = None  # so that two results never exist at once
         gc.collect()
         start = time.perf_counter()
         try:
             way.result = way.run()
-        except Exception as error:  # which is no reason to lose the rest
+        except Exception as error:  # the other ways still count
             self.failed |= way.name.startswith("frameboost")
             way.lacking = f"fails: {type(error).__name__}: {' '.join(str(error).split())[:100]}"
             return
         way.values.append((time.perf_counter() - start if self.timed else way.result) / way.per)
 
     def complaint(self) -> str | None:
-        """Return what is wrong with frameboost: that it fails, or that results differ that must be equal."""
+        """Return an error message if frameboost fails, or if results differ that must be equal."""
         if self.failed:
             return "frameboost fails"
         results = {way.name: way.result for way in self.ways if way.name in self.equal and way.values}
@@ -114,16 +114,16 @@ class Comparison:
 
 
 def lacking(*modules: str) -> str | None:
-    """Return why what needs these modules can't run, None if all are installed."""
+    """Return which of these modules are not installed, None if all are."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     return f"{', '.join(missing)} not installed" if missing else None
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: of full-size rows and trees, or the little of ``--quick``.
+    """The sizes of the workloads: full, or small with ``--quick``.
 
-    ``folder`` is for files that are thrown away afterwards; ``joinboost`` is an interpreter that has JoinBoost.
+    ``folder`` is for temporary files; ``joinboost`` is an interpreter that has JoinBoost installed.
     """
 
     quick: bool
@@ -133,9 +133,9 @@ class Scale:
     joinboost: str | None = None
 
     def rows(self, full: int, quick: int) -> int:
-        """Return how many rows to take."""
+        """Return the number of rows to use."""
         return max(100, int((quick if self.quick else full) * self.rows_factor))
 
     def trees(self, full: int = 100, quick: int = 20) -> int:
-        """Return how many trees to train."""
+        """Return the number of trees to train."""
         return self.n_trees or (quick if self.quick else full)

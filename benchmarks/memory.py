@@ -1,7 +1,7 @@
-"""The peak of memory that training takes beyond the data's, each library in a fresh process of its own.
+"""Measure the peak memory of training beyond the data, each library in a fresh process.
 
-The rows come from a file, so that making them leaves no freed memory behind that training could take up, and a small
-fit before has the libraries loaded and the kernels compiled.
+The rows are read from a file, because creating them would leave freed memory that training could reuse. A small fit
+before the measurement loads the libraries and compiles the kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PEERS = ("xgboost", "lightgbm", "numba", "polars", "duckdb")
 
 
 def peak(peer: str, rows: Path, n_trees: int) -> float:
-    """Return megabytes, as a process of its own measures them (see `main`)."""
+    """Return the peak in megabytes, measured in a new process (see `main`)."""
     command = [sys.executable, __file__, peer, str(rows), str(n_trees)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -30,7 +30,7 @@ def peak(peer: str, rows: Path, n_trees: int) -> float:
 
 
 def write_rows(frame: pl.DataFrame, folder: str) -> Path:
-    """Write the rows for `peak`, in both forms that are read."""
+    """Write the rows for `peak`, as Parquet and as numpy arrays."""
     path = Path(folder) / "rows.parquet"
     frame.write_parquet(path)
     np.save(path.with_suffix(".x.npy"), np.ascontiguousarray(frame.drop("y").to_numpy()))
@@ -39,11 +39,11 @@ def write_rows(frame: pl.DataFrame, folder: str) -> Path:
 
 
 class Watch:
-    """The most memory that was resident since it was made, beyond what was then."""
+    """The peak resident memory since the object was created, minus the resident memory at that time."""
 
     def __init__(self) -> None:
         try:
-            Path("/proc/self/clear_refs").write_text("5")  # which sets the peak back to what is resident now
+            Path("/proc/self/clear_refs").write_text("5")  # resets the peak to what is resident now
             self._before = self._status("VmRSS")
         except OSError:
             self._before = self._all_time()
@@ -59,7 +59,7 @@ class Watch:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEGABYTE
 
     def peak(self, *, beyond: bool = True) -> float:
-        """Return megabytes; with ``beyond=False`` including what was there before."""
+        """Return the peak in megabytes; with ``beyond=False`` including what was resident before."""
         try:
             most = self._status("VmHWM")
         except OSError:
@@ -69,7 +69,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class _Arrays:
-    """As much of `data.Data` as training on arrays asks for."""
+    """The part of `data.Data` that training on arrays needs."""
 
     x: np.ndarray
     y: np.ndarray
@@ -77,7 +77,7 @@ class _Arrays:
 
 
 def _trainer(peer: str, path: Path, n_trees: int) -> Any:
-    """Return a function that trains; the rows are loaded, and nothing else is."""
+    """Load the rows, and return a function that trains on them."""
     import peers
     from data import table
 

@@ -1,4 +1,4 @@
-"""Who trains: each library with the same depth, bins, λ, least hessian of a child and number of threads."""
+"""The libraries that train, each with the same depth, bins, λ, minimum child hessian and number of threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEPTH, RATE, BINS = 6, 0.1, 256
 
 
 def xgboost(data: Data, n_trees: int, tree_method: str = "hist", depth: int = DEPTH) -> Way:
-    """XGBoost: of ``hist`` a QuantileDMatrix, which never holds the values themselves."""
+    """Return XGBoost; ``hist`` uses a QuantileDMatrix, which does not store the raw values."""
     name = f"xgboost {tree_method}"
     if reason := lacking("xgboost"):
         return Way(name, lacking=reason)
@@ -36,7 +36,7 @@ def xgboost(data: Data, n_trees: int, tree_method: str = "hist", depth: int = DE
 
 
 def lightgbm(data: Data, n_trees: int) -> Way:
-    """LightGBM: its trees grow leaf by leaf, up to the 64 leaves of a tree of depth 6; its bins are bytes."""
+    """Return LightGBM, which grows leaf-wise to at most 64 leaves, those of depth 6, with bins stored in bytes."""
     if reason := lacking("lightgbm"):
         return Way("lightgbm", lacking=reason)
     import lightgbm as lgb
@@ -55,7 +55,7 @@ def lightgbm(data: Data, n_trees: int) -> Way:
 
 
 def sklearn(data: Data, n_trees: int) -> Way:
-    """scikit-learn's histogram gradient boosting."""
+    """Return scikit-learn's histogram gradient boosting."""
     if reason := lacking("sklearn"):
         return Way("sklearn hist", lacking=reason)
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -73,7 +73,7 @@ def sklearn(data: Data, n_trees: int) -> Way:
 
 
 def catboost(data: Data, n_trees: int) -> Way:
-    """CatBoost: symmetric trees, which are other trees than everybody else's."""
+    """Return CatBoost, which grows symmetric trees, unlike the others."""
     if reason := lacking("catboost"):
         return Way("catboost, symmetric", lacking=reason)
     import catboost as cb
@@ -95,7 +95,7 @@ def catboost(data: Data, n_trees: int) -> Way:
 
 
 def fit(data: Any, n_trees: int, *, is_binary: bool, engine: str = "numba", **more: Any) -> fb.Model:
-    """Train frameboost as the others are trained."""
+    """Train frameboost with the settings of the other libraries."""
     settings = {
         "objective": "binary:logistic" if is_binary else "reg:squarederror", "max_depth": DEPTH, "learning_rate": RATE,
         "reg_lambda": 1.0, "min_child_weight": 1.0,
@@ -106,7 +106,7 @@ def fit(data: Any, n_trees: int, *, is_binary: bool, engine: str = "numba", **mo
 
 
 def frameboost(data: Data, n_trees: int, engine: str = "numba", targets: Sequence[Target] = (), **more: Any) -> Way:
-    """Return frameboost on one of its engines, kernels compiled: they compile once a machine."""
+    """Return frameboost with one of its engines; a small fit first compiles the kernels, once on a machine."""
     fit(data.frame.head(500), 2, is_binary=data.is_binary, **more)
     rows = data.table() if engine == "duckdb" else data.frame
     return Way(

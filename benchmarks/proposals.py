@@ -1,7 +1,7 @@
-"""Compare exact splits with global and local proposals as Figure 3 of the XGBoost paper does.
+"""Compare exact splits with global and local proposals, as in Figure 3 of the XGBoost paper.
 
 Chen & Guestrin 2016 show that local proposals need fewer candidates than global ones, and that global ones are as good
-given enough of them. Printed is the AUC on held-out rows by round, and the time of the fit, as a table in Markdown;
+given enough candidates. Prints a Markdown table of the AUC on held-out rows by round and the time of the fit;
 `docs/proposals.md` has the figures.
 """
 
@@ -26,7 +26,7 @@ WAYS = [
 
 
 def workload(n_rows: int, n_features: int = 10) -> pl.DataFrame:
-    """Return rows whose label goes by products and waves of long-tailed columns."""
+    """Return log-normal columns, and a label that depends on products and waves of their logarithms."""
     rng = np.random.default_rng(0)
     z = rng.standard_normal((n_rows, n_features))
     score = z[:, 0] * z[:, 1] + np.sin(3 * z[:, 2]) + np.cos(4 * z[:, 3]) + z[:, 4] ** 2 / 2 + z[:, 5]

@@ -1,4 +1,4 @@
-"""What was found, as a table and as JSON, and beside what was found before."""
+"""Reports of the results: as a table, as JSON, and compared with an earlier run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEFT = (True, True, False, False, False, True)
 
 
 def record(workload: str, comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a row a way, of numbers and texts alone."""
+    """Return one row for each way, with values that JSON can hold."""
     by_name = {way.name: way for way in comparison.ways}
     first = comparison.ways[0].best
     return [
@@ -92,7 +92,7 @@ def table(rows: Sequence[tuple[str, ...]], left: Sequence[bool] = _LEFT) -> str:
 
 
 def about(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what else the times depend on: versions, the machine, the settings of the run."""
+    """Return what the times depend on: versions, the machine, the settings of the run."""
     versions = {"python": platform.python_version()}
     for name in DISTRIBUTIONS:
         try:
@@ -121,7 +121,7 @@ def _memory() -> float | None:
 
 
 def load() -> float | None:
-    """Return how many processes wanted to run in the last minute."""
+    """Return the load average of the last minute."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
@@ -131,7 +131,7 @@ def write(path: Path, found: dict[str, Any]) -> None:
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Return a table of the ratios then and now, which say more than the times: machines and their moods differ."""
+    """Return a table of the ratios then and now; ratios depend less on the machine than times do."""
     before = {(row["workload"], row["way"]): row for row in old["results"]}
     rows = [("workload", "way", "best then", "now", "ratio then", "now", "change")]
     for row in new["results"]:

@@ -1,4 +1,4 @@
-"""Time training, scoring and starting beside other libraries, and print one table (see README.md)."""
+"""Time training, scoring and importing next to other libraries, and print one table (see README.md)."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ WORKLOADS: dict[str, Callable[[Scale], Comparison]] = {
     "larger-than-memory": training.larger,
 }
 ASKED_FOR = {"larger-than-memory"}  # 10 GB on disk
-NOT_QUICK = {"train-10m", "sql-depth-6"}  # no other than what is quick already
+NOT_QUICK = {"train-10m", "sql-depth-6"}  # at their quick sizes they repeat other workloads
 RESULTS = Path(__file__).parent / "results"
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="little of everything, in two minutes; says little of times"
+        "--quick", action="store_true", help="small sizes, in two minutes: checks that everything runs, not how fast"
     )
     parser.add_argument("--only", nargs="+", choices=list(WORKLOADS), metavar="NAME",
                         help=f"of {', '.join(WORKLOADS)}; {', '.join(ASKED_FOR)} runs only if it is named")  # fmt: skip
-    parser.add_argument("--rounds", type=int, help="runs of each way, in turn; the best counts (3, quick 1)")
+    parser.add_argument("--rounds", type=int, help="number of runs of each way, of which the best counts (3, quick 1)")
     parser.add_argument("--rows", type=float, default=1.0, metavar="FACTOR", help="times as many rows")
-    parser.add_argument("--trees", type=int, help="trees everywhere")
-    parser.add_argument("--joinboost", metavar="PYTHON", help="an interpreter that has JoinBoost (see README.md)")
+    parser.add_argument("--trees", type=int, help="number of trees in every workload")
+    parser.add_argument("--joinboost", metavar="PYTHON", help="an interpreter with JoinBoost installed (see README.md)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the results (benchmarks/results/...)")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="print ratios beside those of an earlier run")
     return parser.parse_args()
@@ -66,13 +66,13 @@ def chosen_workloads(given: argparse.Namespace) -> list[str]:
 
 
 def say(text: str) -> None:
-    """Tell a person at a terminal what is going on, on a line that is written over."""
+    """Show progress at a terminal, on a line that is overwritten."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def measured(name: str, scale: Scale, rounds: int, wrong: list[str]) -> list[dict[str, Any]]:
-    """Run one workload; what is wrong with frameboost is added to ``wrong``."""
+    """Run one workload; append to ``wrong`` if frameboost fails or its results differ."""
     start = time.perf_counter()
     say(f"{name}: making the rows")
     comparison = WORKLOADS[name](scale)
@@ -91,7 +91,7 @@ def main() -> None:
     given = arguments()
     old = reporting.read(given.compare) if given.compare else None
     warnings.filterwarnings("ignore", module="(sklearn|skl2onnx|lightgbm|xgboost|orbital|onnx)")
-    if given.quick:  # threads that wait by spinning take minutes on a busy machine, and here times don't count
+    if given.quick:  # spinning threads take minutes on a busy machine, and times do not count here
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     rounds = given.rounds or (1 if given.quick else 3)
     settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(given).items()}
@@ -106,7 +106,7 @@ def main() -> None:
         scale = Scale(given.quick, folder, given.rows, given.trees, given.joinboost)
         for name in chosen_workloads(given):
             found["results"] += measured(name, scale, rounds, wrong)
-            reporting.write(path, found)  # each time, as the next one may take long
+            reporting.write(path, found)  # after each workload, because the next one may take long
     print("\n" + reporting.table([reporting.HEADS, *map(reporting.cells, found["results"])]))
     print(f"\nin {time.perf_counter() - start:.0f} s; ratios are to the first way of a workload; written to {path}")
     if given.quick:

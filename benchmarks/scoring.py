@@ -1,4 +1,4 @@
-"""The workloads that score."""
+"""The workloads for scoring."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import frameboost as fb
 
 XGBOOST, ORBITAL = "xgboost inplace_predict", "orbital"
 _KEY = "id"
-_TRAINED_ON = 10_000  # rows for scikit-learn's trees, as in sql_export.py: they grow exactly, which takes long
+_TRAINED_ON = 10_000  # training rows for scikit-learn, as in sql_export.py: its exact splits are slow
 
 
 def predict(scale: Scale) -> Comparison:
-    """Score a million rows by models of a hundred trees."""
+    """Score a million rows with models of a hundred trees."""
     rows, n_trees = data.workload(scale.rows(1_000_000, 100_000)), scale.trees()
     model = peers.fit(rows.frame, n_trees, is_binary=True)
     symmetric = peers.fit(rows.frame, n_trees, is_binary=True, grow_policy="symmetric")
@@ -32,7 +32,7 @@ def predict(scale: Scale) -> Comparison:
             Way("frameboost symmetric expr, polars", lambda: _in_polars(symmetric, features))]  # fmt: skip
     for way in ways:
         way.judge = lambda scores: data.error_of(rows.y, _in_order(scores), is_binary=True)
-    model.predict(features.head(100))  # kernels compile once a machine
+    model.predict(features.head(100))  # compiles the kernels, once on a machine
     return Comparison(ways, f"{len(features):,} rows × 28, {n_trees} trees of depth 6", rows.quality_name)
 
 
@@ -66,12 +66,12 @@ def _in_duckdb(name: str, model: fb.Model, frame: pl.DataFrame, targets: list[Ta
 
 
 def _in_order(found: Any) -> Any:
-    """Return predictions by the key that comes with them, if one does."""
+    """Return the predictions sorted by their key, if they have one."""
     return found["prediction"][np.argsort(found[_KEY])] if isinstance(found, dict) else found
 
 
 def sql_of_depth(depth: int, scale: Scale) -> Comparison:
-    """Score by models as SQL in DuckDB, planning included, beside orbital's SQL of scikit-learn's trees."""
+    """Score with SQL in DuckDB, planning included, next to orbital's SQL for scikit-learn's trees."""
     rows, n_trees = data.workload(scale.rows(1_000_000, 20_000), is_binary=False), scale.trees(quick=10)
     features, sample = rows.frame.drop(data.LABEL), rows.frame.head(_TRAINED_ON)
     own = peers.fit(rows.frame, n_trees, is_binary=False, max_depth=depth)

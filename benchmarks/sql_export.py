@@ -1,6 +1,7 @@
-"""Compare ways to get a trained model into SQL, in size, speed and exactness, and print one table; see README.md.
+"""Compare the size, speed and exactness of ways to export a trained model as SQL, and print one table; see README.md.
 
-A way that fails says so, and why below the table. A row differs that is over 0.00001 off its own library's prediction.
+A way that fails is marked, with the reason below the table. A row differs if its score is more than 0.00001 off the
+prediction of its own library.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import polars as pl
 import frameboost as fb
 
 CON = duckdb.connect()
-NUMBERS = count()  # for the functions and tables of trees in it
+NUMBERS = count()  # for unique names of functions and of tables of trees
 ODD_NAMES = ("select", 'a"b', "naïve ☃", "x.y", "it's")
 HEADS = ("way", "KB", "export s", "plan s", "total s", "ratio", "diff", "NULL", "NaN", "on FLOAT", "on DOUBLE", "names")
 ESTIMATORS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gbr": ("sklearn.ensemble", "GradientBoostingRegressor", {"max_features": 0.3, "random_state": 0}),
     "hgb": ("sklearn.ensemble", "HistGradientBoostingRegressor", {}),
     "forest": ("sklearn.ensemble", "RandomForestRegressor", {"max_features": 0.3, "random_state": 0}),
-    "xgb": ("xgboost", "XGBRegressor", {"learning_rate": 0.1, "base_score": 0.5}),  # a score that m2cgen can read
+    "xgb": ("xgboost", "XGBRegressor", {"learning_rate": 0.1, "base_score": 0.5}),  # a base_score that m2cgen can read
     "lgb": ("lightgbm", "LGBMRegressor", {"verbose": -1}),
 }
 
@@ -48,7 +49,7 @@ class Table:
 
 @dataclass
 class Way:
-    """A way of export (to texts, the last a query whose last column is the score), and the models to try it on."""
+    """A way to export, and its models; it returns texts, the last a query whose last column is the score."""
 
     name: str
     export: Callable[[Any, Table], list[str]]
@@ -67,7 +68,7 @@ def fit(kind: str, frame: pl.DataFrame, y: np.ndarray, trees: int, depth: int) -
 
 
 def splits(model: Any) -> Iterable[tuple[str, float]]:
-    """Return each split's column and threshold, as the library has them."""
+    """Return the column and threshold of each split, as the library stores them."""
     if isinstance(model, fb.Model):
         return model.trees.drop_nulls("threshold").select("feature", "threshold").rows()
     if hasattr(model, "estimators_"):
@@ -89,7 +90,7 @@ def number(value: float) -> str:
 
 
 def frameboost(model: Any, table: Table, form: str) -> list[str]:
-    """Export with frameboost, which reads the models of others; with ``table``, load the table of trees as well."""
+    """Export with frameboost, which reads the other libraries' models; for ``table`` also load the table of trees."""
     if not isinstance(model, fb.Model):
         model = fb.from_xgboost(model) if hasattr(model, "get_booster") else fb.from_sklearn(model)
     if form == "udf":
@@ -113,7 +114,7 @@ def orbital(model: Any, table: Table, separate_trees: bool) -> list[str]:
 
 
 def conditions(model: Any) -> tuple[float, list[dict[Any, Any]]]:
-    """Return the start, and each tree by node: a leaf's value, or the conditions of the two nodes that follow."""
+    """Return the base score, and each tree by node: the value of a leaf, or the conditions of the two children."""
     trees: dict[int, dict[Any, Any]] = {}
     if hasattr(model, "estimators_"):
         for tree in (member.tree_ for member in model.estimators_[:, 0]):
@@ -134,7 +135,7 @@ def conditions(model: Any) -> tuple[float, list[dict[Any, Any]]]:
 
 
 def tidypredict_style(model: Any, table: Table, flat: bool) -> list[str]:
-    """Write trees as R's tidypredict does: a WHEN a leaf with its whole path (up to 1.0), or nested CASE (from 1.1)."""
+    """Write trees like R's tidypredict: a WHEN with the whole path for each leaf (up to 1.0), or nested CASE (1.1)."""
 
     def leaves(tree: dict[Any, Any], at: Any, *path: str) -> str:
         if isinstance(tree[at], dict):
@@ -153,7 +154,7 @@ def tidypredict_style(model: Any, table: Table, flat: bool) -> list[str]:
 
 
 def m2cgen(model: Any, table: Table) -> list[str]:
-    """Write a Python function, as m2cgen knows no SQL, which DuckDB calls for each row."""
+    """Write a Python function, which DuckDB calls for each row, because m2cgen does not write SQL."""
     text, found, function = import_module("m2cgen").export_to_python(model), dict[str, Any](), f"score_{next(NUMBERS)}"
     exec(text, found)
     CON.create_function(function, found["score"], ["DOUBLE[]"], "DOUBLE")
@@ -175,7 +176,7 @@ def ways() -> list[Way]:
 
 
 class Comparison:
-    """The rows, the models, and notes on what failed."""
+    """The rows, the models, and the reasons of failures."""
 
     def __init__(self, chosen: argparse.Namespace) -> None:
         rng, n_train = np.random.default_rng(0), chosen.train_rows
@@ -191,7 +192,7 @@ class Comparison:
         self.model = cache(lambda kind, gaps: fit(kind, frames[gaps], self.y, chosen.trees, chosen.depth))
 
     def attempt(self, compute: Callable[..., str], *arguments: Any) -> str:
-        """Return the text, or if that fails where the reason is noted."""
+        """Return the text, or the number of the note with the reason if computing it fails."""
         try:
             return compute(*arguments)
         except ImportError as error:
@@ -202,7 +203,7 @@ class Comparison:
             return f"fails [{self.notes.setdefault(note, len(self.notes) + 1)}]"
 
     def measure(self, way: Way) -> None:
-        """Fill in all cells but those of the time of scoring."""
+        """Fill in all cells except the times of scoring."""
         way.cells |= {"way": way.name, "diff": self.attempt(self._exported, way)}
         for gap, table in self.gaps.items():
             found = (f"{k} {self.attempt(share, way, partial(self.model, k, True), table)}" for k in way.missing)
@@ -226,7 +227,7 @@ class Comparison:
         return f"{difference:.0e}" if difference else "0"
 
     def _on_thresholds(self, way: Way, kind: type[pl.DataType]) -> str:
-        """Put rows on thresholds, as they are and as float32, and on the float32 before and after."""
+        """Score rows on thresholds, exact and rounded to float32, and on the float32 before and after."""
         model, names = self.model(way.model, False), self.plain.frame.columns
         asked = list(splits(model))[: self.plain.frame.height]
         exact = np.array([threshold for _, threshold in asked])
@@ -243,7 +244,7 @@ class Comparison:
 
 
 def share(way: Way, get_model: Callable[[], Any], table: Table) -> str:
-    """Return the share of rows that differ; a score that is NULL differs too."""
+    """Return the share of rows that differ; NULL differs too."""
     model = get_model()
     distance = np.abs(scores(way.export(model, table)[-1]) - np.asarray(model.predict(table.frame)))
     differ = 100 * float(np.mean(~(distance <= 1e-5)))
@@ -263,7 +264,7 @@ def seconds(query: str) -> float:
 
 
 def time_all(tried: list[Way], rounds: int) -> None:
-    """Score with each way in turn, ``rounds`` times over; planning is part of it."""
+    """Time each way in turn, ``rounds`` times, planning included."""
     runs = [[(way, seconds(way.query)) for way in tried if way.query] for _ in range(rounds)]
     best = [(column[0][0], min(took for _, took in column)) for column in zip(*runs, strict=True)]
     for way, took in best:

