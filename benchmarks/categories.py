@@ -23,7 +23,7 @@ SETTINGS = {"max_depth": 6, "learning_rate": 0.1, "verbose": False}
 
 
 def workload(n_rows: int, n_categories: int) -> pl.DataFrame:
-    """Return five numbers, two columns of ``n_categories`` and at most 1,000 strings, and a label that depends on all."""
+    """Return five numbers, strings of ``n_categories`` and of at most 1,000 values, and a label depending on all."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n_rows, 5), dtype=np.float32)
     many = rng.integers(0, n_categories, n_rows)
