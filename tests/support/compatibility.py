@@ -1,4 +1,4 @@
-"""What became of all that XGBoost has, as data; ``python -m tests.support.compatibility`` writes the page of it."""
+"""The comparison with XGBoost as data; ``python -m tests.support.compatibility`` writes `docs/xgboost.md` from it."""
 
 from __future__ import annotations
 
@@ -34,31 +34,30 @@ SECTIONS = {
 _INTRODUCTION = """\
 # XGBoost, side by side
 
-All that XGBoost 3.2 has, and what became of it here: every parameter of
+Everything that XGBoost 3.2 has, and its counterpart here: every parameter of
 [its documentation](https://xgboost.readthedocs.io/en/release_3.2.0/parameter.html), every objective, every metric, and
 every argument and method of its Python package.
 
-- **same**: of the same meaning and default, perhaps by another name (under "here"); compared with XGBoost's by a test.
-- **different**: there, but not to the letter; the remark says how it differs.
-- **not there**: an error if it is given, never ignored; the remark says why, or what to use instead.
+- **same**: same meaning and default, perhaps under another name (column "here"). A test compares it with XGBoost's.
+- **different**: available, with a difference that the remark describes.
+- **not there**: passing it is an error, it is never ignored. The remark says why, or what to use instead.
 
 {counts}
 
-Trees are XGBoost's node for node where both libraries have the same splits to choose from (`tree_method="exact"`, or
-`hist` on the same cuts) and nothing is drawn by chance; XGBoost adds up in float32, so that it may break a tie
-otherwise. A value out of range is an error here, where XGBoost takes some (`eta=2`); [`parameters.md`](parameters.md)
-has the ranges. That page, [`objectives.md`](objectives.md), [`metrics.md`](metrics.md) and [`ranking.md`](ranking.md)
-say more of what differs.
+Trees are XGBoost's node for node where both libraries have the same candidate splits (`tree_method="exact"`, or `hist`
+on the same cuts) and nothing is drawn at random. XGBoost sums in float32, so it may break a tie differently. A value
+out of range is an error here; XGBoost accepts some (`eta=2`). [`parameters.md`](parameters.md) has the ranges. That
+page, [`objectives.md`](objectives.md), [`metrics.md`](metrics.md) and [`ranking.md`](ranking.md) describe further
+differences.
 
-This page is made of [`xgboost.toml`](xgboost.toml), by `python -m tests.support.compatibility`.
-[A test](../tests/xgboost_parity/test_compatibility.py) holds it to the XGBoost that is installed:
-nothing of it is left out, what is the same has its default, what is not there is refused, and the tests that are named
-exist."""
+This page is generated from [`xgboost.toml`](xgboost.toml) by `python -m tests.support.compatibility`.
+[A test](../tests/xgboost_parity/test_compatibility.py) compares it with the installed XGBoost: nothing of XGBoost is
+missing, what is the same has XGBoost's default, what is not there is refused, and the tests that are named exist."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that XGBoost has (or, in the section ``ours``, that it has not)."""
+    """One feature of XGBoost, or in the section ``ours`` one that XGBoost lacks."""
 
     section: str
     name: str
@@ -70,7 +69,7 @@ class Row:
 
     @property
     def here(self) -> str:
-        """What it is called here."""
+        """Its name here."""
         return self.ours or self.name
 
 
