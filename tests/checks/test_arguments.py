@@ -10,6 +10,7 @@ import pytest
 import frameboost as fb
 from frameboost.checks.arguments import BY_NAME, checked, whole
 from frameboost.namespace import FrameNamespace, LazyFrameNamespace
+from tests.support.cases import cases
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "y": [0.0, 1.0, 1.0, 0.0] * 5, "w": [1.0] * 20})
 
@@ -53,8 +54,8 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("value", HOSTILE)
-@pytest.mark.parametrize(("function", "argument"), CALLS)
+@cases("value", HOSTILE)
+@cases(("function", "argument"), CALLS)
 def test_a_value_of_a_wrong_kind_is_one_sentence(model, function, argument, value, tmp_path):
     called = getattr(fb, function) if function in ("fit", "cv") else getattr(model, function)
     needed = [p.name for p in inspect.signature(called).parameters.values() if p.default is p.empty]
@@ -156,15 +157,15 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSED)
+@cases(("call", "message"), REFUSED)
 def test_what_was_an_internal_exception_is_a_sentence(model, call, message):
     with pytest.raises(fb.FrameboostError) as error:
         call(model)
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("where", ["", "  \n", 0, False, [], 5, b"x > 1"])
-@pytest.mark.parametrize(
+@cases("where", ["", "  \n", 0, False, [], 5, b"x > 1"])
+@cases(
     "call",
     [
         lambda m, where: m.update_sql("t", "c", where=where),
@@ -206,7 +207,7 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("argument", SEVERAL)
+@cases("argument", SEVERAL)
 def test_an_array_without_dimensions_is_no_list(argument):
     with pytest.raises(fb.ParameterError, match=rf"^{argument.partition(',')[0]}.*array\(0\.5\)"):
         SEVERAL[argument](np.array(0.5))

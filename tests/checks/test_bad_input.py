@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from tests.support.cases import cases
 
 ENGINES = ["numba", "polars", "duckdb", "relation"]
 
@@ -36,7 +37,7 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@cases(
     ("frame", "options", "message"),
     [
         (good().head(0), {}, "the data has no rows; training needs at least 2"),
@@ -104,7 +105,7 @@ _UNUSABLE = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", _UNUSABLE)
+@cases("kind", _UNUSABLE)
 def test_a_column_that_cannot_be_a_feature_is_named(engine, kind):
     values, in_polars, in_duckdb = _UNUSABLE[kind]
     message = refused(engine, good().with_columns(odd=values))
@@ -142,7 +143,7 @@ def test_what_is_no_table_is_refused(data):
 # --- engines ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         ({"engine": "spark"}, "engine must be one of 'auto', 'numba', 'polars', 'duckdb', not 'spark'"),
@@ -172,7 +173,7 @@ def test_options_that_do_not_go_together_are_refused(options, message):
 # --- cuts -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cuts", "message"),
     [
         ({"z": [1]}, "cuts names 'z', which is not a feature"),
@@ -199,7 +200,7 @@ def model() -> fb.Model:
 
 
 @pytest.mark.parametrize("relation", [False, True])
-@pytest.mark.parametrize(
+@cases(
     ("frame", "message"),
     [
         (good().drop("x"), "the data lacks 1 feature of the model: 'x'; it has 's', 'y', 'w'"),

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from frameboost.checks.messages import cut, did_you_mean, listed, reason, shown
+from tests.support.cases import cases
 from tests.test_architecture import MODULES
 
 
@@ -22,14 +23,14 @@ LARGE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", LARGE, ids=lambda value: type(value).__name__)
+@cases("value", LARGE)
 def test_a_value_is_shown_on_one_line_of_80_characters(value):
     assert 0 < len(shown(value)) <= 80
     assert "\n" not in shown(value)
     shown(value).encode()  # a lone surrogate is escaped
 
 
-@pytest.mark.parametrize("value", ["delay", "it's", 'a "name"', "", 5, -0.5, None, True, ["a", 1], ("a",), {"a": [1]}])
+@cases("value", ["delay", "it's", 'a "name"', "", 5, -0.5, None, True, ["a", 1], ("a",), {"a": [1]}])
 def test_a_short_value_is_shown_as_python_writes_it(value):
     assert shown(value) == repr(value)
 

@@ -19,6 +19,7 @@ import frameboost as fb
 from frameboost.cli import main
 from frameboost.loading import open_model
 from frameboost.parameters.parameters import Parameters
+from tests.support.cases import cases
 
 ROOT = Path(__file__).parents[2]
 FEATURES = ["carrier", "dep_delay"]
@@ -233,7 +234,7 @@ def test_limits_are_given_one_by_one(here, capsys):
     assert staged.startswith("WITH")
 
 
-@pytest.mark.parametrize("options", ["--keep id", "--form table", "--trees t", "--view v", "--where x", "--statements",
+@cases("options", ["--keep id", "--form table", "--trees t", "--view v", "--where x", "--statements",
                                      "--table t --view v --create-table w", "--table t --update u --keep id",
                                      "--column-map x", "--limit 5", "--limit", "--out"])  # fmt: skip
 def test_sql_options_that_do_not_go_together(here, capsys, options):
@@ -243,8 +244,8 @@ def test_sql_options_that_do_not_go_together(here, capsys, options):
 # --- score ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb"])
-@pytest.mark.parametrize("out", ["out.parquet", "out.csv", "out.tsv", "out.feather"])
+@cases("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb"])
+@cases("out", ["out.parquet", "out.csv", "out.tsv", "out.feather"])
 def test_scores_are_those_of_python(here, data, out):
     assert main(["score", "late.json", data, "-o", out]) == 0
     read = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".feather": pl.read_ipc,
@@ -444,7 +445,7 @@ def test_categories_of_catboost_come_from_a_table(here, capsys):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("line", "says"), [
+@cases(("line", "says"), [
     ("train no.parquet --target y", "no.parquet can't be read: No such file or directory"),
     ("train no.csv --target y", "no.csv can't be read: No such file or directory"),
     ("train no.duckdb --target y", "no.duckdb can't be read: No such file or directory"),
@@ -476,7 +477,7 @@ def test_what_training_refuses(here, capsys, line, says):
     assert says in refused(capsys, f"{line} -o m.json")
 
 
-@pytest.mark.parametrize(("line", "says"), [
+@cases(("line", "says"), [
     ("sql nope.json", "nope.json: No such file or directory"),
     ("sql damaged.json", "damaged.json: not a frameboost model: the file is not JSON"),
     ("show wrong.json", "wrong.json: damaged model"),
@@ -524,7 +525,7 @@ def test_what_is_refused_of_models_and_data(here, capsys, line, says):
     assert says in refused(capsys, line)
 
 
-@pytest.mark.parametrize(("line", "says"), [
+@cases(("line", "says"), [
     ("", "required: COMMAND"),
     ("trian", "invalid choice: 'trian'"),
     ("train flights.csv -o m.json", "required: --target"),

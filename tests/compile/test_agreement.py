@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import (
     NAMES,
@@ -67,7 +68,7 @@ def test_margins_are_bit_identical_everywhere(con, seed, type_names):
     assert_agreement(con, model, kinds, columns)
 
 
-@pytest.mark.parametrize("type_name", TYPES)
+@cases("type_name", TYPES)
 def test_each_type_agrees_on_all_its_odd_values(con, type_name):
     rng = random.Random(type_name)
     kind = FeatureType(type_name)
@@ -100,7 +101,7 @@ def test_probabilities_agree_to_one_ulp(con, seed, scale):
 # --- DuckDB's types that polars doesn't have --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("column", "kind"),
     [
         ("'340282366920938463463374607431768211455'::UHUGEINT - i::UHUGEINT", "uint128"),
@@ -119,7 +120,7 @@ def test_probabilities_agree_to_one_ulp(con, seed, scale):
         ("(i / 7)::FLOAT", "float32"),
     ],
 )
-@pytest.mark.parametrize("direction", [1, -1])
+@cases("direction", [1, -1])
 def test_a_model_trained_on_a_type_of_duckdb_scores_there_as_in_python(con, column, kind, direction):
     con.execute(
         f"CREATE OR REPLACE TABLE t AS SELECT i AS position, CASE WHEN i % 10 = 3 THEN NULL ELSE {column} END AS x, "

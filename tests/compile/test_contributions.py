@@ -17,6 +17,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.node_means import means_on_grid, node_means, node_shares
 from frameboost.trees.tree import Tree
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
 from tests.support.random_models import TYPES, random_model, random_values, to_polars
@@ -119,8 +120,8 @@ def chain(depth: int, share: float) -> fb.Model:
     return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, [0.0], [tree])
 
 
-@pytest.mark.parametrize("share", [0.5, 0.1, 0.9])
-@pytest.mark.parametrize("depth", [1, 2, 3, 20, 60, 150])
+@cases("share", [0.5, 0.1, 0.9])
+@cases("depth", [1, 2, 3, 20, 60, 150])
 def test_a_chain_has_equal_shares_however_deep(depth, share):
     # For a row of ones symmetry gives each feature the same part of 1 − the mean, share^depth.
     model = chain(depth, share)

@@ -17,6 +17,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import (
     TYPES,
@@ -103,7 +104,7 @@ def test_the_command_line_draws_a_chain(tmp_path):
     assert drawn[-1] == "  " * 3_001 + "no: -5"
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@cases("side", ["left", "right"])
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_a_chain_runs_in_every_database(name, side):
     warehouse = open_warehouse(name)
@@ -124,7 +125,7 @@ def features_of_all_types(warehouse, rng: random.Random) -> list[Feature]:
     return [*found, Feature("zero", FeatureType("float64"), (), zero_is_missing=True)]
 
 
-@pytest.mark.parametrize("form", ["auto", "staged"])
+@cases("form", ["auto", "staged"])
 @pytest.mark.parametrize("name", ALL)
 def test_deep_trees_of_all_types_say_the_same(name, form):
     warehouse = open_warehouse(name)
@@ -175,8 +176,8 @@ def test_choices_nest_by_the_number_of_strahler():
     assert perfect(4, 0.0).nestings(ends={1, 2})[0] == 1
 
 
-@pytest.mark.parametrize("zero_is_missing", [False, True])
-@pytest.mark.parametrize("n_trees", [1, 3, 40, 300])
+@cases("zero_is_missing", [False, True])
+@cases("n_trees", [1, 3, 40, 300])
 def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):
     # A threshold of 1e300 is a product of six numbers, of which the parser keeps some in mind.
     for depth in range(7, 12):
@@ -214,10 +215,8 @@ def test_a_table_is_walked_as_far_down_as_the_database_lets(name, tmp_path):
         chain_model(most + 1, "right").query("t", name, keep=["id"], form="table", trees="trees")
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize(
-    "name", ["tsql", "oracle", "snowflake", "bigquery", "redshift", "trino", "databricks", "mysql"]
-)
+@cases("side", ["left", "right"])
+@cases("name", ["tsql", "oracle", "snowflake", "bigquery", "redshift", "trino", "databricks", "mysql"])
 def test_a_chain_is_one_case_everywhere(name, side):
     text = chain_model(1_000, side).query("t", name, keep=["id"])
     assert text.count("CASE") == 1

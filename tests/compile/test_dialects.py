@@ -33,6 +33,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import (
     NAMES,
@@ -174,7 +175,7 @@ def golden_baseline(names) -> pl.DataFrame:
     return pl.DataFrame([row for row in rows if row[0] in names], schema=schema, orient="row")
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         "bigquery",
@@ -294,7 +295,7 @@ def test_categories_read_back(everything):
     assert strings(read_back(dialect, "SELECT " + model.sql("margin", dialect.name))) >= set(CATEGORIES)
 
 
-@pytest.mark.parametrize("form", ["case", "staged", "table"])
+@cases("form", ["case", "staged", "table"])
 def test_a_query_reads_back(everything, form):
     dialect, model = everything
     query = model.query("s.tx", dialect.name, keep=["id"], output="margin", form=form, trees="trees")
@@ -410,7 +411,7 @@ def terms_of_selects(dialect, text: str) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits", "form"),
     [
         (Limits(), "case"),
@@ -468,7 +469,7 @@ def test_a_table_may_be_too_much_too(monkeypatch):
         over(40, 5).query("t", "small", keep=["position"], output="margin", trees="trees")
 
 
-@pytest.mark.parametrize("name", ["clickhouse", "athena", "bigquery", "tsql", "oracle", "trino", "snowflake"])
+@cases("name", ["clickhouse", "athena", "bigquery", "tsql", "oracle", "trino", "snowflake"])
 def test_queries_fit_into_the_limits_of_real_databases(name):
     dialect, limits = get_dialect(name), get_dialect(name).limits
     forms = set()
@@ -671,7 +672,7 @@ def test_unknown_dialects_and_forms_are_refused():
         model.query("t", form="table", trees="trees")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "column", "why"),
     [
         ("oracle", 'a"b', "holds '\"'"),

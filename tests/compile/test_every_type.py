@@ -14,6 +14,7 @@ from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import TYPE_NAMES, FeatureType
 from frameboost.trees.tree import Tree
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import odd_values, to_duckdb, to_polars
 
@@ -119,7 +120,7 @@ def load(con: duckdb.DuckDBPyConnection, stored: FeatureType, values: list, cast
 COLUMNS = [(name, cast) for name in (*TYPE_NAMES, *DECIMALS) for cast in (None, *CASTS.get(name, ()))]
 
 
-@pytest.mark.parametrize(("type_name", "cast"), COLUMNS)
+@cases(("type_name", "cast"), COLUMNS)
 def test_every_form_decides_alike(con, type_name, cast):
     kind, stored = FeatureType(type_name), FeatureType(COARSE.get(type_name, type_name))
     values = load(con, stored, column_values(kind, stored), cast)

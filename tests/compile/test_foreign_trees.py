@@ -20,6 +20,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import to_duckdb
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
@@ -214,7 +215,7 @@ def test_reasons_in_duckdb_are_those_of_explain():
 # --- columns of other types -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     "dtype",
     [
         pl.Int64, pl.Int128, pl.Float64, pl.Float32,
@@ -347,7 +348,7 @@ CODES_WANTED = 'damaged model, feature 0: "categories" must be sorted, distinct 
 ZERO_WANTED = '"zero_is_missing" must be true, on a float feature, or false, not '
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "value", "message"),
     [
         ("objective.name", 3, f"{OBJECTIVE}a name and a list of links"),

@@ -18,6 +18,7 @@ from frameboost.dialects.limits import Limits
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.compile.test_dialects import grown, made
+from tests.support.cases import cases
 from tests.support.random_models import naive_margins, random_values, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
@@ -207,7 +208,7 @@ def test_every_method_with_a_dialect_takes_limits():
             assert {"limits", "how"} & set(inspect.signature(method).parameters)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@cases("method", METHODS)
 def test_limits_are_lowered_and_raised(method, tmp_path):
     model = over(8, 4)
     with pytest.raises(fb.ParameterError, match=r"bytes, and a (query|view) in spark at most 900"):
@@ -222,7 +223,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
         calls(large, tmp_path, dialect="clickhouse", limits={"text": None, "elements": 10**6})[method]()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits", "said"),
     [
         (3, "limits must be a dict of numbers by limit, such as {'text': 2000000}, not 3"),
@@ -239,7 +240,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
         ({"depth": "9"}, "limits must give 'depth' a positive integer, or None for no limit, not '9'"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("method", METHODS)
+@cases("method", METHODS)
 def test_limits_that_are_none(method, limits, said, tmp_path):
     with pytest.raises(fb.ParameterError) as error:
         calls(over(1, 1), tmp_path, limits=limits)[method]()
@@ -247,7 +248,7 @@ def test_limits_that_are_none(method, limits, said, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("limits", "message"),
     [
         ({"text": 2_000}, "at most 2,000"),

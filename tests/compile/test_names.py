@@ -9,6 +9,7 @@ import pytest
 import frameboost as fb
 from frameboost.errors import ParameterError
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
 from tests.support.random_models import naive_margins, random_model, random_values
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
@@ -50,7 +51,7 @@ def filled(request):
     return warehouse, model, values
 
 
-@pytest.mark.parametrize("form", ["case", "staged", "table", "bitvector"])
+@cases("form", ["case", "staged", "table", "bitvector"])
 def test_every_form_reads_the_columns(filled, form, tmp_path):
     warehouse, model, values = filled
     if form == "bitvector" and not warehouse.dialect.has_bit_vectors:
@@ -70,7 +71,7 @@ def test_contributions_and_reasons_read_the_columns(filled):
         assert tuple(found) == (i, *by_size[0], *by_size[1], *by_size[2])
 
 
-@pytest.mark.parametrize("form", ["case", "staged", "table", "top"])
+@cases("form", ["case", "staged", "table", "top"])
 def test_the_columns_are_kept(filled, form, tmp_path):
     warehouse, model, values = filled
     model = model[:4]

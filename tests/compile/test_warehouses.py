@@ -9,6 +9,7 @@ import pytest
 import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, naive_margins, random_model, random_values
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, Warehouse, open_warehouse
@@ -63,7 +64,7 @@ def usable(warehouse, kind: FeatureType) -> None:
         pytest.skip(f"{warehouse.name} does not hold all of {kind}")
 
 
-@pytest.mark.parametrize("type_name", [*TYPES, "decimal(15,3)"])
+@cases("type_name", [*TYPES, "decimal(15,3)"])
 def test_every_type_on_all_its_odd_values(type_name, fast_warehouse):
     rng = random.Random(type_name)
     kind = FeatureType(type_name)
@@ -149,7 +150,7 @@ def test_quantiles(warehouse):
     assert (found == predicted(model, frame, "mean")).all()
 
 
-@pytest.mark.parametrize("margin", [-800.0, -745.0, -709.5, 709.0, 710.0, 800.0])
+@cases("margin", [-800.0, -745.0, -709.5, 709.0, 710.0, 800.0])
 def test_probabilities_at_the_ends_of_float64(fast_warehouse, margin):
     model, frame = model_of_all_outputs("binary:logistic", base_score=0.5)
     base, trees = on_leaf_grid([margin], model._trees)
@@ -212,7 +213,7 @@ def test_outputs_over_a_table_of_trees(fast_warehouse, tmp_path, output):
         np.testing.assert_allclose(outcome(fast_warehouse, query), predicted(model, frame, output), rtol=1e-14)
 
 
-@pytest.mark.parametrize("form", ["case", "bitvector", "staged", "table"])
+@cases("form", ["case", "bitvector", "staged", "table"])
 def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
     only_where_it_is_known(fast_warehouse, form)
     model, frame = model_of_all_outputs("reg:squarederror")
@@ -226,7 +227,7 @@ def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
     assert (outcome(fast_warehouse, query) == expected).all()
 
 
-@pytest.mark.parametrize("form", ["case", "bitvector", "staged", "table"])
+@cases("form", ["case", "bitvector", "staged", "table"])
 def test_trees_of_a_single_leaf(fast_warehouse, tmp_path, form):
     only_where_it_is_known(fast_warehouse, form)
     model, frame = model_of_all_outputs("reg:squarederror", gamma=1e9)

@@ -11,6 +11,7 @@ import pytest
 
 import frameboost as fb
 from tests.engines.test_same_trees import ENGINES
+from tests.support.cases import cases
 
 METHODS = [*((engine, "hist") for engine in ENGINES), ("numba", "exact")]
 SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
@@ -151,8 +152,8 @@ def test_the_column_that_tells_is_no_feature():
         fb.fit(both, "y", valid="held", features=["x", "held"])
 
 
-@pytest.mark.parametrize("kind", ["frame", "relation"])
-@pytest.mark.parametrize(("predicate", "holds"), [
+@cases("kind", ["frame", "relation"])
+@cases(("predicate", "holds"), [
     ("carrier = 'it''s'", pl.col("carrier") == "it's"),
     ("carrier IN ('it''s', 'UA') AND x > 0", pl.col("carrier").is_in(["it's", "UA"]) & (pl.col("x") > 0)),
     ("gaps > 0.5", (pl.col("gaps") > 0.5).fill_null(False)),
@@ -206,8 +207,8 @@ def naive_stop(scores: list[float], patience: int, *, maximize: bool) -> tuple[i
     return best + 1, len(scores)
 
 
-@pytest.mark.parametrize("patience", [1, 2, 5])
-@pytest.mark.parametrize(("metric", "objective"), [
+@cases("patience", [1, 2, 5])
+@cases(("metric", "objective"), [
     ("rmse", "reg:squarederror"), ("auc", "binary:logistic"), ("error", "binary:logistic"), ("aucpr", "binary:logistic")
 ])  # fmt: skip
 def test_it_stops_where_a_plain_loop_would(metric, objective, patience):
@@ -310,7 +311,7 @@ def test_callbacks_change_nothing_in_the_history():
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("options", "message"), [
+@cases(("options", "message"), [
     ({"early_stopping_rounds": 3}, "early_stopping_rounds needs rows to validate on"),
     ({"early_stopping_rounds": 0, "valid": ODD}, "early_stopping_rounds must be an integer of at least 1"),
     ({"valid": {}}, "valid is an empty dict"),
@@ -338,7 +339,7 @@ def test_predicates_that_a_database_refuses_are_refused_with_its_words(predicate
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("valid", "message"), [
+@cases(("valid", "message"), [
     (3, "valid is a int"),
     (ODD.clear(), "'valid', the data to validate on, has no rows; it needs at least 1"),
     ("x > 99", "'valid', the data to validate on, has no rows; it needs at least 1"),

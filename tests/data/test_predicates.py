@@ -8,6 +8,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.predicates import check_repeatable
+from tests.support.cases import cases
 
 DAYS = pl.date_range(dt.date(2012, 1, 1), dt.date(2012, 7, 18), eager=True)
 TIMES = DAYS.cast(pl.Datetime("us"))
@@ -39,7 +40,7 @@ def counted(data, valid):
     return model.history["train_rows"].item(), model.history["valid_rows"].item()
 
 
-@pytest.mark.parametrize(("predicate", "held_out"), [
+@cases(("predicate", "held_out"), [
     ("day >= '2012-07-01'", 18),
     ("'2012-07-01' <= day", 18),
     ("day = '2012-07-01' OR k < 10", 11),
@@ -72,7 +73,7 @@ def refused(data, valid):
     return str(error.value)
 
 
-@pytest.mark.parametrize("predicate", [
+@cases("predicate", [
     "random() < 0.5", "k < 200 * RANDOM ( )", "day < current_date", "us < now()", "day > today() - 3",
     "text < uuid()::VARCHAR", "us < CURRENT_TIMESTAMP",
 ])  # fmt: skip

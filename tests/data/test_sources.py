@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import frameboost as fb
+from tests.support.cases import cases
 from tests.support.frames import every_type
 
 COLUMNS = ["int16", "uint64", "float32", "float64", "boolean", "date", "datetime_us", "datetime_tz", "duration_us",
@@ -154,7 +155,7 @@ FROM_PANDAS = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", FROM_PANDAS)
+@cases("name", FROM_PANDAS)
 def test_a_column_of_pandas_is_that_of_polars(name, engine):
     in_pandas, in_polars = FROM_PANDAS[name]
     pandas = pd.concat([pd.DataFrame({"x": in_pandas})] * 10, ignore_index=True).assign(y=LABELS)
@@ -205,7 +206,7 @@ def test_an_arrow_stream_is_read_once_by_every_engine(frame, model, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@cases(
     "column",
     [
         pa.array(["a", None, "b", "a"] * 10),
@@ -213,7 +214,6 @@ def test_an_arrow_stream_is_read_once_by_every_engine(frame, model, engine):
         pa.array(["a", None, "b", "a"] * 10, pa.string_view()),
         pa.array(["a", None, "b", "a"] * 10).dictionary_encode(),
     ],
-    ids=lambda column: str(column.type),
 )
 def test_arrow_has_many_kinds_of_text_and_all_are_text(column, engine):
     expected = fb.fit(pl.DataFrame({"x": column.to_pylist(), "y": LABELS}), "y", **SHAPE)

@@ -12,6 +12,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.ensemble.model_file import read_model
+from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.models import model_of_parts
 
@@ -133,7 +134,7 @@ def test_infinite_thresholds_come_back():
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
     [
         ("", "not a frameboost model: the file is not JSON"),
@@ -209,7 +210,7 @@ def _damaged(path, replacement):
 _REPLACEMENTS = [..., None, True, -1, 0, 3, 10**30, 0.5, -1e308, 1e308, "x", "Infinity", [], {}, [0], ["AA"], [[]]]
 
 
-@pytest.mark.parametrize("path", list(_paths(json.loads(GOLDEN))), ids=lambda path: ".".join(map(str, path)) or "all")
+@cases("path", list(_paths(json.loads(GOLDEN))))
 def test_whatever_is_changed_is_refused_or_works(path):
     import polars as pl
 

@@ -17,6 +17,7 @@ from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.runtime.workers import Workers
+from tests.support.cases import cases
 
 ROWS = pl.DataFrame({
     "label": [0.0, 1.0, -2.5, 3.0, None, 1e-300],
@@ -41,7 +42,7 @@ def both(text: str) -> tuple[list, list]:
     return in_polars, [value for (value,) in duckdb.execute(query).fetchall()]
 
 
-@pytest.mark.parametrize("text", EXACT)
+@cases("text", EXACT)
 def test_arithmetic_is_alike_to_the_last_bit(text):
     in_polars, in_duckdb = both(text)
     assert in_polars == in_duckdb
@@ -61,7 +62,7 @@ def test_precedence_is_sqls():
     assert both("-(2 - 3)")[1][0] == 1.0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "message"),
     [
         ("margin -", "is not a SQL expression"),
@@ -148,7 +149,7 @@ CONDITIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", CONDITIONS)
+@cases("text", CONDITIONS)
 def test_a_condition_is_told_from_a_number(text):
     expression = Expression(text)
     assert expression.is_condition == CONDITIONS[text]
@@ -157,7 +158,7 @@ def test_a_condition_is_told_from_a_number(text):
     assert (kind == [("BOOLEAN",)]) == CONDITIONS[text]  # as a database has it
 
 
-@pytest.mark.parametrize(("text", "message"), [
+@cases(("text", "message"), [
     ("(label > 0) + 1", "has a condition in +, which takes a number"),
     ("-(label > 0)", "has a condition in NEG, which takes a number"),
     ("ABS(label > 0)", "has a condition in ABS, which takes a number"),

@@ -17,6 +17,7 @@ from sqlglot import exp
 import frameboost as fb
 from frameboost.engines.duckdb import engine as sql
 from frameboost.expressions import sql_files
+from tests.support.cases import cases
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "sql").glob("*.sql"))
@@ -34,7 +35,7 @@ def parts_of(body: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(body) if name is not None}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@cases("path", FILES)
 def test_the_header_says_what_goes_in_and_what_comes_out(path):
     header, body = header_and_body(path)
     lines = header.splitlines()
@@ -43,7 +44,7 @@ def test_the_header_says_what_goes_in_and_what_comes_out(path):
     assert body.startswith("\n"), "a blank line ends the header"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@cases("path", FILES)
 def test_every_part_is_documented_and_nothing_else(path):
     header, body = header_and_body(path)
     entries = [match for line in header.splitlines() if (match := _ENTRY.match(line))]

@@ -17,6 +17,7 @@ import frameboost as fb
 from frameboost.ensemble.model_file import read_model
 from frameboost.interop.xgboost.ubjson import read_ubjson
 from frameboost.model.model import Model
+from tests.support.cases import cases
 
 LARGEST = 50_000_000  # bytes; the files have less than 20,000
 VALUES = (2 * 10**8, 10**9, 10**18, 9_999, -1, 1.5, 1e308, None, [], {}, "x" * 5_000, 10**400)
@@ -197,14 +198,14 @@ def test_features_without_names_are_bounded():
     assert len(fb.from_xgboost(json.dumps(document).encode()).features) == 1000
 
 
-@pytest.mark.parametrize("read", [FORMATS["frameboost"][0], fb.from_xgboost, fb.from_catboost, fb.from_lightgbm])
-@pytest.mark.parametrize("data", [
+@cases("read", [FORMATS["frameboost"][0], fb.from_xgboost, fb.from_catboost, fb.from_lightgbm])
+@cases("data", [
     b"[" * 100_000, b'{"trees": ' + b"[" * 100_000, b'{"a":' * 100_000, b"{U" * 100_000, b"{#L\x7f" + b"\xff" * 50,
     b"[" + b"1" * 100_000 + b"]", b"-" * 100_000, b'"' + b"x" * 10**6, b"tree\n" * 100_000, b"tree\n" + b"=" * 100_000,
     json.dumps({f"k{i}": 0 for i in range(50_000)}).encode()[:-1] + b', "k49999": 0}',
     b'{"learner": "\\ud800"}', b'{"format": "frameboost", "version": 1' + b"0" * 4000 + b"}",
     b'{"format": "frameboost", "version": "' + b"\\ud800" * 4000 + b'"}',
-], ids=lambda data: str(data[:12]))  # fmt: skip
+])  # fmt: skip
 def test_what_is_deep_long_or_double_is_refused(read, data):
     tracemalloc.start()
     try:

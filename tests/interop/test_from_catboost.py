@@ -11,6 +11,7 @@ import frameboost as fb
 from frameboost.interop.catboost.category_hash import category_hash
 from frameboost.loading import from_catboost
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
+from tests.support.cases import cases
 
 catboost = pytest.importorskip("catboost", reason="compares with CatBoost")
 
@@ -60,9 +61,9 @@ def assert_agrees(theirs, model, X, frame=None):
     assert_consistent(model, frame)
 
 
-@pytest.mark.parametrize("nan_mode", ["Min", "Max", "Forbidden"])
+@cases("nan_mode", ["Min", "Max", "Forbidden"])
 @pytest.mark.parametrize("growth", GROWTH)
-@pytest.mark.parametrize("seed", range(3))
+@cases("seed", range(3))
 def test_rows_on_and_around_borders(seed, growth, nan_mode):
     X, y = numbers(seed, missing=nan_mode != "Forbidden")
     theirs = train("RMSE", X, y, nan_mode=nan_mode, grow_policy=growth, iterations=20)
@@ -71,7 +72,7 @@ def test_rows_on_and_around_borders(seed, growth, nan_mode):
     assert_agrees(theirs, model, np.concatenate([rows_near(model, 5, seed), X]))
 
 
-@pytest.mark.parametrize("seed", range(15))
+@cases("seed", range(15))
 def test_borders_of_float32(seed):
     """Borders are put where training seldom has them, by way of the JSON, which CatBoost reads too."""
     rng = np.random.default_rng(seed)
@@ -137,7 +138,7 @@ def targets(kind, y):
 
 
 @pytest.mark.parametrize("growth", GROWTH)
-@pytest.mark.parametrize("loss", LOSSES)
+@cases("loss", LOSSES)
 def test_losses(loss, growth):
     X, y = numbers(7)
     kind, prediction_type = LOSSES[loss]
@@ -215,7 +216,7 @@ def towns(seed, n=600):
 
 
 @pytest.mark.parametrize("growth", GROWTH)
-@pytest.mark.parametrize("seed", range(3))
+@cases("seed", range(3))
 def test_categories(seed, growth):
     frame, y = towns(seed)
     theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"], grow_policy=growth, iterations=20)
@@ -333,7 +334,7 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), DAMAGE)
+@cases(("old", "new", "message"), DAMAGE)
 def test_damaged_json(old, new, message):
     text = json.dumps(SOUND)
     assert from_catboost(text.encode(), {"c": ["a", "b"]}).n_trees == 1

@@ -8,6 +8,7 @@ import pytest
 import frameboost as fb
 from frameboost.loading import from_lightgbm
 from tests.interop.agreement import ODD, assert_close, assert_consistent, assert_same_leaves, near
+from tests.support.cases import cases
 
 lgb = pytest.importorskip("lightgbm", reason="compares with LightGBM")
 
@@ -38,7 +39,7 @@ def assert_agrees(booster, model, X, *, probabilities=True):
     assert_consistent(model, frame)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@cases("seed", range(30))
 def test_rows_on_and_around_thresholds(seed):
     rng = np.random.default_rng(seed)
     X, y = numbers(rng)
@@ -115,7 +116,7 @@ def random_text(rng, n_trees=100):
     return "\n".join(head) + "".join(trees) + "end of trees\n\n"
 
 
-@pytest.mark.parametrize("seed", range(25))
+@cases("seed", range(25))
 def test_trees_that_training_never_grows(seed):
     rng = np.random.default_rng(seed)
     text = random_text(rng)
@@ -145,7 +146,7 @@ OWN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("objective", "boosting"),
     # LightGBM has no forests that rank.
     [(o, b) for o in OBJECTIVES for b in ("gbdt", "rf", "dart") if not ("rank" in o and b == "rf")],
@@ -401,7 +402,7 @@ pandas_categorical:null
 """
 
 
-@pytest.mark.parametrize(("old", "new", "message"), DAMAGE)
+@cases(("old", "new", "message"), DAMAGE)
 def test_damaged_text(old, new, message):
     assert SOUND.count(old) >= 1
     with pytest.raises(fb.FrameboostError, match=message):

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 import frameboost as fb
 from frameboost.loading import from_sklearn
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
+from tests.support.cases import cases
 
 # scikit-learn adds numbers up to see whether they are finite, which makes inf - inf of the largest ones.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")
@@ -82,8 +83,8 @@ def labels(y, n_classes):
 # --- gradient boosting ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile"])
-@pytest.mark.parametrize("init", [None, "zero", DummyRegressor(strategy="median")], ids=str)
+@cases("loss", ["squared_error", "absolute_error", "huber", "quantile"])
+@cases("init", [None, "zero", DummyRegressor(strategy="median")])
 def test_gradient_boosting_regressor(loss, init):
     X, y = numbers(1)
     estimator = GradientBoostingRegressor(loss=loss, init=init, n_estimators=12, max_depth=4, random_state=0, alpha=0.7)
@@ -97,7 +98,7 @@ def test_gradient_boosting_regressor(loss, init):
         assert (model.objective, model.parameters) == ("reg:quantileerror", {"quantile_alpha": [0.7]})
 
 
-@pytest.mark.parametrize("seed", range(10))
+@cases("seed", range(10))
 def test_thresholds_of_float32(seed):
     X, y = numbers(seed)
     X[:, 0] *= 10.0 ** np.random.default_rng(seed).integers(-40, 38)
@@ -108,8 +109,8 @@ def test_thresholds_of_float32(seed):
     assert_same_leaves(model, frame_of(model, rows), estimator.apply(rows))
 
 
-@pytest.mark.parametrize("init", [None, "zero", DummyClassifier(strategy="uniform")], ids=str)
-@pytest.mark.parametrize(("loss", "classes"), [("log_loss", 2), ("exponential", 2), ("log_loss", 3), ("log_loss", 4)])
+@cases("init", [None, "zero", DummyClassifier(strategy="uniform")])
+@cases(("loss", "classes"), [("log_loss", 2), ("exponential", 2), ("log_loss", 3), ("log_loss", 4)])
 def test_gradient_boosting_classifier(loss, classes, init):
     X, y = numbers(3)
     y = labels(y, classes)
@@ -130,7 +131,7 @@ def test_gradient_boosting_classifier(loss, classes, init):
 
 
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "poisson", "gamma", "quantile"])
+@cases("loss", ["squared_error", "absolute_error", "poisson", "gamma", "quantile"])
 def test_histogram_boosting_regressor(loss, missing):
     X, y = numbers(5, missing=missing)
     y = np.abs(y) + 0.1
@@ -190,8 +191,8 @@ def towns(seed, n=500):
     return frame, y.to_numpy()
 
 
-@pytest.mark.parametrize("categorical", ["from_dtype", ["town"], ["code"], ["code", "town"]], ids=str)
-@pytest.mark.parametrize("seed", range(2))
+@cases("categorical", ["from_dtype", ["town"], ["code"], ["code", "town"]])
+@cases("seed", range(2))
 def test_categories(seed, categorical):
     frame, y = towns(seed)
     if categorical == ["code"]:
@@ -245,8 +246,8 @@ REGRESSORS = [
 ]
 
 
-@pytest.mark.parametrize("targets", [1, 2])
-@pytest.mark.parametrize("estimator", REGRESSORS, ids=str)
+@cases("targets", [1, 2])
+@cases("estimator", REGRESSORS)
 @pytest.mark.parametrize("missing", [False, True])
 def test_regressors_of_means(estimator, targets, missing):
     X, y = numbers(11, missing=missing)
@@ -268,8 +269,8 @@ CLASSIFIERS = [
 ]
 
 
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
+@cases("classes", [2, 4])
+@cases("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("missing", [False, True])
 def test_classifiers_of_shares(estimator, classes, missing):
     X, y = numbers(13, missing=missing)

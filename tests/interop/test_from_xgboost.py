@@ -21,6 +21,7 @@ from frameboost.ensemble.model_file import read_model
 from frameboost.interop.xgboost.float32 import float64_thresholds, nearest_float32
 from frameboost.interop.xgboost.ubjson import read_ubjson
 from frameboost.loading import from_xgboost
+from tests.support.cases import cases
 
 N = 300
 
@@ -157,7 +158,7 @@ def test_xgboost_agrees_on_numbers_around_every_threshold(tmp_path):
 # --- random models ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(40))
+@cases("seed", range(40))
 def test_random_boosters_of_numbers(seed, tmp_path):
     rng = np.random.default_rng(seed)
     X = random_numbers(rng)
@@ -257,7 +258,7 @@ def trained_on(objective, more, rng, **others):
 
 
 @pytest.mark.filterwarnings("ignore:.*reg.linear is now deprecated.*:UserWarning")
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@cases("objective", OBJECTIVES)
 def test_all_objectives(objective, tmp_path):
     more = OBJECTIVES[objective]
     X, booster = trained_on(objective, more, np.random.default_rng(0))
@@ -310,9 +311,9 @@ def test_a_loss_of_ones_own_is_read_by_its_link():
     np.testing.assert_allclose(model.predict(frame_of(X)).to_numpy(), estimator.predict(X), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic", "count:poisson"])
-@pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
-@pytest.mark.parametrize("parallel", [1, 2])
+@cases("objective", ["reg:squarederror", "binary:logistic", "count:poisson"])
+@cases("strategy", ["one_output_per_tree", "multi_output_tree"])
+@cases("parallel", [1, 2])
 def test_several_targets(objective, strategy, parallel, tmp_path):
     rng = np.random.default_rng(parallel)
     X = random_numbers(rng)
@@ -353,9 +354,9 @@ def test_leaves_of_several_values_as_older_versions_write_them():
 # --- base scores and old documents ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", ["reg:squarederror", "reg:logistic", "binary:logistic", "binary:logitraw",
+@cases("objective", ["reg:squarederror", "reg:logistic", "binary:logistic", "binary:logitraw",
                                        "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox"])  # fmt: skip
-@pytest.mark.parametrize("score", ["5E-1", "[5E-1]", "0.25", "[1E-7]", "(9.9999E-1)", "1"])
+@cases("score", ["5E-1", "[5E-1]", "0.25", "[1E-7]", "(9.9999E-1)", "1"])
 def test_base_scores(objective, score):
     X, booster = trained_on(objective, {}, np.random.default_rng(0), base_score=0.5)
     document = document_of(booster)
@@ -408,8 +409,8 @@ def test_dart_as_newer_versions_write_it():
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("one_hot", [1, 100])
-@pytest.mark.parametrize("seed", range(6))
+@cases("one_hot", [1, 100])
+@cases("seed", range(6))
 def test_codes_of_categories(seed, one_hot, tmp_path):
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.integers(0, 40, N) * 3.0, rng.integers(0, 5, N), rng.normal(size=N)])
@@ -674,7 +675,7 @@ def test_every_field_is_checked():
     assert n_refused > 4 * len(places)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "says"),
     [
         (lambda t: t.update(left_children=[0, *t["left_children"][1:]]), "parent already"),

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import xgboost
+from frameboost.interop.open_model import open_model
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -18,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import frameboost as fb
 from frameboost.loading import open_model
+from tests.support.cases import cases
 
 READERS = {
     "xgboost": fb.from_xgboost,
@@ -83,7 +85,7 @@ NOTHINGS = {
 
 
 @pytest.mark.parametrize("library", READERS)
-@pytest.mark.parametrize("what", NOTHINGS)
+@cases("what", NOTHINGS)
 def test_what_is_no_model_is_refused(library, what):
     given, named = NOTHINGS[what]
     text = refused(READERS[library], given)
@@ -91,7 +93,7 @@ def test_what_is_no_model_is_refused(library, what):
 
 
 @pytest.mark.parametrize("library", READERS)
-@pytest.mark.parametrize("other", [*READERS, "frameboost"])
+@cases("other", [*READERS, "frameboost"])
 def test_another_librarys_model_is_refused_with_the_name_of_its_reader(fitted, library, other):
     if other == library:
         assert isinstance(READERS[library](fitted[other]), fb.Model)
@@ -115,8 +117,8 @@ def test_what_is_not_fitted_is_refused(model):
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
-@pytest.mark.parametrize("as_bytes", [False, True])
-@pytest.mark.parametrize(("name", "says"), [
+@cases("as_bytes", [False, True])
+@cases(("name", "says"), [
     ("x.json", "it is XGBoost's, which from_xgboost reads"), ("x.ubj", "it is XGBoost's, which from_xgboost reads"),
     ("l.txt", "it is LightGBM's, which from_lightgbm reads"), ("c.json", "it is CatBoost's, which from_catboost reads"),
     ("f.json", "it is frameboost's, which load reads"), ("p.pkl", "it is a pickle, which is not opened"),
@@ -132,17 +134,17 @@ def test_another_kind_of_file_is_named(files, library, as_bytes, name, says):
         assert f"the file is not one that from_{library} reads: {says}" in refused(READERS[library], given)
 
 
-@pytest.mark.parametrize(("name", "says"), [
+@cases(("name", "says"), [
     ("f.utf8", "it starts with a byte order mark"), ("f.utf16", "it is UTF-16"), ("x.gz", "it is compressed by gzip"),
     ("p.pkl", "it is a pickle, which is not opened"),
 ])  # fmt: skip
-@pytest.mark.parametrize("read", [fb.load, open_model])
+@cases("read", [fb.load, open_model])
 def test_load_names_other_forms(files, read, name, says):
     assert says in refused(read, files / name)
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
-@pytest.mark.parametrize("given", ["", "\0", "x" * 5000])
+@cases("given", ["", "\0", "x" * 5000])
 def test_a_path_that_can_be_none_is_refused(library, given):
     assert refused(READERS[library], given).startswith("model must be a path, not ")
 
@@ -168,23 +170,22 @@ def categorical():
     return model.fit(frame, np.array([0.0, 1, 0, 1] * 10), cat_features=[0])
 
 
-@pytest.mark.parametrize("given", [5, "town", [1], pl.DataFrame({"town": ["a"]}), pd.DataFrame({"town": ["a"]}), X,
-                                   {5: ["a"]}], ids=lambda given: type(given).__name__)  # fmt: skip
+@cases("given", [5, "town", [1], pl.DataFrame({"town": ["a"]}), pd.DataFrame({"town": ["a"]}), X,
+                                   {5: ["a"]}])  # fmt: skip
 def test_categories_are_a_dict(categorical, given):
     text = refused(fb.from_catboost, categorical, categories=given)
     assert text.startswith("categories must be a dict of column name to a list of values, not ")
 
 
-@pytest.mark.parametrize("values", [5, "ab", b"ab", {"a": 1}, pl.col("a"), pl.DataFrame({"a": ["a"]}),
-                                    pl.LazyFrame({"a": ["a"]}), pd.DataFrame({"a": ["a"]})],
-                         ids=lambda given: type(given).__name__)  # fmt: skip
+@cases("values", [5, "ab", b"ab", {"a": 1}, pl.col("a"), pl.DataFrame({"a": ["a"]}),
+                                    pl.LazyFrame({"a": ["a"]}), pd.DataFrame({"a": ["a"]})])  # fmt: skip
 def test_categories_of_a_column_are_a_list(categorical, values):
     text = refused(fb.from_catboost, categorical, categories={"town": values})
     assert text.startswith("the categories of column 'town' must be a list of values, not ")
 
 
-@pytest.mark.parametrize("values", [["a", 1], ["a", ["b"]], [1.5], ["a", float("nan")], [X], ["a", "b", "\ud800"],
-                                    [10**30]], ids=str)  # fmt: skip
+@cases("values", [["a", 1], ["a", ["b"]], [1.5], ["a", float("nan")], [X], ["a", "b", "\ud800"],
+                                    [10**30]])  # fmt: skip
 def test_categories_are_strings_or_whole_numbers(categorical, values):
     text = refused(fb.from_catboost, categorical, categories={"town": values})
     assert text.startswith("the categories of column 'town' must be all strings or all whole numbers")

@@ -20,6 +20,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 
 N = 300
@@ -91,7 +92,7 @@ def days_as_numbers(model, frame):
     return xgboost.DMatrix(frame.select(columns), enable_categorical=True)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@cases("seed", range(24))
 def test_random_models(seed):
     rng = np.random.default_rng(seed)
     frame = random_frame(rng).with_columns(pl.col("day").cast(pl.Int32))
@@ -120,7 +121,7 @@ def test_dates_are_days(tree_method):
     np.testing.assert_allclose(margins, model.predict(frame, "margin").to_numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("objective", LOSSES)
+@cases("objective", LOSSES)
 def test_all_objectives(objective):
     rng = np.random.default_rng(1)
     frame = random_frame(rng).drop("day")
@@ -166,8 +167,8 @@ def test_several_targets():
     check(fb.fit(rows, ["a", "b"], features=frame.columns, n_estimators=3, num_parallel_tree=2, subsample=0.5), frame)
 
 
-@pytest.mark.parametrize("base", [-40.0, -14.0, -1.7, 1e-9, 0.3, 9.7, 16.0, 40.0])
-@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic", "count:poisson", "binary:logitraw"])
+@cases("base", [-40.0, -14.0, -1.7, 1e-9, 0.3, 9.7, 16.0, 40.0])
+@cases("objective", ["reg:squarederror", "binary:logistic", "count:poisson", "binary:logitraw"])
 def test_base_margins_that_a_base_score_can_not_say(base, objective):
     """A probability next to 1 has no float32, and XGBoost takes none that is within a millionth of it."""
     loss = get_loss(objective, Parameters(max_delta_step=0.7).shaping())

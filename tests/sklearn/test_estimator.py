@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
 
 import frameboost as fb
+from tests.support.cases import cases
 from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers, typed
 
 
@@ -159,9 +160,9 @@ def test_bad_targets(y, message):
 NO_WORDS = [pl.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": [1, 2]}), pl.Series([1, 2]), np.array([1, 2]), "", 0, []]
 
 
-@pytest.mark.parametrize("value", NO_WORDS, ids=lambda value: f"{type(value).__module__} {type(value).__name__}")
-@pytest.mark.parametrize("parameter", ["objective", "n_jobs"])
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@cases("value", NO_WORDS)
+@cases("parameter", ["objective", "n_jobs"])
+@cases("kind", ESTIMATORS)
 def test_parameters_of_a_wrong_type_are_refused_by_name(kind, parameter, value):
     estimator = kind(**{**SHAPE, parameter: value})
     with pytest.raises(fb.ParameterError, match=f"^{parameter} "):

@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import frameboost as fb
 from frameboost.parameters.parameters import Parameters
 from frameboost.sklearn.estimator import FROM_THE_DATA
+from tests.support.cases import cases
 from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers, typed
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +124,7 @@ def test_parameters_are_checked_when_fitting():
 # --- classes ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("labels", "classes"),
     [
         (["no", "yes"], ["no", "yes"]),
@@ -132,7 +133,7 @@ def test_parameters_are_checked_when_fitting():
         ([1.0, 2.0], [1.0, 2.0]),
     ],
 )
-@pytest.mark.parametrize("kind", [list, np.array, pl.Series, pd.Series, pd.Categorical])
+@cases("kind", [list, np.array, pl.Series, pd.Series, pd.Categorical])
 def test_labels_of_any_kind(labels, classes, kind):
     X = pl.DataFrame({"x": range(40)})
     y = kind([labels[i // 10 % 2] for i in range(40)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -14,14 +14,15 @@ __all__ = ["cases"]
 _LONGEST = 100  # characters of a value in a failure's message
 
 
-def cases(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def cases(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test once for each value; fail at the end with the first failure, naming all values that failed.
 
     Takes the first two arguments of `pytest.mark.parametrize`. Meant for seeds, types and wrong values, of which there
     are so many that setting up and reporting a test for each costs more than the tests do. Fixtures are made once for
     all values. A case may skip itself; the test is skipped if all cases are.
     """
-    argnames, values = [name.strip() for name in names.split(",")], list(values)
+    argnames = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    values = list(values)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(test)

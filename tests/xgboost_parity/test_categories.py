@@ -11,6 +11,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from tests.support.cases import cases
 
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
 SIZES = (2, 3, 5, 30)
@@ -131,7 +132,7 @@ def test_trees_on_categories_are_xgboosts(tree_method, settings):
 
 
 @METHODS
-@pytest.mark.parametrize("max_cat_threshold", [2, 5, 29, 64])
+@cases("max_cat_threshold", [2, 5, 29, 64])
 def test_sets_of_limited_size_are_xgboosts(tree_method, max_cat_threshold):
     # Only the root, which has rows of all categories: XGBoost counts absent ones towards the limit.
     counts = Counter()

@@ -20,6 +20,7 @@ import xgboost
 import frameboost as fb
 from frameboost.losses.known import LOSSES
 from frameboost.parameters.parameters import Parameters
+from tests.support.cases import cases
 from tests.support.compatibility import PAGE, ROOT, SECTIONS, STATUSES, Row, markdown, read_rows
 from tests.xgboost_parity.test_parameters import CASES
 
@@ -244,7 +245,7 @@ def is_there(name: str) -> bool:
     return argument in takes or (any(p.kind == p.VAR_KEYWORD for p in takes.values()) and argument in OWN | ARGUMENTS)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.status in ("same", "different")], ids=label)
+@cases("row", [row for row in ROWS if row.status in ("same", "different")])
 def test_what_is_same_or_different_is_there(row):
     if row.section in ("objectives", "metrics"):
         there = row.here in (LOSSES if row.section == "objectives" else known_metrics())
@@ -262,7 +263,7 @@ def known_metrics() -> set[str]:
     return set(re.findall(r"'([a-z-]+)'", str(error.value)))
 
 
-@pytest.mark.parametrize("row", of(*PARAMETER_SECTIONS, status="same"), ids=label)
+@cases("row", of(*PARAMETER_SECTIONS, status="same"))
 def test_what_is_the_same_has_xgboosts_default(row):
     needed = {"lambdarank": "rank:ndcg", "ndcg": "rank:ndcg", "aft": "survival:aft", "tweedie": "reg:tweedie",
               "huber": "reg:pseudohubererror"}  # fmt: skip
@@ -281,7 +282,7 @@ def test_what_is_the_same_has_xgboosts_default(row):
         assert float(np.float32(ours)) == pytest.approx(float(theirs))
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.tests], ids=label)
+@cases("row", [row for row in ROWS if row.tests])
 def test_the_tests_exist(row):
     assert [test for test in row.tests if not exists(test)] == []
 
@@ -306,14 +307,14 @@ def test_parameters_that_are_said_to_be_compared_are():
 # --- what is not there is refused -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", of(*PARAMETER_SECTIONS, "train", "data", status="not there"), ids=label)
+@cases("row", of(*PARAMETER_SECTIONS, "train", "data", status="not there"))
 def test_what_is_not_there_is_refused(row):
     assert row.name not in OWN | ARGUMENTS
     with pytest.raises(fb.ParameterError, match=f"^unknown parameter '{row.name}'"):
         fb.fit(DATA, "y", **{row.name: 1})
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.refused], ids=label)
+@cases("row", [row for row in ROWS if row.refused])
 def test_values_that_are_not_there_are_refused(row):
     with pytest.raises(fb.ParameterError, match=next(iter(row.refused))):
         fb.fit(DATA, "y", valid=DATA, **row.refused)
@@ -328,7 +329,7 @@ def test_objectives_and_metrics_that_are_not_there_are_refused():
             fb.fit(DATA, "y", valid=DATA, eval_metric=row.name)
 
 
-@pytest.mark.parametrize("row", of("cv", status="not there"), ids=label)
+@cases("row", of("cv", status="not there"))
 def test_arguments_of_cv_that_are_not_there_are_refused(row):
     with pytest.raises(fb.ParameterError, match=row.name):
         fb.cv(DATA, "y", folds=2, n_estimators=1, **{row.name: 1})

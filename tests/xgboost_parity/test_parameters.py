@@ -15,6 +15,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from tests.support.cases import cases
 
 FEATURES = ["a", "b", "c", "d"]
 LOGISTIC, AFT = {"objective": "binary:logistic"}, {"objective": "survival:aft"}
@@ -110,7 +111,7 @@ def assert_same(model: fb.Model, booster: xgboost.Booster, **how: Any) -> np.nda
 # --- parameters -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CASES)
+@cases("name", CASES)
 def test_predictions_are_xgboosts(name):
     label, value, beside = CASES[name]
     settings = beside | {name: value}

@@ -10,6 +10,7 @@ import sklearn.datasets
 import xgboost
 
 import frameboost as fb
+from tests.support.cases import cases
 from tests.support.xgboost_trees import Case, compare_models
 
 SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
@@ -102,12 +103,12 @@ def test_hist_trees_on_xgboosts_cuts_are_xgboosts(name, settings):
         assert counts["default direction"] > 0
 
 
-@pytest.mark.parametrize("shape", [
+@cases("shape", [
     {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
     {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 4},
     {"grow_policy": "depthwise", "max_leaves": 9, "max_depth": 6},
 ])  # fmt: skip
-@pytest.mark.parametrize("name", ["diabetes", "breast cancer with gaps", "steep"])
+@cases("name", ["diabetes", "breast cancer with gaps", "steep"])
 def test_trees_limited_by_leaves_are_xgboosts(name, shape):
     x, y, objective = data(name)
     case = Case(
