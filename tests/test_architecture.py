@@ -8,6 +8,8 @@ import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from tests.support import naive_kernels
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "frameboost"
 MODULES = {
@@ -78,6 +80,19 @@ def test_kernels_import_nothing_but_numpy_and_numba():
     for name in KERNELS:
         others = {other for other in imported(MODULES[name]) if not any(map(other.startswith, COMPILER))}
         assert others <= allowed | KERNELS, name
+
+
+def test_every_kernel_has_a_plain_twin():
+    kernels = {
+        node.name
+        for name, path in MODULES.items() if name.endswith(("kernels", "splits.gain"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }  # fmt: skip
+    twins = {name.removeprefix("naive_") for name in naive_kernels.__all__ if name.startswith("naive_")}
+    assert not twins & set(naive_kernels.TESTED_OTHERWISE)
+    assert kernels == twins | set(naive_kernels.TESTED_OTHERWISE)
+    assert all((ROOT / file).is_file() for file in naive_kernels.TESTED_OTHERWISE.values())
 
 
 def test_kernels_are_compiled_in_one_way():

@@ -3,10 +3,9 @@
 import doctest
 import inspect
 
-import pytest
-
 import frameboost as fb
 from frameboost.namespace import FrameNamespace, LazyFrameNamespace
+from tests.support.cases import cases
 
 ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.ModelFileError]
 METHODS = [name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction) if not name.startswith("_")]
@@ -45,18 +44,16 @@ def test_errors_are_value_errors():
 PUBLIC = [fb.cv, fb.fit, fb.load, fb.Metric, fb.Model, fb.Objective, *ERRORS]
 
 
-@pytest.mark.parametrize("thing", [*PUBLIC, *(getattr(fb.Model, name) for name in METHODS)],
-                         ids=lambda thing: thing.__name__)  # fmt: skip
+@cases("thing", [*PUBLIC, *(getattr(fb.Model, name) for name in METHODS)])  # fmt: skip
 def test_everything_public_has_an_example_that_runs(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
 
 
-@pytest.mark.parametrize("thing", [*ESTIMATORS, *NAMESPACES, *(m for n in NAMESPACES for m in (n.fit, n.predict))],
-                         ids=lambda thing: thing.__qualname__)  # fmt: skip
+@cases("thing", [*ESTIMATORS, *NAMESPACES, *(m for n in NAMESPACES for m in (n.fit, n.predict))])  # fmt: skip
 def test_what_other_libraries_reach_has_an_example_too(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
+@cases("name", PROPERTIES)
 def test_every_property_has_an_example_that_runs(name):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(getattr(fb.Model, name)))

@@ -3,7 +3,6 @@
 import datetime as dt
 import math
 from decimal import Decimal
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -13,22 +12,16 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
+from frameboost.binning.arrays import padded
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
+from frameboost.binning.kernels import bin_values, cut_starts, interleave
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
+from tests.support.naive_kernels import naive_bin_values, naive_cut_starts, naive_interleave
 
 FLOAT = Feature("x", FeatureType("float64"))
-
-
-def naive_cuts(values: list[float], max_bin: int) -> list[float]:
-    """Return where an even split of the ranks has a boundary between a value and the one before it."""
-    ordered = sorted(values)
-    distinct = sorted(set(values))
-    if len(distinct) <= max_bin:
-        return distinct[1:]
-    part = {v: ordered.index(v) * max_bin // len(ordered) for v in distinct}
-    return [b for a, b in pairwise(distinct) if part[b] > part[a]]
 
 
 @given(st.lists(st.integers(-30, 30).map(float), min_size=1, max_size=200), st.integers(2, 20), st.booleans())
@@ -36,10 +29,33 @@ def naive_cuts(values: list[float], max_bin: int) -> list[float]:
 def test_cuts_are_quantiles_without_interpolation(values, max_bin, has_missing):
     series = pl.Series("x", [*values, *([None] if has_missing else [])])
     bins = propose_bins(FLOAT, series, max_bin)
-    assert list(bins.cuts) == naive_cuts(values, max_bin - has_missing)
+    ordered = sorted(values)
+    assert list(bins.cuts) == [ordered[i] for i in naive_cut_starts(ordered, max_bin - has_missing)]
     assert set(bins.cuts) <= set(values)
     assert bins.count + has_missing <= max_bin or bins.count == 1
     assert bins.has_missing == has_missing
+
+
+@given(st.lists(st.integers(-30, 30).map(float), min_size=1, max_size=200).map(sorted), st.integers(1, 20))
+@settings(deadline=None)
+def test_cut_starts(ordered, max_bin):
+    assert cut_starts(np.array(ordered), max_bin).tolist() == naive_cut_starts(ordered, max_bin)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32, np.int64]), st.integers(0, 20))
+@settings(max_examples=60, deadline=None)
+def test_bin_values_and_interleave(seed, kind, n_cuts):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-9, 9, 700).astype(kind)
+    if kind != np.int64:
+        values[rng.random(700) < 0.2] = np.nan
+    cuts = np.unique(rng.integers(-9, 9, n_cuts)).astype(kind).tolist()
+    codes = np.full(500, 77, dtype=np.uint8)
+    bin_values(values, padded(cuts, np.dtype(kind)), len(cuts), 255, 150, 650, codes)
+    assert codes.tolist() == naive_bin_values(values[150:650].tolist(), cuts, 255)
+    columns, rows = codes.reshape(2, 250), np.zeros((250, 2), dtype=np.uint8)
+    interleave(columns, rows, 0, 250)
+    assert rows.tolist() == naive_interleave(columns).tolist()
 
 
 def test_few_values_are_a_bin_each_and_many_are_spread_evenly():
@@ -73,7 +89,7 @@ def test_a_sample_is_even_and_of_the_size_asked_for(monkeypatch):
 # --- cuts that the user brings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("column", "cuts", "expected"),
     [
         ([1.0, 2.0, 3.0], [2.5, 1.5, 2.5], [1.5, 2.5]),

@@ -13,6 +13,7 @@ import frameboost as fb
 from frameboost.binning.arrays import padded
 from frameboost.compile.arrays.batch_kernels import code_buffers
 from frameboost.compile.arrays.batch_scorer import BatchScorer
+from tests.support.naive_kernels import naive_code_buffers
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 8, 63]), st.sampled_from([0, 1, 7, 300]), st.booleans())
@@ -30,10 +31,10 @@ def test_code_buffers(seed, offset, n_rows, is_integer):
     buffers = [[values.ctypes.data, validity, offset, is_integer] for validity in (bitmap.ctypes.data, 0)]
     places = [[edges.ctypes.data, len(edges), len(cuts), row] for row in (2, 0)]
     code_buffers(np.array(buffers, dtype=np.int64), np.array(places), 255, codes)
-    bins = [255 if value != value else sum(cut <= value for cut in cuts) for value in values[offset:].tolist()]
-    assert codes[0].tolist() == bins
+    own = values[offset:].tolist()
+    assert codes[0].tolist() == naive_code_buffers(own, [True] * n_rows, cuts.tolist(), 255)
     assert codes[1].tolist() == [77] * n_rows
-    assert codes[2].tolist() == [b if here else 255 for b, here in zip(bins, present[offset:], strict=True)]
+    assert codes[2].tolist() == naive_code_buffers(own, present[offset:].tolist(), cuts.tolist(), 255)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from tests.compile.test_dialects import grown, made
-from tests.support.cases import cases
 from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
 
 
@@ -47,8 +46,8 @@ def assert_agreement(con, model, kinds, columns) -> None:
     assert bits(scores(con, model)) == bits(naive_margins(model, columns))
 
 
-@cases("n_trees", [1, 12, 60])
-@cases("type_name", [*TYPES, "decimal(15,3)"])
+@pytest.mark.parametrize("n_trees", [1, 12, 60])
+@pytest.mark.parametrize("type_name", [*TYPES, "decimal(15,3)"])
 def test_every_type_on_all_its_odd_values(con, type_name, n_trees):
     rng = random.Random(f"{type_name} {n_trees}")
     kind = FeatureType(type_name)
@@ -107,8 +106,8 @@ def on_thresholds(thresholds, kind) -> list:
     return [None, *map(float, np.concatenate([exact, *near, np.array(odd, dtype=number)]))]
 
 
-@cases("kind", ["float32", "float64"])
-@cases("shape", ["even", "normal", "close", "skewed", "huge", "tiny"])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("shape", ["even", "normal", "close", "skewed", "huge", "tiny"])
 def test_values_on_thresholds_and_beside_them(con, kind, shape):
     rng = np.random.default_rng(7)
     drawn = rng.normal(size=120)

@@ -10,23 +10,13 @@ import frameboost as fb
 from frameboost.compile.arrays.byte_kernels import add_leaves
 from frameboost.compile.arrays.byte_trees import ByteTrees
 from frameboost.runtime.workers import Workers
+from tests.support.naive_kernels import naive_add_leaves
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def naive_leaf(row, questions, tables):
-    """Walk one row down a tree given as {number: (column, bound, also, right, table)}."""
-    node = 0
-    while node in questions:
-        column, bound, also, right, table = questions[node]
-        code = row[column]
-        goes_left = tables[table, code] if table >= 0 else code < bound or code == also
-        node = node + 1 if goes_left else right
-    return node
-
-
 def random_tree(rng, depth):
-    """Return the questions of a random tree, its left children having the next number."""
+    """Return a random tree as `naive_add_leaves` takes it."""
     questions = {}
 
     def grow(number, levels):
@@ -53,10 +43,7 @@ def test_add_leaves(seed, n_rows):
     starts, margins = np.cumsum([0, *(len(tree) for tree in trees)]), np.full(n_rows, 0.5)
     narrow = [array.astype(np.uint8) for array in (number, bound, also, right)]
     add_leaves(codes, starts, narrow[0], column, narrow[1], narrow[2], narrow[3], table, tables, value, margins)
-    expected = np.full(n_rows, 0.5)
-    for tree, worth in zip(trees, value, strict=True):
-        expected += [worth[naive_leaf(row, tree, tables)] for row in codes.T]
-    assert margins.tolist() == expected.tolist()
+    assert margins.tolist() == naive_add_leaves(codes, trees, tables, value, np.full(n_rows, 0.5)).tolist()
 
 
 def walked(model, frame):

@@ -16,6 +16,7 @@ from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
 
 SHAPE = {"n_estimators": 2, "max_depth": 3}
 
@@ -28,7 +29,7 @@ def relation() -> duckdb.DuckDBPyRelation:
     return duckdb.connect().from_arrow(good().to_arrow())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "tree_method", "engine", "expected"),
     [
         (good, "hist", "auto", MemoryEngine),
@@ -65,7 +66,7 @@ def test_a_relation_is_read_into_memory_where_the_engine_needs_it(tree_method):
     assert fb.fit(relation(), "y", **options) == fb.fit(good(), "y", **options)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         ({"engine": name}, f"engine must be one of 'auto', 'numba', 'polars', 'duckdb', not {name!r}")
@@ -81,7 +82,7 @@ def test_a_relation_is_read_into_memory_where_the_engine_needs_it(tree_method):
          "POLARS_MAX_THREADS"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("data", [good, relation])
+@cases("data", [good, relation])
 def test_an_engine_that_cannot_do_it_says_so(data, options, message):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(data(), "y", **options, **SHAPE)

@@ -17,6 +17,7 @@ from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
+from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -57,8 +58,8 @@ def assert_same(objective: str, first: fb.Model, *others: fb.Model) -> None:
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1], ids=["complete", "with gaps"])
-@pytest.mark.parametrize("objective", LABELS)
-@pytest.mark.parametrize("name", FEATURES_BY_TYPE)
+@cases("objective", LABELS)
+@cases("name", FEATURES_BY_TYPE)
 def test_each_column_type_gives_one_model(name, objective, missing):
     target = LABELS[objective]
     frame = every_type(300, seed=2, missing=missing).select(name, target)

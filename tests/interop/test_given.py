@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import xgboost
-from frameboost.interop.open_model import open_model
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline

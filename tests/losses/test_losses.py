@@ -23,6 +23,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.training.gradients import compute_gradients
 from tests.engines.test_same_trees import ENGINES, assert_same
+from tests.support.cases import cases
 from tests.support.objectives import ARITHMETIC, CASES, FEATURES, Case, labelled_rows, matrix, train_xgboost
 
 LANGUAGES = ["polars", "duckdb"]
@@ -115,7 +116,7 @@ def as_rows(y, *margins, **more) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("engine", LANGUAGES)
-@pytest.mark.parametrize("case", [c for c in CASES if c.objective in TEXTBOOK], ids=str)
+@cases("case", [c for c in CASES if c.objective in TEXTBOOK])
 def test_derivatives_are_those_of_the_textbook(case, engine):
     y, m = grid(LABELS[case.objective], MARGINS[MARGINS > -0.95] if "log" in case.objective[:14] else MARGINS)
     g, h = derivatives(case, as_rows(y, m), engine)
@@ -241,8 +242,8 @@ def intervals_at(margins) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("engine", LANGUAGES)
-@pytest.mark.parametrize("sigma", [0.5, 2.0])
-@pytest.mark.parametrize("distribution", Z)
+@cases("sigma", [0.5, 2.0])
+@cases("distribution", Z)
 def test_aft_has_the_derivatives_of_the_likelihood(distribution, sigma, engine):
     margins = [-0.8, 0.1, 0.6, 0.9, 1.7]
     rows = intervals_at(margins)
@@ -341,7 +342,7 @@ def compare(case: Case, *, weight: str | None = None, base_margin: list[str] | N
 
 
 @pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@cases("case", CASES)
 def test_predictions_are_xgboosts(case, weight):
     compare(case, weight=weight)
 
@@ -363,12 +364,12 @@ def test_rows_of_label_one_weigh_as_in_xgboost(objective):
     assert model != fit(case, rows, tree_method="exact")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@cases("case", CASES)
 def test_base_margins_are_xgboosts(case):
     compare(case, base_margin=["m0", "m1", "m2"][: case.outputs], weight="w")
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.outputs == 1], ids=str)
+@cases("case", [c for c in CASES if c.outputs == 1])
 def test_a_base_score_is_xgboosts(case):
     compare(case, base_score=0.375)
 
@@ -421,7 +422,7 @@ def outputs_of(case: Case) -> list[str]:
     return ["mean", "margin", "class"] if classes else ["mean", "margin"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@cases("case", CASES)
 def test_predict_expr_and_sql_agree(case):
     rows = labelled_rows()
     model = fit(case, rows)
@@ -456,13 +457,13 @@ def test_the_class_is_the_likeliest(case):
     assert (likeliest == rows[case.label].to_numpy()).mean() > 0.8
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not c.objective.startswith(("binary:", "multi:"))], ids=str)
+@cases("case", [c for c in CASES if not c.objective.startswith(("binary:", "multi:"))])
 def test_a_regression_has_no_classes(case):
     with pytest.raises(fb.ParameterError, match="output must be one of 'mean', 'margin', not 'class'"):
         fit(case, labelled_rows(), n_estimators=1).expr("class")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@cases("case", CASES)
 def test_a_model_file_brings_the_model_back(case, tmp_path):
     rows = labelled_rows()
     model = fit(case, rows)
@@ -502,7 +503,7 @@ def test_a_custom_objective_starts_at_a_newton_step(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("objective", "wrong", "needs"), [
+@cases(("objective", "wrong", "needs"), [
     ("reg:squaredlogerror", -1.0, "numbers greater than -1"),
     ("reg:logistic", 1.01, "numbers from 0 to 1"),
     ("binary:logistic", 0.5, "0 and 1 (or false and true)"),
@@ -531,7 +532,7 @@ def test_times_must_lie_in_order(upper):
         fb.fit(rows, "low", objective="survival:aft", label_upper_bound="high")
 
 
-@pytest.mark.parametrize(("options", "message"), [
+@cases(("options", "message"), [
     ({"objective": "survival:aft"}, "needs label_upper_bound"),
     ({"label_upper_bound": "u"}, "label_upper_bound is for objective 'survival:aft', not for 'reg:squarederror'"),
     ({"num_class": 3}, "num_class is for objectives"),

@@ -18,6 +18,7 @@ from frameboost.metrics.known import METRICS, get_metrics
 from frameboost.parameters.parameters import Parameters
 from tests.engines.test_same_trees import ENGINES
 from tests.losses.test_losses import RENEWED, fit, loss_of
+from tests.support.cases import cases
 from tests.support.objectives import CASES, FEATURES, labelled_rows, matrix, train_xgboost
 
 OF_OBJECTIVE = {
@@ -44,7 +45,7 @@ TIMES = pl.DataFrame({"x": [1, 1, 2, 2, 3, 3], "low": [1.0, 2, 0, 3, 4, 0], "hig
 
 
 @pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@cases("case", CASES)
 def test_metrics_are_xgboosts(case, weight):
     rows, names = labelled_rows(), OF_OBJECTIVE[case.objective]
     held_out = labelled_rows(200, seed=9)
@@ -73,10 +74,9 @@ def test_every_metric_is_tested_and_documented():
             assert metric.maximize == (metric.name in up)
 
 
-@pytest.mark.parametrize(
+@cases(
     "case",
     [c for c in CASES if (c.objective.startswith("survival:") and not c.parameters) or str(c) in VARIED],
-    ids=str,
 )
 def test_engines_measure_alike(case):
     rows, held_out = labelled_rows(), labelled_rows(100, seed=9)
@@ -186,7 +186,7 @@ def test_own_metrics_and_xgboosts_go_together():
     assert model.history.columns == ["round", "train_rmse", "train_largest", "train_mae"]
 
 
-@pytest.mark.parametrize(("sql", "message"), [
+@cases(("sql", "message"), [
     ("label", "is not an aggregate; write SUM(...), AVG(...), MIN or MAX"),
     ("1", "is not an aggregate"),
     ("MEDIAN(label)", "is not an aggregate"),
@@ -216,7 +216,7 @@ def test_a_metric_needs_a_name(name):
         fb.Metric(name, "SUM(label)")
 
 
-@pytest.mark.parametrize(("metric", "objective", "message"), [
+@cases(("metric", "objective", "message"), [
     ("rsme", "reg:squarederror", "eval_metric must be an fb.Metric or one of 'rmse', 'rmsle'"),
     (3, "reg:squarederror", "eval_metric must be an fb.Metric or one of 'rmse', 'rmsle'"),
     ([], "reg:squarederror", "eval_metric is an empty list"),

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -120,7 +121,7 @@ def test_a_slice_has_its_rounds(frame):
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("objective", LABELLED)
+@cases("objective", LABELLED)
 def test_a_refit_on_the_same_rows_changes_nothing(frame, objective, weight):
     target = LABELLED[objective]
     options = {"objective": objective, "features": list(FEATURES_BY_TYPE), "n_estimators": 3, "weight": weight}

@@ -19,6 +19,7 @@ from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, databases, open_warehouse
@@ -110,7 +111,7 @@ def assert_ordered(rows: list[tuple]) -> None:
 # --- the baseline -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("type_name", TYPES)
+@cases("type_name", TYPES)
 def test_bins_of_every_type_cover_all_rows_once(type_name):
     rng, kind = random.Random(f"baseline {type_name}"), FeatureType(type_name)
     values = random_values(kind, 300, rng)
@@ -206,7 +207,7 @@ def test_a_baseline_is_of_any_source():
 # --- every type, in DuckDB --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("type_name", TYPES)
+@cases("type_name", TYPES)
 def test_shares_and_index_of_every_type(type_name):
     rng, kind = random.Random(f"drift {type_name}"), FeatureType(type_name)
     training, today = random_values(kind, 200, rng), random_values(kind, 150, rng)
@@ -441,7 +442,7 @@ def simple() -> tuple[fb.Model, pl.DataFrame]:
     return model, model.baseline(frame, bins=2)
 
 
-@pytest.mark.parametrize("bins", [1, 0, -1, 101, 2.0, True, "5", None])
+@cases("bins", [1, 0, -1, 101, 2.0, True, "5", None])
 def test_bins_out_of_range(simple, bins):
     with pytest.raises(fb.ParameterError) as error:
         simple[0].baseline(pl.DataFrame({"x": [1, 2]}), bins=bins)
@@ -479,7 +480,7 @@ def test_a_baseline_that_is_none(simple):
         other.drift_query("t", baseline)
 
 
-@pytest.mark.parametrize("text", ['"a"', "1.5", "true", "[1", "9223372036854775808", "1e400", "NaN"])
+@cases("text", ['"a"', "1.5", "true", "[1", "9223372036854775808", "1e400", "NaN"])
 def test_a_baseline_of_other_values(simple, text):
     model, baseline = simple
     wrong = baseline.with_columns(lower=pl.when(pl.col("lower").is_not_null()).then(pl.lit(text)))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
 from tests.support.frames import every_type
 from tests.support.from_xgboost import from_xgboost
 from tests.support.naive_shap import with_covers
@@ -64,8 +65,8 @@ def same_trees(name: str) -> tuple[fb.Model, pl.DataFrame, xgboost.Booster, xgbo
 DATA = ["numbers", "missing", "categories", "weights", "logistic", "deep"]
 
 
-@pytest.mark.parametrize("approx", [False, True])
-@pytest.mark.parametrize("name", DATA)
+@cases("approx", [False, True])
+@cases("name", DATA)
 def test_contributions_are_xgboosts(name, approx):
     model, frame, booster, matrix, largest = same_trees(name)
     theirs = booster.predict(matrix, pred_contribs=True, approx_contribs=approx)
@@ -293,8 +294,8 @@ def by_brute_force(model: fb.Model, frame: pl.DataFrame, name: str, values: pl.S
     return [model.predict(rows, output=output).mean() for rows in changed]
 
 
-@pytest.mark.parametrize("output", ["mean", "margin"])
-@pytest.mark.parametrize("name", ["int8", "uint64", "float32", "float64", "decimal", "boolean", "date", "datetime_ns",
+@cases("output", ["mean", "margin"])
+@cases("name", ["int8", "uint64", "float32", "float64", "decimal", "boolean", "date", "datetime_ns",
                                   "datetime_tz", "duration_us", "int128", "string", "enum", "categorical"])  # fmt: skip
 def test_partial_dependence_is_the_mean_of_predictions(name, output):
     frame = every_type(200).select(name, "int16", "late")

@@ -20,6 +20,7 @@ import frameboost as fb
 from frameboost.losses.foreign import foreign_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import databases, open_warehouse
@@ -115,7 +116,7 @@ def test_when_it_was_trained(tmp_path, trained, line):
     assert lines == ([] if line is None else [line])
 
 
-@pytest.mark.parametrize("trained", [2026, 1.5, b"x", ["a"], "a\nb", "a\rb", "a\u2028b", "a\x85b", "\0", "a\tb", True])
+@cases("trained", [2026, 1.5, b"x", ["a"], "a\nb", "a\rb", "a\u2028b", "a\x85b", "\0", "a\tb", True])
 def test_when_it_was_trained_is_a_line(tmp_path, trained):
     model, _ = small()
     with pytest.raises(fb.ParameterError) as error:
@@ -328,7 +329,7 @@ def test_the_description_is_no_template_either(tmp_path):
     assert '"{{ 1 + 1 }}"' in jinja2.Template(json.loads(about)).render()
 
 
-@pytest.mark.parametrize("name", ["", "a b", "1a", "a-b", "a.b", "é", "a\n", "{{ x }}", "a;b", None, 3])
+@cases("name", ["", "a b", "1a", "a-b", "a.b", "é", "a\n", "{{ x }}", "a;b", None, 3])
 def test_names_that_dbt_does_not_take(tmp_path, name):
     model, _ = small()
     for given in ((name, "b"), ("a", name)):
@@ -422,7 +423,7 @@ def test_types_that_no_udf_takes(type_name):
     )
 
 
-@pytest.mark.parametrize("type_name", [t for t in TYPES if t not in NO_UDF])
+@cases("type_name", [t for t in TYPES if t not in NO_UDF])
 def test_functions_of_every_type(type_name):
     rng, kind = random.Random(f"udf {type_name}"), FeatureType(type_name)
     model = random_model([kind], ["x"], rng, n_trees=60, depth=4)
@@ -491,11 +492,10 @@ def test_functions_of_every_output(objective, outputs):
         )
 
 
-@pytest.mark.parametrize("name", ["f", 'a "b'])
-@pytest.mark.parametrize(
+@cases("name", ["f", 'a "b'])
+@cases(
     "forms",
     [["macro"] * 3, ["udf"] * 3, ["macro", "udf", "macro"], ["udf", "macro", "udf"]],
-    ids=" ".join,
 )
 def test_a_function_of_the_same_name_is_replaced(forms, name):
     (one, frame), (other, _) = small(), small(learning_rate=0.1)

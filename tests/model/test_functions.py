@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from tests.support.cases import cases
 
 SHAPE = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
 FRAME = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
@@ -56,8 +57,8 @@ FORMS = {"macro": {}, "udf": {"form": "udf"}, "stored": {"temporary": False}}
 # --- the user's own ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("place", ["memory.s", "other.main", "other.s"])
+@cases("form", FORMS)
+@cases("place", ["memory.s", "other.main", "other.s"])
 def test_macros_that_the_bare_name_does_not_mean_stay(con, place, form):
     con.execute(PLACES[place])
     MODEL.register(con, "f", **FORMS[form])
@@ -156,7 +157,7 @@ def test_udfs_belong_to_the_connection_that_made_them(con):
     assert (value(cursor), value(con)) == (108.0, 8.0)
 
 
-@pytest.mark.parametrize("name", ["abs", "ABS", "sum", "row_number", "date_part", "if", "json_extract"])
+@cases("name", ["abs", "ABS", "sum", "row_number", "date_part", "if", "json_extract"])
 def test_functions_of_duckdbs_own(con, name):
     for form in ("macro", "stored"):
         own = con.execute(
@@ -205,8 +206,8 @@ def test_a_name_in_other_letters_than_english_is_another_name(con):
 # --- ours -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("second", FORMS)
-@pytest.mark.parametrize("first", FORMS)
+@cases("second", FORMS)
+@cases("first", FORMS)
 def test_what_register_has_made_it_replaces(con, first, second):
     MODEL.register(con, "f", **FORMS[first])
     assert value(con) == 8.0
@@ -293,26 +294,24 @@ def test_what_fails_leaves_what_was_there(con, form, monkeypatch):
 # --- names and connections --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "name", ["x" * 10_000, "select", "f g", "a\nb", "it's", "'; DROP TABLE t; --", '"a.b"', "日本", "x\0y", " "]
-)
+@cases("form", FORMS)
+@cases("name", ["x" * 10_000, "select", "f g", "a\nb", "it's", "'; DROP TABLE t; --", '"a.b"', "日本", "x\0y", " "])
 def test_names_of_all_kinds(con, name, form):
     MODEL.register(con, name, **FORMS[form])
     NEWER.register(con, name, **FORMS[form])
     assert value(con, f"{name if name[0] == chr(34) else chr(34) + name + chr(34)}(4)") == 108.0
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", [None, 5, b"f", ["f"]])
+@cases("form", FORMS)
+@cases("name", [None, 5, b"f", ["f"]])
 def test_a_name_is_a_string(con, name, form):
     with pytest.raises(fb.ParameterError) as error:
         MODEL.register(con, name, **FORMS[form])
     assert str(error.value) == f"name must be a string, not {name!r}"
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["", '""', "a.", ".a", "."])
+@cases("form", FORMS)
+@cases("name", ["", '""', "a.", ".a", "."])
 def test_a_name_is_not_empty(con, name, form):
     refused(con, f"name={name!r} leaves a name empty; give the function one", name, **FORMS[form])
 

@@ -6,6 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.ensemble.model_file import read_model
+from tests.support.cases import cases
 from tests.support.random_models import NAMES
 
 SHARP = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
@@ -85,7 +86,7 @@ def test_register_may_be_for_good(model, tmp_path):
             con.execute("SELECT gone(2)")
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n])
+@cases("name", [n for n in NAMES if n])
 def test_hostile_names_go_all_the_way(name):
     frame = pl.DataFrame({name: [name, "other"] * 3, f"{name}2": [1, 2] * 3, "y": [0.0, 4.0] * 3})
     con = duckdb.connect()

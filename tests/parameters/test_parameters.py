@@ -12,6 +12,7 @@ import xgboost
 
 import frameboost as fb
 from frameboost.parameters.parameters import Parameters, markdown_table
+from tests.support.cases import cases
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0, 0, 1, 5] * 5})
 
@@ -35,7 +36,7 @@ def test_defaults_are_xgboosts():
     assert ours.n_estimators == 100  # XGBRegressor's
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text"),
     [
         ("n_estimator", "unknown parameter 'n_estimator'; did you mean 'n_estimators'?"),
@@ -58,7 +59,7 @@ def test_a_name_like_no_other_lists_them_all():
     assert all(item.name in text for item in fields(Parameters))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value", "text"),
     [
         ("n_estimators", 0, "n_estimators must be an integer of at least 1 and at most 1,000,000,000, not 0"),
@@ -98,14 +99,14 @@ def test_values_out_of_range_are_refused(name, value, text):
 INTEGERS = [item.name for item in fields(Parameters) if item.type in ("int", "int | None")]
 
 
-@pytest.mark.parametrize("name", INTEGERS)
-@pytest.mark.parametrize("value", [2**63, 10**400, 1e308])
+@cases("name", INTEGERS)
+@cases("value", [2**63, 10**400, 1e308])
 def test_integers_beyond_all_bounds_are_refused(name, value):
     text = message(**{name: value}, **({"objective": "multi:softmax"} if name == "num_class" else {}))
     assert text.startswith(f"{name} must be an integer of at least ") and len(text) < 250
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("n_estimators", 1), ("n_estimators", np.int64(2)), ("n_estimators", 2.0), ("learning_rate", 1),

@@ -106,8 +106,8 @@ def test_the_first_fit_says_that_kernels_compile(tmp_path):
         fb.fit(DATA, "y", n_estimators=2, engine=engine)
     for part in ("frameboost", "sql"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("*.tmp.*"))  # half written
-    for missing in ("bounded_weights", "number_rows"):
-        for file in tmp_path.rglob(f"*kernels.{missing}-*.nb?"):
+    for missing in ("subtract_from_parents", "number_rows"):
+        for file in tmp_path.rglob(f"*.{missing}-*.nb?"):
             file.unlink()
     outside = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     runs = [

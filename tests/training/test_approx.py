@@ -21,6 +21,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.engines.test_same_trees import IN_DUCKDB, as_relation, assert_same, shuffled
+from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.xgboost_trees import compare_models, random_case, share_equal
 
@@ -176,7 +177,7 @@ def test_every_engine_and_order_gives_one_model(objective, max_bin, proposal):
 
 
 @PROPOSALS
-@pytest.mark.parametrize("name", FEATURES_BY_TYPE)
+@cases("name", FEATURES_BY_TYPE)
 def test_each_column_type_gives_one_model(name, proposal):
     frame = every_type(300, seed=2).select(name, "amount", "w")
     options = {**SHAPE, "proposal": proposal, "max_bin": 8, "weight": "w"}

@@ -21,6 +21,7 @@ from frameboost.splits.split import Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.node import OpenNode
 from tests.splits.test_splitting import nested
+from tests.support.cases import cases
 from tests.support.xgboost_trees import Case, compare_models, quantile_cuts, random_case, share_equal
 
 SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
@@ -461,7 +462,7 @@ def test_what_means_the_same_is_kept_the_same(tmp_path):
     assert fb.load(tmp_path / "model.json") == first
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "text"),
     [
         ({"monotone_constraints": (1, -1)},

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from tests.checks.test_bad_input import ENGINES, good, refused
+from tests.support.cases import cases
 
 
 def is_one_sentence(message: str) -> bool:
@@ -20,7 +21,7 @@ def is_one_sentence(message: str) -> bool:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@cases(
     ("frame", "options", "message"),
     [
         (good(), {"weight": "y"}, "weight 'y' is also the target"),
@@ -166,11 +167,10 @@ def failing_rows(frame: pl.DataFrame) -> list:
 
 
 @pytest.mark.parametrize("relation", [False, True])
-@pytest.mark.parametrize(
+@cases(
     "options",
     [{"target": "z"}, {"target": "s"}, {"weight": "z"}, {"features": ["z"]}, {"features": ["y"]}, {"engine": "spark"},
      {"n_estimators": 0}, {"objective": "none"}, {"max_bin": 1}, {"cuts": {"x": [1]}, "tree_method": "exact"}],
-    ids=str,
 )  # fmt: skip
 def test_what_the_columns_or_parameters_show_is_refused_before_rows_are_read(options, relation):
     with pytest.raises(fb.FrameboostError):

@@ -12,6 +12,7 @@ import frameboost as fb
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import leaf_score
+from tests.support.cases import cases
 
 HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
@@ -117,8 +118,8 @@ def test_no_limit_of_depth():
     assert fb.fit(frame, "y", max_depth=0, **HAND).trees["depth"].max() > 20
 
 
-@pytest.mark.parametrize("most", [2, 3, 5, 8])
-@pytest.mark.parametrize("policy", ["depthwise", "lossguide"])
+@cases("most", [2, 3, 5, 8])
+@cases("policy", ["depthwise", "lossguide"])
 def test_max_leaves_is_reached_and_kept(policy, most):
     rng = np.random.default_rng(1)
     frame = pl.DataFrame({"x": rng.normal(size=300), "z": rng.normal(size=300), "y": rng.normal(size=300)})
@@ -291,7 +292,7 @@ def _naive_trees(x, y, candidates, p):
 
 
 @pytest.mark.parametrize("tree_method", ["hist", "exact"])
-@pytest.mark.parametrize("seed", range(4))
+@cases("seed", range(4))
 def test_the_whole_algorithm_by_the_book(tree_method, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 12, (70, 3)).astype(float)

@@ -20,6 +20,8 @@ from frameboost.metrics.terms import define_terms
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
+from tests.support.naive_kernels import naive_sum_pairs
 
 ENGINES = ["numba", "polars", "duckdb"]
 FEATURES = list("abcd")
@@ -63,7 +65,7 @@ def xgboosts(frame: pl.DataFrame, objective: str, metrics: list[str], weighted: 
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
+@cases(
     "settings",
     [
         {},
@@ -73,7 +75,7 @@ def xgboosts(frame: pl.DataFrame, objective: str, metrics: list[str], weighted: 
         {"lambdarank_num_pair_per_sample": 12},
     ],
 )
-@pytest.mark.parametrize("objective", LOSSES)
+@cases("objective", LOSSES)
 def test_predictions_and_metrics_are_xgboosts(objective, settings, weighted):
     frame = of_loss(objective)
     metrics = ["ndcg", "ndcg@3", "ndcg@5-"] + (["map", "map@4", "map@6-", "pre@3"] if objective == "rank:map" else [])
@@ -155,10 +157,9 @@ def test_engines_grow_the_same_trees(objective, weight):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@cases(
     "kind",
     [pl.Int8, pl.Float64, pl.String, pl.Categorical, pl.Int128, pl.Date, pl.Duration("us"), pl.Decimal(10, 2)],
-    ids=str,
 )
 def test_queries_of_any_type_whose_rows_lie_anywhere(engine, kind):
     frame = data()
@@ -196,51 +197,12 @@ def test_ties_go_to_the_first_row_however_many_threads_read_them():
         np.testing.assert_allclose(other.trees["value"].to_numpy(), expected.trees["value"].to_numpy(), rtol=1e-9)
 
 
-# --- pairs, naively ---------------------------------------------------------------------------------------------------
-
-
-def naive_pairs(rows: list[dict[str, float]], change: str, truncation: int, by_difference: bool):
-    """Return g, h and the sum of sizes of the rows of one query, by the book; ``rows`` hold a label and a margin."""
-    order = sorted(range(len(rows)), key=lambda i: (-rows[i]["margin"], i))
-    labels = [rows[i]["label"] for i in order]
-    margins = [rows[i]["margin"] for i in order]
-
-    def dcg(values):
-        return sum(value / math.log2(place + 2) for place, value in enumerate(values))
-
-    def average_precision(values):
-        hits = [sum(values[: k + 1]) / (k + 1) for k in range(len(values)) if values[k]]
-        return sum(hits) / len(hits)
-
-    ideal = dcg(sorted(labels, reverse=True)[:truncation])
-    out = [[0.0, 0.0, 0.0] for _ in rows]
-    for i in range(min(truncation, len(rows))):
-        for j in range(i + 1, len(rows)):
-            if labels[i] == labels[j]:
-                continue
-            swapped = {i: j, j: i}
-            if change == "ndcg":
-                delta = abs(dcg(labels) - dcg([labels[swapped.get(k, k)] for k in range(len(rows))])) / ideal
-            elif change == "map":
-                after = [labels[swapped.get(k, k)] for k in range(len(rows))]
-                delta = abs(average_precision(labels) - average_precision(after))
-            else:
-                delta = 1.0
-            high, low = (i, j) if labels[i] > labels[j] else (j, i)
-            apart = margins[high] - margins[low]
-            if by_difference and margins[0] != margins[-1]:
-                delta /= abs(apart) + 0.01
-            sigmoid = 1 / (1 + math.exp(-apart))
-            for k, sign in ((high, -1), (low, 1)):
-                out[order[k]][0] += sign * (1 - sigmoid) * delta
-                out[order[k]][1] += 2 * sigmoid * (1 - sigmoid) * delta
-                out[order[k]][2] += (1 - sigmoid) * delta
-    return out
+# --- pairs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("by_difference", [False, True])
-@pytest.mark.parametrize("objective", LOSSES)
+@cases("by_difference", [False, True])
+@cases("objective", LOSSES)
 def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference):
     rng = np.random.default_rng(2)
     n, levels = 60, 2 if objective == "rank:map" else 5
@@ -262,8 +224,9 @@ def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference)
             for i in range(n) for name in ("pair_g", "pair_h", "pair_size", "scale")
         })  # fmt: skip
     for (_,), query in frame.group_by("query"):
-        of_rows = [{"label": y, "margin": m} for y, m in query.select("y", "m").rows()]
-        expected = naive_pairs(of_rows, objective.removeprefix("rank:"), 4, by_difference)
+        expected = naive_sum_pairs(
+            query["y"].to_list(), query["m"].to_list(), objective.removeprefix("rank:"), 4, by_difference=by_difference
+        )
         pull = sum(size for _, _, size in expected)
         for i, of_row in zip(query["i"], expected, strict=True):
             found = [sums[f"{name} {i}"] for name in ("pair_g", "pair_h", "pair_size")]
@@ -349,7 +312,7 @@ def test_a_model_of_ranking_is_saved_and_scored_as_any_other(tmp_path):
     assert model.base_margin == 0.0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "error", "message"),
     [
         ({"group": None}, fb.ParameterError, "objective 'rank:ndcg' needs group, the column that tells which query"),

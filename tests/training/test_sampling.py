@@ -22,6 +22,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, _gradient_bound, sample_rows
 from tests.engines.test_same_trees import ENGINES, assert_same
+from tests.support.cases import cases
 
 QUIET = {"verbose": False}
 FEATURES = [f"x{i}" for i in range(8)]
@@ -142,7 +143,7 @@ def test_samples_of_other_losses_are_one_model(objective):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+@cases("share", [0.1, 0.5, 0.95])
 def test_the_root_covers_the_rows_drawn(share, engine):
     data = rows(3000)
     options = {"features": FEATURES, "subsample": share, "n_estimators": 3, "max_depth": 1, "engine": engine, **QUIET}
@@ -188,7 +189,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("shape", SHAPES)
+@cases("shape", SHAPES)
 def test_as_many_rows_are_likely_to_be_taken_as_asked_for(shape, engine):
     label = SHAPES[shape](np.random.default_rng(1))
     for share, reg_lambda in ((0.1, 1.0), (0.1, 0.0), (0.5, 0.5), (0.9, 0.0)):
@@ -248,8 +249,8 @@ def test_the_root_of_a_gradient_based_tree_is_the_scaled_up_sum(engine):
 # --- features ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_features", [1, 2, 3, 7, 10, 50])
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.8, 0.999])
+@cases("n_features", [1, 2, 3, 7, 10, 50])
+@cases("share", [0.01, 0.3, 0.5, 0.8, 0.999])
 def test_draws_of_features_are_nested_and_of_the_right_size(share, n_features):
     nodes = [OpenNode(id_, depth, None) for depth, id_ in enumerate([0, 1, 3])] + [OpenNode(2, 1, None)]
     shares = {"colsample_bytree": share, "colsample_bylevel": share, "colsample_bynode": share}
@@ -282,7 +283,7 @@ def test_every_feature_is_drawn_as_often():
 
 
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
-@pytest.mark.parametrize("shares", [(0.5, 1, 1), (1, 0.25, 1), (1, 1, 0.3), (0.75, 0.7, 0.5)])
+@cases("shares", [(0.5, 1, 1), (1, 0.25, 1), (1, 1, 0.3), (0.75, 0.7, 0.5)])
 def test_trees_split_on_what_was_drawn(shares, engine):
     names = ["colsample_bytree", "colsample_bylevel", "colsample_bynode"]
     given = dict(zip(names, map(float, shares), strict=True))

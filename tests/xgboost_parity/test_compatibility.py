@@ -68,10 +68,6 @@ def names(*sections: str) -> set[str]:
     return {row.name for row in of(*sections)}
 
 
-def label(row: Any) -> str:
-    return f"{row.section}-{row.name}" if isinstance(row, Row) else str(row)
-
-
 def test_the_page_is_what_the_source_says():
     written = PAGE.read_text(encoding="utf-8")
     assert written == markdown(), (

@@ -10,6 +10,7 @@ import pytest
 import frameboost as fb
 from frameboost.engines.duckdb.cells import Cells
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
 
 RNG = np.random.default_rng(0)
 INF, NAN = math.inf, math.nan
@@ -35,7 +36,7 @@ SPREADS = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spread", "kind"),
     [*((name, "float64") for name in SPREADS), ("even", "float32"), ("normal", "float32"), ("lognormal", "float32")],
 )

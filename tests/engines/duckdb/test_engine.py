@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from tests.support.cases import cases
 from tests.support.frames import every_type
 
 SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
@@ -124,7 +125,7 @@ def test_rows_read_in_slices_still_meet(threads):
     assert fb.fit(table, "y", valid=part, **shape) == fb.fit(table.pl(), "y", valid=part.pl(), **shape)
 
 
-@pytest.mark.parametrize("n_values", [254, 255, 256, 257, 258, 300])
+@cases("n_values", [254, 255, 256, 257, 258, 300])
 @pytest.mark.parametrize("missing", [False, True])
 def test_cuts_do_not_depend_on_an_estimate_of_how_many_values_there_are(n_values, missing):
     # Estimates are off by some percent; at 256 values or fewer every value is a bin.
@@ -142,7 +143,7 @@ def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
     assert fb.fit(con.table("flights"), "amount", **options) == fb.fit(frame, "amount", **options)
 
 
-@pytest.mark.parametrize(
+@cases(
     "setting",
     ["threads = 1", "threads = 2", "preserve_insertion_order = false", "default_order = 'DESC'",
      "default_null_order = 'NULLS_FIRST'", "integer_division = true", "ieee_floating_point_ops = false",
@@ -212,7 +213,7 @@ LADDERS = {
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
-@pytest.mark.parametrize("type_name", LADDERS)
+@cases("type_name", LADDERS)
 def test_every_type_of_column_is_split_by_the_order_of_its_values(type_name, engine):
     # The same tree must come out if in place of each value there is its rank (or, of a string, a letter).
     values = [*LADDERS[type_name], None]
@@ -239,7 +240,7 @@ def test_every_type_of_column_is_split_by_the_order_of_its_values(type_name, eng
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
-@pytest.mark.parametrize("type_name", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+@cases("type_name", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
 def test_dates_without_end_lie_past_all_others(type_name, engine):
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t AS SELECT CAST(x AS {type_name}) AS x, y FROM (VALUES ('-infinity', 1.0), "
@@ -250,7 +251,7 @@ def test_dates_without_end_lie_past_all_others(type_name, engine):
     assert model.predict(con.table("t")).to_list() == [y for (y,) in con.execute("SELECT y FROM t").fetchall()]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "type_name"),
     [
         ("TIME '12:00'", "TIME"),

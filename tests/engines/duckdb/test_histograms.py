@@ -9,6 +9,7 @@ from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
 
 N_ROWS = 20_000
 # of each feature: bins, and whether it is ever missing; the third has one code in all, the last more than a byte holds
@@ -35,9 +36,9 @@ def query(con: duckdb.DuckDBPyConnection, rows: dict[str, np.ndarray]) -> Histog
     return HistogramQuery(DuckDBSession(con.table("made")), SlotLayout(bins), "made", "g", "h")
 
 
-@pytest.mark.parametrize("n_nodes", [1, 2, 16, 20])
-@pytest.mark.parametrize("key_bits", [12, 10, 0])
-@pytest.mark.parametrize("is_empty", [False, True], ids=["full", "with empty nodes"])
+@cases("n_nodes", [1, 2, 16, 20])
+@cases("key_bits", [12, 10, 0])
+@cases("is_empty", [False, True])
 def test_sums_of_every_node_and_code_are_its_rows(rows, n_nodes, key_bits, is_empty):
     if is_empty:
         rows["node"] = rows["node"] // 3 * 3

@@ -12,6 +12,7 @@ from frameboost.engines.duckdb.widths import narrow_number, narrow_roles, narrow
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.losses.exact_sums import Rounded
+from tests.support.cases import cases
 
 INF, NAN = float("inf"), float("nan")
 
@@ -27,8 +28,8 @@ def stored_and_read(numbers: list[float], rounded: Rounded) -> tuple[str, list[b
     return kind, [struct.pack("d", read) for read, _ in rows], [struct.pack("d", wide) for _, wide in rows]
 
 
-@pytest.mark.parametrize("largest", [0.0, 5e-324, 1e-300, 0.25, 1.0, 1.0000001, 3e5, 1e200])
-@pytest.mark.parametrize(("n_rows", "kind"), [(2**21, "DOUBLE"), (2**21 + 1, "INTEGER"), (10**12, "INTEGER")])
+@cases("largest", [0.0, 5e-324, 1e-300, 0.25, 1.0, 1.0000001, 3e5, 1e200])
+@cases(("n_rows", "kind"), [(2**21, "DOUBLE"), (2**21 + 1, "INTEGER"), (10**12, "INTEGER")])
 def test_gradients_of_many_rows_are_integers_and_read_as_they_were(largest, n_rows, kind):
     shares = [0.0, -0.0, 1.0, -1.0, 0.5, 1 / 3, -1 / 7, 1e-9, 0.999999999, -(2.0**-31)]
     rounded = Rounded(Expression("x", ("x",)), grid_offset(largest, n_rows), largest)
@@ -44,7 +45,7 @@ def test_numbers_without_bounds_stay_as_they_are(numbers, largest):
     assert (found, read) == ("DOUBLE", wide)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "kind"),
     [("TRUE", "BOOLEAN"), ("200::UTINYINT", "UTINYINT"), ("-70000", "INTEGER"), ("0.1::FLOAT", "FLOAT"),
      ("0.1::DOUBLE", "DOUBLE"), ("5000000000", "DOUBLE"), ("0.1::DECIMAL(4,2)", "DOUBLE"), ("7::HUGEINT", "DOUBLE")],

@@ -10,6 +10,7 @@ from frameboost.engines.memory.programs import compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.losses.known import get_loss
 from frameboost.parameters.parameters import Parameters
+from tests.support.cases import cases
 from tests.support.objectives import CASES
 
 NAMES = ("label", "margin", "weight")
@@ -39,7 +40,7 @@ def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
     return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), np.max(largest, axis=0), np.sum(totals, axis=0)
 
 
-@pytest.mark.parametrize("text", EXPRESSIONS)
+@cases("text", EXPRESSIONS)
 def test_as_polars(text):
     rng = np.random.default_rng(0)
     values = {name: rng.normal(size=1500) * 3 for name in NAMES}
@@ -67,7 +68,7 @@ def test_results_are_put_on_their_grids_and_summed():
     assert largest.tolist() == [abs(values["margin"]).max(), (values["margin"] ** 2).max()]  # before they are rounded
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@cases("case", CASES)
 def test_losses_are_programs_unless_they_look_at_other_rows(case):
     parameters = Parameters(**case.parameters)
     values = {name: getattr(parameters, name) for name in Parameters.__dataclass_fields__}

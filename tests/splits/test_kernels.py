@@ -1,0 +1,115 @@
+"""Kernels over histograms compute what their plain twins do, on any input."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frameboost.runtime.workers import Workers
+from frameboost.splits.category_kernels import ends_by_weight, present_categories
+from frameboost.splits.gain import bounded_weights
+from frameboost.splits.numeric_kernels import scan_numbers
+from frameboost.splits.search_kernels import find_splits, scan_histograms
+from frameboost.splits.subtraction_kernels import subtract_from_parents
+from tests.support.naive_kernels import (
+    naive_bounded_weights,
+    naive_ends_by_weight,
+    naive_find_splits,
+    naive_present_categories,
+    naive_scan_histograms,
+    naive_scan_numbers,
+    naive_subtract_from_parents,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def gradients(rng, n):
+    """Return g and h, multiples of 1/8, so that sums are exact."""
+    return np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
+
+
+def test_subtract_from_parents():
+    histograms, places, parents = np.arange(20.0).reshape(5, 2, 2), np.array([1, 4, 0]), np.array([2, -1, 3])
+    expected = naive_subtract_from_parents(histograms, places, parents)
+    subtract_from_parents(Workers(1).team(1), histograms, places, parents)
+    assert histograms.tolist() == expected.tolist()
+    assert histograms[2].tolist() == [[4.0, 4.0], [4.0, 4.0]]
+    assert histograms[3].tolist() == [[12.0, 12.0], [12.0, 12.0]]
+
+
+@given(SEEDS, st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_scan_numbers(seed, reg_lambda, min_child_weight):
+    rng = np.random.default_rng(seed)
+    histogram = gradients(rng, 9)
+    histogram[rng.random(9) < 0.3] = 0.0
+    G, H = histogram.sum(axis=0)
+    parent = G * G / (H + reg_lambda) if H > 0 else 0.0
+    room = np.empty((2, 9)), np.empty((2, 9)), np.empty(9, dtype=np.int64)
+    found, position, missing_left, gain, GL, HL = scan_numbers(
+        histogram, G, H, parent, 0, -np.inf, np.inf, reg_lambda, 0.0, 0.0, min_child_weight, 0.0, *room
+    )
+    expected = naive_scan_numbers(histogram, G, H, reg_lambda, min_child_weight)
+    assert found == (expected[1] >= 0)
+    if found:
+        assert (gain, position, missing_left) == expected
+        left = histogram[:position].sum(axis=0) + missing_left * histogram[-1]
+        assert left.tolist() == [GL, HL]
+
+
+@given(SEEDS, st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_scan_histograms(seed, reg_lambda, min_child_weight):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 7, 3)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    pairs, histograms = gradients(rng, 40), np.zeros((1, sizes.sum(), 2))
+    for feature, size in enumerate(sizes):
+        np.add.at(histograms[0], offsets[feature] + rng.integers(0, size, 40), pairs)
+    best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
+    scan_histograms(histograms, np.array([0]), offsets, np.zeros(3, dtype=bool), np.ones((1, 3), dtype=bool),
+                    np.zeros(3, np.int8), np.array([[-np.inf, np.inf]]), 4, 64, 0.0, reg_lambda, 0.0, 0.0,
+                    min_child_weight, best, stats)  # fmt: skip
+    gain, split = naive_scan_histograms(histograms[0], offsets, reg_lambda, min_child_weight)
+    if split is None:
+        assert best[0, 0] == -1
+    else:
+        assert (stats[0, 0], best[0].tolist()) == (gain, split)
+
+
+def test_find_splits_in_shares():
+    rng = np.random.default_rng(0)
+    histograms, places, offsets = gradients(rng, 7 * 12).reshape(7, 12, 2), np.array([6, 2, 0, 1, 5]), [0, 5, 12]
+    for place in places:  # all features of a node have its sums
+        histograms[place, -1] += histograms[place, :5].sum(axis=0) - histograms[place, 5:].sum(axis=0)
+    expected = naive_find_splits(histograms, places, offsets, 1.0, 0.0)
+    assert all(split is not None for _, split in expected)
+    for count in (1, 2, 5, 8):
+        best, stats = np.empty((5, 3), dtype=np.int64), np.empty((5, 3))
+        find_splits(Workers(1).team(1), histograms, places, np.array(offsets), np.zeros(2, dtype=bool),
+                    np.ones((5, 2), dtype=bool), np.zeros(2, np.int8), np.array([[-np.inf, np.inf]] * 5), 4, 64,
+                    0.0, 1.0, 0.0, 0.0, 0.0, best, stats, count)  # fmt: skip
+        assert list(zip(stats[:, 0].tolist(), best.tolist(), strict=True)) == expected
+
+
+@given(SEEDS, st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 2.0]))
+@settings(max_examples=30, deadline=None)
+def test_bounded_weights(seed, reg_lambda, min_child_weight):
+    rng = np.random.default_rng(seed)
+    G, H = rng.integers(-40, 40, 20) / 8, rng.integers(1, 40, 20) / 8
+    bounds = np.stack([rng.choice([-np.inf, -1.0], 20), rng.choice([0.5, np.inf], 20)], axis=1)
+    found = bounded_weights(G, H, bounds, reg_lambda, 0.0, 0.0, min_child_weight)
+    assert found.tolist() == naive_bounded_weights(G, H, bounds, reg_lambda, min_child_weight)
+
+
+@given(SEEDS, st.integers(1, 8), st.sampled_from([0.0, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_present_categories_and_ends_by_weight(seed, most, cat_smooth):
+    rng = np.random.default_rng(seed)
+    histogram = np.stack([rng.integers(-9, 9, 21), rng.integers(1, 5, 21)], axis=1).astype(float)
+    histogram[rng.random(21) < 0.3] = 0.0
+    codes = present_categories(histogram, 0.0)
+    assert codes.tolist() == naive_present_categories(histogram, 0.0)
+    low, high = ends_by_weight(histogram, codes, most, cat_smooth, 1.0, 0.0, 0.0, 0.0)
+    assert (low.tolist(), high.tolist()) == naive_ends_by_weight(histogram, codes.tolist(), most, cat_smooth, 1.0)
+    assert present_categories(histogram, 3.0).tolist() == naive_present_categories(histogram, 3.0)

@@ -1,0 +1,456 @@
+"""A plain twin of each kernel: what it computes, in loops over rows, without sharing, blocks or bit tricks.
+
+``naive_x`` is the twin of the kernel ``x`` and returns what that returns or writes. Tests run both on the same random
+arrays. Numbers in those are small dyadic fractions where sums are compared, so that sums are exact in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
+    "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
+    "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_ends_by_weight", "naive_fill_block",
+    "naive_fill_sides", "naive_find_splits", "naive_interleave", "naive_move_pieces", "naive_move_rows",
+    "naive_number_rows", "naive_part_block", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
+    "naive_put_pairs", "naive_round_pairs", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
+    "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_by_rank", "naive_sum_pairs", "naive_take_rows",
+]  # fmt: skip
+
+# Kernels without a twin here, and the tests that compare what they compute with something independent.
+TESTED_OTHERWISE = {
+    # in frameboost.splits.gain, of which splits are made
+    "best_score": "tests/splits/test_kernels.py",
+    "bounded_score": "tests/training/test_constraints.py",
+    "bounded_weight": "tests/splits/test_kernels.py",  # naive_bounded_weights
+    "leaf_score": "tests/splits/test_gain.py",  # the objective, minimised by brute force
+    "leaf_weight": "tests/splits/test_gain.py",
+    "split_score": "tests/training/test_constraints.py",
+    # elsewhere
+    "add_interactions": "tests/model/test_explain.py",  # tests.support.naive_shap.interaction
+    "add_shap": "tests/model/test_explain.py",  # tests.support.naive_shap.shapley and algorithm_2
+    "add_steps": "tests/model/test_explain.py",  # tests.support.naive_shap.saabas
+    "link_nodes": "tests/model/test_explain.py",  # of which the three above are made
+    "find_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_leaves
+    "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
+    "compute_pairs": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
+    "compute_shares": "tests/engines/memory/test_programs.py",
+    "pool_adjacent_violators": "tests/training/test_calibration.py",  # scikit-learn's isotonic regression
+    "scan_categories": "tests/splits/test_categories.py",  # all subsets of the categories
+    "scan_level": "tests/training/test_symmetric.py",  # all splits of a level
+    "serve": "tests/runtime/test_team.py",  # every item is counted
+    "share_out": "tests/runtime/test_team.py",
+}
+
+Piece = list[int]  # whose rows, start, stop
+
+
+# --- frameboost.binning.kernels ---------------------------------------------------------------------------------------
+
+
+def naive_cut_starts(ordered: list[Any], max_bin: int) -> list[int]:
+    """Return where an even split of the ranks has a boundary between a value and the one before it."""
+    distinct = sorted(set(ordered))
+    if len(distinct) <= max_bin:
+        return [ordered.index(value) for value in distinct[1:]]
+    part = {value: ordered.index(value) * max_bin // len(ordered) for value in distinct}
+    return [ordered.index(b) for a, b in pairwise(distinct) if part[b] > part[a]]
+
+
+def naive_bin_values(values: list[Any], cuts: list[Any], missing: int) -> list[int]:
+    return [sum(cut <= value for cut in cuts) if value == value else missing for value in values]
+
+
+def naive_interleave(columns: np.ndarray) -> np.ndarray:
+    return columns.T
+
+
+# --- frameboost.engines.memory.gradient_kernels -----------------------------------------------------------------------
+
+
+def naive_put_pairs(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
+    return np.stack([g, h], axis=1), (np.nanmax(np.abs(g)), np.nanmax(np.abs(h)))
+
+
+def naive_round_pairs(pairs: np.ndarray, steps_g: float, steps_h: float) -> tuple[np.ndarray, tuple[float, float]]:
+    """Return the pairs rounded to multiples of ``1 / steps``, and their sums."""
+    steps = np.array([steps_g, steps_h])
+    rounded = np.round(pairs * steps) / steps
+    return rounded, tuple(rounded.sum(axis=0))
+
+
+# --- frameboost.engines.memory.histogram_kernels ----------------------------------------------------------------------
+
+
+def naive_build_histograms(
+    codes: np.ndarray, rows: np.ndarray, pieces: list[Piece], pairs: np.ndarray, slots: np.ndarray,
+    histograms: np.ndarray, places: list[int], *, is_first: bool,
+) -> np.ndarray:  # fmt: skip
+    """Return the histograms with the pairs of all rows added, those of nodes set to 0 before if ``is_first``."""
+    out = histograms.copy()
+    if is_first:
+        out[places] = 0.0
+    for node, start, stop in pieces:
+        for row in rows[start:stop]:
+            for feature, slot in enumerate(slots):
+                out[places[node], slot + codes[row, feature]] += pairs[row]
+    return out
+
+
+def naive_add_more(
+    parts: list[Piece], firsts: list[int], more: np.ndarray, histograms: np.ndarray, places: list[int]
+) -> np.ndarray:
+    """Return the histograms with ``more[share - 1]`` added to the node that the share and the one before it have."""
+    out = histograms.copy()
+    for share, (first, stop) in enumerate(pairwise(firsts)):
+        if share and first < stop and parts[first][0] == parts[first - 1][0]:
+            out[places[parts[first][0]]] += more[share - 1]
+    return out
+
+
+# --- frameboost.engines.memory.partition_kernels ----------------------------------------------------------------------
+
+
+def naive_number_rows(n: int) -> list[int]:
+    return list(range(n))
+
+
+def naive_pieces_of(nodes: list[int], pieces: list[Piece]) -> list[Piece]:
+    return [[i, start, stop] for i, node in enumerate(nodes) for of, start, stop in pieces if of == node]
+
+
+def naive_share_pieces(pieces: list[Piece], most: int, smallest: int) -> tuple[list[Piece], list[int]]:
+    rows = [(piece, row) for piece, (_, start, stop) in enumerate(pieces) for row in range(start, stop)]
+    count = max(1, min(most, len(rows) // max(smallest, 1)))
+    parts: list[Piece] = []
+    firsts = [0]
+    for share in range(count):
+        own = rows[len(rows) * share // count : len(rows) * (share + 1) // count]
+        for piece, group in groupby(own, key=itemgetter(0)):
+            numbers = [row for _, row in group]
+            parts.append([pieces[piece][0], numbers[0], numbers[-1] + 1])
+        firsts.append(len(parts))
+    return parts, firsts
+
+
+def naive_shares_of(nodes: list[int], pieces: list[Piece], most: int, smallest: int) -> tuple[list[Piece], list[int]]:
+    return naive_share_pieces(naive_pieces_of(nodes, pieces), most, smallest)
+
+
+def naive_move_pieces(
+    nodes: list[int], children: list[list[int]], pieces: list[Piece], parted: list[Piece], n_left: list[int], half: int
+) -> list[Piece]:
+    """Return the pieces of nodes that are not split, then for each part in the other half its left and right rows."""
+    found = [piece for piece in pieces if piece[0] not in nodes]
+    for (place, start, stop), left in zip(parted, n_left, strict=True):
+        there = half if start < half else -half
+        first, middle, last = start + there, start + there + left, stop + there
+        found += [[children[place][0], first, middle], [children[place][1], middle, last]]
+    return found
+
+
+def naive_fill_sides(bins: list[int], missing_left: list[bool], n_codes: list[int]) -> list[list[bool]]:
+    """Return for each split whether each of its codes goes left, the missing one last."""
+    return [
+        [*(code < position for code in range(n - 1)), side]
+        for position, side, n in zip(bins, missing_left, n_codes, strict=True)
+    ]
+
+
+def naive_part_rows(
+    columns: np.ndarray, places: list[int], sides: np.ndarray, rows: list[int], parts: list[Piece]
+) -> tuple[list[int], list[int | None]]:
+    """Return both halves of the rows and how many of each part go left; None of a part that is not there.
+
+    The rows of a part go to the same place of the other half: left ones first, then right ones, last come first.
+    """
+    moved, n_left, half = list(rows), [], len(rows) // 2
+    for split, start, stop in parts:
+        if places[split] < 0:
+            n_left.append(None)
+            continue
+        own = rows[start:stop]
+        left = [row for row in own if sides[split, columns[places[split], row]]]
+        right = [row for row in own if not sides[split, columns[places[split], row]]]
+        there = half if start < half else -half
+        moved[start + there : stop + there] = left + right[::-1]
+        n_left.append(len(left))
+    return moved, n_left
+
+
+def naive_take_rows(values: list[float], rows: list[int]) -> list[float]:
+    return [values[row] for row in rows]
+
+
+def naive_add_by_node(margins: list[float], rows: list[int], parts: list[Piece], values: list[float]) -> list[float]:
+    out = list(margins)
+    for node, start, stop in parts:
+        for row in rows[start:stop]:
+            out[row] += values[node]
+    return out
+
+
+def naive_add_by_side(
+    columns: np.ndarray, places: list[int], sides: np.ndarray, rows: list[int], parts: list[Piece],
+    values: np.ndarray, margins: list[float],
+) -> list[float]:  # fmt: skip
+    out = list(margins)
+    for split, start, stop in parts:
+        for row in rows[start:stop] if places[split] >= 0 else ():
+            left, right = values[split]
+            out[row] += left if sides[split, columns[places[split], row]] else right
+    return out
+
+
+# --- frameboost.engines.memory.exact_kernels --------------------------------------------------------------------------
+
+
+def naive_fill_block(order: list[int], codes: list[int]) -> list[int]:
+    return [int(codes[row]) * 2**32 + int(row) for row in order]
+
+
+def naive_part_block(block: list[int], starts: list[int], stops: list[int], goes_left: list[bool]) -> list[int]:
+    """Return the block with the rows of each range that go left before the others, each side in its old order."""
+    out = list(block)
+    for start, stop in zip(starts, stops, strict=True):
+        inside = block[start:stop]
+        left = [entry for entry in inside if goes_left[entry % 2**32]]
+        out[start:stop] = left + [entry for entry in inside if not goes_left[entry % 2**32]]
+    return out
+
+
+def naive_scan_column(
+    codes: np.ndarray, missing: int, pairs: np.ndarray, reg_lambda: float, min_child_weight: float
+) -> tuple[float, list[int] | None]:
+    """Return the gain and the split of a node's rows: the ranks on both sides of it, and whether missing goes left.
+
+    The rank above is -1 where all present values go left.
+    """
+    values = sorted(set(codes.tolist()) - {missing})
+    bins = np.array([pairs[codes == value].sum(axis=0) for value in [*values, missing]])
+    gain, position, missing_left = naive_scan_numbers(bins, *pairs.sum(axis=0), reg_lambda, min_child_weight)
+    if position < 0:
+        return 0.0, None
+    return gain, [values[position - 1], values[position] if position < len(values) else -1, int(missing_left)]
+
+
+def naive_category_histogram(
+    codes: list[int], node_of: list[int], pairs: np.ndarray, place_of: list[int], out: np.ndarray
+) -> np.ndarray:
+    out = out.copy()
+    for code, node, pair in zip(codes, node_of, pairs, strict=True):
+        if place_of[node] >= 0:
+            out[place_of[node], code] += pair
+    return out
+
+
+def naive_move_rows(codes: np.ndarray, node_of: list[int], splits: dict[int, dict[str, Any]]) -> list[int]:
+    """Return the nodes of the rows once the nodes in ``splits`` have been split."""
+    moved = []
+    for row, node in enumerate(node_of):
+        split = splits.get(int(node))
+        if split is None:
+            moved.append(int(node))
+            continue
+        code = codes[split["feature"], row]
+        if "table" in split:
+            is_left = split["table"][code]
+        else:
+            is_left = split["missing_left"] if code == split["missing"] else code < split["bound"]
+        moved.append(split["left"] if is_left else split["right"])
+    return moved
+
+
+# --- frameboost.engines.memory.proposal_kernels -----------------------------------------------------------------------
+
+
+def naive_sum_by_rank(ranks: list[int], values: list[float], n: int) -> list[float]:
+    return [sum(value for rank, value in zip(ranks, values, strict=True) if rank == wanted) for wanted in range(n)]
+
+
+def naive_bin_nodes(ranks: np.ndarray, missing: int, pairs: np.ndarray, max_bin: int) -> tuple[list[int], np.ndarray]:
+    """Return the first rank of each bin of a node's rows, and the sums of the bins, the missing bin last.
+
+    Chen & Guestrin 2016, equations 8 and 9: a bin begins where the share of H below a value passes a ``1 / max_bin``.
+    """
+    distinct, h = sorted(set(ranks.tolist()) - {missing}), pairs[:, 1]
+    total = h[ranks != missing].sum()
+    part = {}
+    for place, rank in enumerate(distinct):
+        if len(distinct) <= max_bin:
+            part[rank] = place
+        elif total > 0:
+            below = h[(ranks != missing) & (ranks < rank)].sum()
+            part[rank] = min(math.floor(below * max_bin / total), max_bin - 1)
+        else:
+            part[rank] = 0
+    starts = [rank for rank in distinct if part[rank] not in [part[other] for other in distinct if other < rank]]
+    sums = np.zeros((max_bin + 1, 2))
+    for rank, pair in zip(ranks.tolist(), pairs, strict=True):
+        sums[max_bin if rank == missing else sum(start <= rank for start in starts) - 1] += pair
+    return starts, sums
+
+
+# --- frameboost.engines.memory.ranking_kernels ------------------------------------------------------------------------
+
+
+def naive_sum_pairs(
+    labels: list[float], margins: list[float], change: str, truncation: int, *, by_difference: bool
+) -> list[list[float]]:
+    """Return g, h and the sum of sizes of the rows of one query (Burges 2010, LambdaMART), in the rows' order.
+
+    ``change`` is what a swap counts: "pairwise" 1, "ndcg" and "map" what it changes of that metric.
+    """
+    order = sorted(range(len(labels)), key=lambda i: (-margins[i], i))
+    labels, margins = [labels[i] for i in order], [margins[i] for i in order]
+
+    def dcg(values: list[float]) -> float:
+        return sum(value / math.log2(place + 2) for place, value in enumerate(values))
+
+    def average_precision(values: list[float]) -> float:
+        hits = [sum(values[: k + 1]) / (k + 1) for k in range(len(values)) if values[k]]
+        return sum(hits) / len(hits)
+
+    ideal = dcg(sorted(labels, reverse=True)[:truncation])
+    out = [[0.0, 0.0, 0.0] for _ in order]
+    for i in range(min(truncation, len(order))):
+        for j in range(i + 1, len(order)):
+            if labels[i] == labels[j]:
+                continue
+            swapped = labels.copy()
+            swapped[i], swapped[j] = labels[j], labels[i]
+            delta = 1.0
+            if change == "ndcg":
+                delta = abs(dcg(labels) - dcg(swapped)) / ideal
+            elif change == "map":
+                delta = abs(average_precision(labels) - average_precision(swapped))
+            high, low = (i, j) if labels[i] > labels[j] else (j, i)
+            apart = margins[high] - margins[low]
+            if by_difference and margins[0] != margins[-1]:
+                delta /= abs(apart) + 0.01
+            sigmoid = 1 / (1 + math.exp(-apart))
+            for k, sign in ((high, -1), (low, 1)):
+                out[order[k]][0] += sign * (1 - sigmoid) * delta
+                out[order[k]][1] += 2 * sigmoid * (1 - sigmoid) * delta
+                out[order[k]][2] += (1 - sigmoid) * delta
+    return out
+
+
+# --- frameboost.splits: search_kernels and subtraction_kernels --------------------------------------------------------
+
+
+def naive_subtract_from_parents(histograms: np.ndarray, places: list[int], parents: list[int]) -> np.ndarray:
+    out = histograms.copy()
+    for place, parent in zip(places, parents, strict=True):
+        if parent >= 0:
+            out[parent] -= histograms[place]
+    return out
+
+
+def naive_scan_histograms(
+    histogram: np.ndarray, offsets: np.ndarray, reg_lambda: float, min_child_weight: float
+) -> tuple[float, list[int] | None]:
+    """Return the gain and the split of a node: feature, position and whether missing goes left.
+
+    Of equal gains the first counts: the lowest feature, then the lowest position, then missing right.
+    """
+    best: tuple[float, list[int] | None] = (0.0, None)
+    for feature, (first, stop) in enumerate(pairwise(offsets)):
+        G, H = histogram[first:stop].sum(axis=0)
+        gain, position, missing_left = naive_scan_numbers(histogram[first:stop], G, H, reg_lambda, min_child_weight)
+        if gain > best[0]:
+            best = gain, [feature, position, int(missing_left)]
+    return best
+
+
+def naive_find_splits(
+    histograms: np.ndarray, places: list[int], offsets: np.ndarray, reg_lambda: float, min_child_weight: float
+) -> list[tuple[float, list[int] | None]]:
+    return [naive_scan_histograms(histograms[place], offsets, reg_lambda, min_child_weight) for place in places]
+
+
+def naive_bounded_weights(
+    G: list[float], H: list[float], bounds: list[tuple[float, float]], reg_lambda: float, min_child_weight: float
+) -> list[float]:
+    return [
+        max(lower, min(upper, -g / (h + reg_lambda))) if h >= min_child_weight else 0.0
+        for g, h, (lower, upper) in zip(G, H, bounds, strict=True)
+    ]
+
+
+def naive_scan_numbers(
+    bins: np.ndarray, G: float, H: float, reg_lambda: float, min_child_weight: float
+) -> tuple[float, int, bool]:
+    """Return gain, position and whether missing goes left of the best split of the bins of a node, missing last."""
+
+    def score(G: float, H: float) -> float:
+        return G * G / (H + reg_lambda) if H > 0 else 0.0
+
+    best = (0.0, -1, False)
+    for position in range(1, len(bins)):
+        if not bins[position - 1].any():
+            continue
+        for missing_left in (False, True):
+            if missing_left and not bins[-1].any():
+                continue
+            GL, HL = bins[:position].sum(axis=0) + (bins[-1] if missing_left else 0)
+            GR, HR = G - GL, H - HL
+            if min(HL, HR) <= 0 or min(HL, HR) < min_child_weight:
+                continue
+            gain = score(GL, HL) + score(GR, HR) - score(G, H)
+            if gain > best[0]:
+                best = (gain, position, missing_left)
+    return best
+
+
+# --- frameboost.splits.category_kernels -------------------------------------------------------------------------------
+
+
+def naive_present_categories(histogram: np.ndarray, lightest: float) -> list[int]:
+    return [code for code, (G, H) in enumerate(histogram[:-1]) if (G != 0 or H != 0) and lightest <= H]
+
+
+def naive_ends_by_weight(
+    histogram: np.ndarray, codes: list[int], most: int, cat_smooth: float, reg_lambda: float
+) -> tuple[list[int], list[int]]:
+    """Return the codes of the lowest weights, ascending, and of the highest, descending; ties by code, ascending."""
+    order = sorted(codes, key=lambda c: (-histogram[c, 0] / (histogram[c, 1] + cat_smooth + reg_lambda), c))
+    return order[:most], order[::-1][:most]
+
+
+# --- frameboost.compile.arrays.batch_kernels, byte_kernels ------------------------------------------------------------
+
+
+def naive_code_buffers(values: list[Any], present: list[bool], cuts: list[Any], missing: int) -> list[int]:
+    """Return how many cuts are not above each value; ``missing`` of a NaN, and of a value that is not present."""
+    return [
+        sum(cut <= value for cut in cuts) if is_here and value == value else missing
+        for value, is_here in zip(values, present, strict=True)
+    ]
+
+
+def naive_add_leaves(
+    codes: np.ndarray, trees: list[dict[int, tuple]], tables: np.ndarray, values: np.ndarray, margins: np.ndarray
+) -> np.ndarray:
+    """Return the margins with each row's leaf added; a tree is {node: (column, bound, also, right, table)}.
+
+    The left child of a node has the next number. A row goes left where the table says so of its code; where there is no
+    table (-1), if its code is less than the bound, or ``also``.
+    """
+    out = margins.copy()
+    for tree, of_leaves in zip(trees, values, strict=True):
+        for row, of_row in enumerate(codes.T):
+            node = 0
+            while node in tree:
+                column, bound, also, right, table = tree[node]
+                code = of_row[column]
+                goes_left = tables[table, code] if table >= 0 else code < bound or code == also
+                node = node + 1 if goes_left else right
+            out[row] += of_leaves[node]
+    return out
