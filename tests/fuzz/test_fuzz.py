@@ -17,6 +17,7 @@ SECONDS = float(os.environ.get("FRAMEBOOST_FUZZ_SECONDS", "60"))
 FIXED_SEED = 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_cases(kind, record_property):
     seeds = [FIXED_SEED, int(f"{dt.datetime.now(dt.UTC):%Y%m%d}")]

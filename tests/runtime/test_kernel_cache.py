@@ -38,6 +38,7 @@ def _without_rights_of_root():
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
+@pytest.mark.slow  # compiles all kernels of a fit
 @pytest.mark.skipif(sys.platform != "linux", reason="root's capabilities are Linux's")
 def test_without_any_folder_to_write_every_engine_fits(tmp_path):
     folder = tmp_path / "installed"

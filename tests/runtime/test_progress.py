@@ -99,6 +99,7 @@ for verbose, engine in (False, "polars"), (True, "numba"), (True, "numba"), (Non
 """
 
 
+@pytest.mark.slow
 def test_the_first_fit_says_that_kernels_compile(tmp_path):
     # A copy of the package has the kernels that this process has compiled, but for one that the polars engine needs
     # too and one that it does not: to compile all of them again would take half a minute.

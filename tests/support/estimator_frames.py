@@ -1,4 +1,4 @@
-"""What the estimators are tested on."""
+"""Frames and arrays that the estimators are tested on."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ __all__ = [
     "naive_fill_sides", "naive_find_splits", "naive_interleave", "naive_move_pieces", "naive_move_rows",
     "naive_number_rows", "naive_part_block", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
     "naive_put_pairs", "naive_round_pairs", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
-    "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_by_rank", "naive_sum_pairs", "naive_take_rows",
+    "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_by_rank", "naive_sum_pairs",
+    "naive_take_rows",
 ]  # fmt: skip
 
 # Kernels without a twin here, and the tests that compare what they compute with something independent.
