@@ -54,5 +54,5 @@ def test_modules_that_the_architecture_names_exist():
 
 def test_the_architecture_draws_the_layers_from_the_top_down():
     drawing = re.search(r"```\n(.*?)```", text_of(ARCHITECTURE), re.DOTALL).group(1)
-    rows = [line.strip().split("  ")[0].split() for line in drawing.splitlines() if re.match(r" {4}\w", line)]
-    assert [layer for row in rows for layer in row] == LAYERS
+    rows = re.findall(r"^\|  (\w+(?: \w+)*)", drawing, re.MULTILINE)
+    assert [layer for row in rows for layer in row.split()] == LAYERS
