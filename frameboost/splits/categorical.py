@@ -1,4 +1,4 @@
-"""Splits of a categorical feature: a set of categories goes one way, everything else the other."""
+"""The set of categories that a split names, from the position that the scan of a categorical feature found."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ def categorical_split(
 ) -> Split:
     """Return the split that `frameboost.splits.category_kernels.scan_categories` found.
 
-    It names the categories on the side that missing does not go to, so that all others go with missing. Of a sorted
-    partition they are the ``position`` lowest by weight, where missing goes left, or the highest, where it goes right.
-    Of a feature of few categories: the one at ``position`` (counted from 1 among those present), where missing goes
-    left, or all but that one, where it goes right.
+    The split names the categories on the side that missing values do not go to; all others go with missing values.
+
+    ==================  =======================================  ========================================
+    the split is of     named where missing goes left            named where missing goes right
+    ==================  =======================================  ========================================
+    one category        the one at ``position`` (from 1, among   all that are present but that one
+                        those present)
+    a sorted partition  the ``position`` lowest by weight        the ``position`` highest by weight
+    ==================  =======================================  ========================================
     """
     p = penalties
     if len(histogram) - 1 < p.max_cat_to_onehot:

@@ -1,7 +1,34 @@
 """Kernels that find the best split of a categorical feature: one category against the rest, or a sorted partition.
 
 Both are XGBoost's (src/tree/hist/evaluate_splits.h, EnumerateOneHot and EnumeratePart). Either way some categories are
-*named*, and everything else, the missing values among it, goes to the other side.
+*named*, and everything else goes to the other side: the missing values, and categories without rows in the node.
+
+*One category against the rest*, for features of fewer than ``max_cat_to_onehot`` categories: each category on its own
+goes right, with the missing values on either side.
+
+*Sorted partition*, for all others: categories are sorted by their weight as leaves, and the candidates are the prefixes
+of that order from either end. With λ = 0, and nothing missing, four categories of a node with G = 1 and H = 10:
+
+=============  ====  ====  ====  ====
+category          a     b     c     d
+=============  ====  ====  ====  ====
+G                 6    -2    -6     3
+H                 2     2     3     3
+weight -G/H      -3     1     2    -1
+=============  ====  ====  ====  ====
+
+Sorted by weight: a, d, b, c. The candidates, each with its gain GL²/HL + GR²/HR − 1²/10:
+
+====  ==========  ==========  ==================  ====================================
+step  goes right  goes left   gain
+====  ==========  ==========  ==================  ====================================
+1     **a**       b, c, d     3.125 + 18 - 0.1    21.025
+1     a, b, d     **c**       12 + 7 - 0.1        18.9
+2     **a, d**    b, c        12.8 + 16.2 - 0.1   28.9
+====  ==========  ==========  ==================  ====================================
+
+The named ones are in bold. The split is position 2, missing left: the two lowest, a and d, go right. Naming b and c
+instead would be the same split, so half of the steps are enough where everything has a place in the order.
 """
 
 from __future__ import annotations
@@ -11,7 +38,11 @@ import numpy as np
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.gain import bounded_score, leaf_weight
 
-__all__ = ["ends_by_weight", "present_categories", "scan_categories"]
+__all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "ends_by_weight", "present_categories",
+           "scan_categories"]  # fmt: skip
+
+# The side that the named categories go to; missing values go to the other. At equal gains the first of these is taken.
+NAMED_RIGHT, NAMED_LEFT = 0, 1
 
 
 @kernel
@@ -28,11 +59,11 @@ def present_categories(histogram, lightest):  # type: ignore[no-untyped-def]
 def ends_by_weight(  # type: ignore[no-untyped-def]
     histogram, codes, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
 ):
-    """Return those of the categories that have the lowest weights, and those that have the highest.
+    """Return the categories of the lowest weights, and those of the highest.
 
-    A category's weight is what it would have as a leaf, with ``cat_smooth`` more to its H; one too light for a leaf has
-    the weight 0. Without penalties and smoothing this is the order in which the best of all subsets is a prefix (Fisher
-    1958; Hastie, Tibshirani & Friedman, section 9.2.4).
+    A category's weight is its weight as a leaf, with ``cat_smooth`` added to its H; a category too light for a leaf has
+    weight 0. Without penalties and smoothing the best of all subsets is a prefix of this order (Fisher 1958; Hastie,
+    Tibshirani & Friedman, section 9.2.4).
 
     Parameters
     ----------
@@ -41,16 +72,16 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     codes
         int64: the categories, in ascending order.
     most
-        How many of each end are wanted, at least 1.
+        How many to return from each end, at least 1.
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
 
     Returns
     -------
     tuple of int64 arrays
-        Codes from the lowest weight upwards and from the highest downwards, of equal weights the lower code before the
-        higher one in the whole order; no more than ``most`` of each. Sorting 100,000 categories for their ends alone
-        would take longer than all the rest.
+        Codes from the lowest weight upwards, and from the highest downwards; at most ``most`` of each. In the ascending
+        order, the lower code comes first among equal weights. Only the two ends are sorted: of 100,000 categories a
+        full sort would take longer than the rest of the search.
     """
     weight = np.empty(len(codes))
     for i, code in enumerate(codes):
@@ -67,6 +98,47 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     low = low[np.argsort(weight[low], kind="mergesort")][:most]
     high = high[np.argsort(weight[high], kind="mergesort")][::-1][:most]
     return codes[low], codes[high]
+
+
+@kernel
+def category_candidates(  # type: ignore[no-untyped-def]
+    histogram, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+):
+    """Return what the candidate splits of a categorical feature are made of.
+
+    Returns
+    -------
+    tuple
+        Whether candidates are single categories; how many steps to scan; how many categories can be named; and their
+        codes in the order in which the steps take them, an int64 array for `NAMED_RIGHT`, from the lowest weight, and
+        one for `NAMED_LEFT`, from the highest. Single categories are in ascending order in both.
+    """
+    sees_missing = histogram[-1, 0] != 0.0 or histogram[-1, 1] != 0.0
+    present = present_categories(histogram, 0.0)
+    if len(histogram) - 1 < max_cat_to_onehot:
+        return True, len(present) + sees_missing, len(present), present, present
+    named = present_categories(histogram, cat_smooth)
+    n = len(named)
+    most = min(max_cat_threshold - 1, n)
+    # Where no row is missing or in a category too light to be named, naming the other side is the same split.
+    has_rest = sees_missing or n < len(present)
+    steps = most if has_rest else min(most, n // 2)
+    if steps <= 0:
+        return False, 0, n, named, named
+    lowest, highest = ends_by_weight(
+        histogram, named, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    )
+    return False, steps, n, lowest, highest
+
+
+@kernel(inline="always")
+def _gain_of(GL, HL, G, H, parent, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight):  # type: ignore[no-untyped-def]
+    """Return the gain of a split by the sums of its left child, 0 where a child is too light."""
+    GR, HR = G - GL, H - HL
+    if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+        return 0.0
+    left_score = bounded_score(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+    return left_score + bounded_score(GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper) - parent
 
 
 @kernel
@@ -89,60 +161,39 @@ def scan_categories(  # type: ignore[no-untyped-def]
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     least
-        What a split must gain more than.
+        0 or more; a split must gain more.
 
     Returns
     -------
     tuple
-        Whether there is such a split; for the rest see `scan_histograms`: position, whether missing goes left, gain,
-        and G and H of the left child.
+        Whether there is such a split; then, as in `scan_histograms`, its position (the step from 1, see
+        `frameboost.splits.categorical`), whether missing goes left, its gain, and G and H of the left child.
     """
+    one_hot, steps, n, lowest, highest = category_candidates(
+        histogram, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+        reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    )  # fmt: skip
     missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
-    sees_missing = missing_G != 0.0 or missing_H != 0.0
-    one_hot = len(histogram) - 1 < max_cat_to_onehot
-    present = present_categories(histogram, 0.0)
-    if one_hot:
-        named = lowest = highest = present
-        n = len(present)
-        steps = n + sees_missing
-    else:
-        named = present_categories(histogram, cat_smooth)
-        n = len(named)
-        most = min(max_cat_threshold - 1, n)
-        # Where nothing is missing, and nothing too light to be named, to name the other side is the same split.
-        has_rest = sees_missing or n < len(present)
-        steps = most if has_rest else min(most, n // 2)
-        lowest = highest = named
-        if steps > 0:
-            lowest, highest = ends_by_weight(
-                histogram, named, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-            )
-    found, position, best_missing_left, gain, best_GL, best_HL = False, 0, 1, least, 0.0, 0.0
+    sides = 1 if one_hot and steps == n else 2  # without missing values, one category has one place to go
+    found, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
     named_G, named_H = np.zeros(2), np.zeros(2)
     for step in range(1, steps + 1):
-        for side in range(2):  # 0: named ones go right, missing left; 1: named ones go left, missing right
-            if side == 0 and step == n + one_hot:
-                continue  # all are named: missing goes right
+        for side in range(sides):
+            if side == NAMED_RIGHT and step == n + one_hot:
+                continue  # everything would go right, the missing values apart: that is a candidate of the other side
             if one_hot:
-                # One category goes right. Missing goes with all the others, or with it: then those are what is named.
-                # Past the last category missing goes right alone.
-                if side == 1 and not sees_missing:
-                    break
-                GL = G - side * missing_G - (histogram[present[step - 1], 0] if step <= n else 0.0)
-                HL = H - side * missing_H - (histogram[present[step - 1], 1] if step <= n else 0.0)
+                # The category goes right, and with it on side 1 the missing values; past the last category, they alone.
+                GL = G - side * missing_G - (histogram[lowest[step - 1], 0] if step <= n else 0.0)
+                HL = H - side * missing_H - (histogram[lowest[step - 1], 1] if step <= n else 0.0)
             else:
-                code = lowest[step - 1] if side == 0 else highest[step - 1]
+                code = lowest[step - 1] if side == NAMED_RIGHT else highest[step - 1]
                 named_G[side] += histogram[code, 0]
                 named_H[side] += histogram[code, 1]
-                GL = named_G[1] if side == 1 else G - named_G[0]
-                HL = named_H[1] if side == 1 else H - named_H[0]
-            GR, HR = G - GL, H - HL
-            if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
-                continue
-            score = bounded_score(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper) + bounded_score(
-                GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper
+                GL = named_G[NAMED_LEFT] if side == NAMED_LEFT else G - named_G[NAMED_RIGHT]
+                HL = named_H[NAMED_LEFT] if side == NAMED_LEFT else H - named_H[NAMED_RIGHT]
+            gained = _gain_of(
+                GL, HL, G, H, parent, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight
             )
-            if score - parent > gain:
-                found, position, best_missing_left, gain = True, step, 1 - side, score - parent
-                best_GL, best_HL = GL, HL
-    return found, position, best_missing_left, gain, best_GL, best_HL
+            if gained > gain:
+                found, position, best_side, gain, best_GL, best_HL = True, step, side, gained, GL, HL
+    return found, position, 1 - best_side, gain, best_GL, best_HL

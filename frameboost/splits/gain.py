@@ -1,9 +1,16 @@
-"""The score of a leaf: the formulas of Chen & Guestrin 2016, section 2.2, as kernels.
+"""The weight and the score of a leaf, and so the gain of a split: Chen & Guestrin 2016, section 2.2, as kernels.
 
-With an L1 penalty α besides, the paper's −G/(H+λ) becomes −T(G)/(H+λ), T(G) = sign(G)·max(|G| − α, 0).
+=====================  ============================================  ======================
+weight of a leaf       w* = −T(G)/(H+λ)                              equation 5
+score of a leaf        T(G)²/(H+λ)                                   equation 6, without ½
+gain of a split        score(left) + score(right) − score(parent)    equation 7, without ½
+=====================  ============================================  ======================
 
-Under `monotone_constraints` a node's weight has bounds, and what it would be without them is taken to the nearer one
-(XGBoost, src/tree/split_evaluator.h).
+T(G) = sign(G)·max(|G| − α, 0) is G itself unless there is an L1 penalty α. A leaf of weight w takes ½ of its score off
+the objective. XGBoost reports and compares gains without the ½, and so does everything here.
+
+`max_delta_step` limits |w|, and `monotone_constraints` bound w from below and above (XGBoost,
+src/tree/split_evaluator.h). The weight is then clipped to the nearest allowed one, and scored there.
 """
 
 from __future__ import annotations
@@ -33,14 +40,14 @@ MIN_GAIN = 1e-6
 
 @kernel(inline="always")
 def _soft_threshold(G: float, reg_alpha: float) -> float:
-    """Return T(G), as G less what of it lies between −α and α: without a branch, it is done for eight sums at once."""
+    """Return T(G), as G − clip(G, −α, α): without a branch it compiles to vector instructions."""
     above = G if -reg_alpha < G else -reg_alpha
     return G - (above if above < reg_alpha else reg_alpha)
 
 
 @kernel(inline="always")
 def leaf_weight(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
-    """Return w* = −T(G)/(H+λ) (equation 5), no larger in magnitude than ``max_delta_step`` unless that is 0."""
+    """Return w* = −T(G)/(H+λ), clipped to ±``max_delta_step`` unless that is 0."""
     if H <= 0.0:
         return 0.0
     weight = -_soft_threshold(G, reg_alpha) / (H + reg_lambda)
@@ -51,23 +58,20 @@ def leaf_weight(G: float, H: float, reg_lambda: float, reg_alpha: float, max_del
 
 @kernel(inline="always")
 def _score_at(w: float, G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
-    """Return −(2Gw + (H+λ)w² + 2α|w|), twice what a leaf of weight w takes off the objective."""
+    """Return −(2Gw + (H+λ)w² + 2α|w|), the score of a leaf of any weight w."""
     return -(2.0 * G * w + (H + reg_lambda) * w * w + 2.0 * reg_alpha * abs(w))
 
 
 @kernel(inline="always")
 def best_score(G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
-    """Return T(G)²/(H+λ), twice what a leaf takes off the objective at w* (equation 6 without its ½)."""
+    """Return T(G)²/(H+λ), the score at w*."""
     T = _soft_threshold(G, reg_alpha)
     return T * T / (H + reg_lambda)
 
 
 @kernel(inline="always")
 def leaf_score(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
-    """Return twice what the leaf takes off the objective: `best_score` at w*.
-
-    Where ``max_delta_step`` keeps the weight from w*: −(2Gw + (H+λ)w² + 2α|w|), the objective at that weight.
-    """
+    """Return the score of a leaf at its weight: T(G)²/(H+λ), less if ``max_delta_step`` clips the weight."""
     if H <= 0.0:
         return 0.0
     if max_delta_step == 0.0:
@@ -79,7 +83,7 @@ def leaf_score(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delt
 def bounded_weight(
     G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
 ) -> float:
-    """Return `leaf_weight`, or the bound that it lies beyond."""
+    """Return `leaf_weight`, clipped to the bounds."""
     weight = leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step)
     if weight < lower:
         return lower
@@ -109,7 +113,7 @@ def bounded_weights(
 def bounded_score(
     G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
 ) -> float:
-    """Return `leaf_score`, or where a bound keeps the weight from its own: the objective at that bound."""
+    """Return `leaf_score`, or the score at the bound that the weight is clipped to."""
     weight = leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step)
     if weight < lower:
         return _score_at(lower, G, H, reg_lambda, reg_alpha)
@@ -123,9 +127,9 @@ def split_score(
     GL: float, HL: float, GR: float, HR: float,
     reg_lambda: float, reg_alpha: float, max_delta_step: float, direction: int, lower: float, upper: float,
 ) -> float:  # fmt: skip
-    """Return the score of two children within their parent's bounds, −∞ if their weights run against ``direction``.
+    """Return the sum of two children's scores within their parent's bounds; −∞ if their weights break ``direction``.
 
-    ``direction`` is 1 where the right weight must be no less than the left one, −1 where it must be no more, else 0.
+    ``direction`` is 1 where the right weight must be at least the left one, −1 where it must be at most that, else 0.
     """
     if direction != 0:
         left = bounded_weight(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper)

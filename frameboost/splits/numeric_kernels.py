@@ -1,4 +1,30 @@
-"""Kernels that find the best split of a numeric feature: prefix sums over its histogram, and the gain at each cut."""
+"""Kernels that find the best split of a numeric feature: prefix sums over its histogram, and the gain at each cut.
+
+A histogram of four bins and the missing one, whose rows sum to G = −4 and H = 7; λ = 1:
+
+=====  =====  =====  =====  =====  =======
+bin        0      1      2      3  missing
+=====  =====  =====  =====  =====  =======
+G         -4     -2      0      3       -1
+H          2      1      0      3        1
+=====  =====  =====  =====  =====  =======
+
+The prefix sums are the left children where missing goes right. With the missing bin added they are the left children
+where missing goes left; right is the node's sums less left. Bin 2 is empty, so to split behind it parts the rows as to
+split behind bin 1 does, and there is no entry for it. The gain is GL²/(HL+λ) + GR²/(HR+λ) − G²/(H+λ), where
+G²/(H+λ) = 2:
+
+========  ========  =====================================  ========================================
+position  (GL, HL)  gain with missing right                gain with missing left
+========  ========  =====================================  ========================================
+1         (-4, 2)   16/3 + 0/6 - 2 = 3.33                  25/4 + 1/5 - 2 = 4.45
+2         (-6, 3)   36/4 + 4/5 - 2 = 7.8                   49/5 + 9/4 - 2 = **10.05**
+4         (-3, 6)   9/7 + 1/2 - 2 = -0.21                  0 (no row is left for the right child)
+========  ========  =====================================  ========================================
+
+The split is at position 2, so bins 0 and 1 go left, and missing goes left, too. Position 4, past the last bin, asks
+whether there is a value at all.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +35,18 @@ from frameboost.splits.gain import best_score, leaf_score, split_score
 
 __all__ = ["scan_numbers"]
 
+# The first index of `gains`: the side that missing values go to.
+_MISSING_RIGHT, _MISSING_LEFT = 0, 1
+
 
 @kernel
-def _add_up(histogram, left, positions):  # type: ignore[no-untyped-def]
-    """Write the running sums of G and H, (2, slots), over the bins that have rows, and the positions behind those bins.
+def _prefix_sums(histogram, left, positions):  # type: ignore[no-untyped-def]
+    """Write the prefix sums of G and H, (2, slots), at the ends of the bins that have rows, and the next positions.
 
     Returns
     -------
     int
-        How many there are. A bin without rows parts them as the bin before it does. Behind them are the sums over all
-        bins, and the last position.
+        How many there are. The entry behind them has the sums over all bins, and the position past the last bin.
     """
     count = len(histogram) - 1
     n, G, H = np.uint64(0), 0.0, 0.0
@@ -27,21 +55,21 @@ def _add_up(histogram, left, positions):  # type: ignore[no-untyped-def]
         G += g
         H += h
         left[0, n], left[1, n], positions[n] = G, H, i + 1
-        n += np.uint64((g != 0.0) | (h != 0.0))  # what an empty bin has left is written over: cheaper than a branch
+        n += np.uint64((g != 0.0) | (h != 0.0))  # the next bin overwrites the entry of an empty one: no branch
     left[0, n], left[1, n], positions[n] = G, H, count
     return np.int64(n)
 
 
 @kernel(error_model="numpy")
-def _free_gains(  # type: ignore[no-untyped-def]
-    left, n, more_G, more_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains
+def _unbounded_gains(  # type: ignore[no-untyped-def]
+    left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains
 ):
-    """Write the gains of the first ``n`` left sums, each with something more, 0 where a child is too light.
+    """Write the gains of the first ``n`` left sums, ``added_G`` and ``added_H`` added; 0 where a child is too light.
 
-    There is no branch in it, so it is compiled to vector instructions.
+    The loop has no branch, so that it compiles to vector instructions.
     """
     for i in range(n):
-        GL, HL = left[0, i] + more_G, left[1, i] + more_H
+        GL, HL = left[0, i] + added_G, left[1, i] + added_H
         GR, HR = G - GL, H - HL
         gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
         is_heavy = (HL > 0.0) & (HR > 0.0) & (min_child_weight <= HL) & (min_child_weight <= HR)
@@ -50,13 +78,13 @@ def _free_gains(  # type: ignore[no-untyped-def]
 
 @kernel
 def _bounded_gains(  # type: ignore[no-untyped-def]
-    left, n, more_G, more_H, G, H, parent, direction, lower, upper,
+    left, n, added_G, added_H, G, H, parent, direction, lower, upper,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
 ):  # fmt: skip
-    """Do the same where weights are limited, or must keep to a direction."""
+    """Write the same where weights are bounded, by ``max_delta_step`` or a monotone constraint."""
     is_bounded = direction != 0 or lower > -np.inf or upper < np.inf
     for i in range(n):
-        GL, HL = left[0, i] + more_G, left[1, i] + more_H
+        GL, HL = left[0, i] + added_G, left[1, i] + added_H
         GR, HR = G - GL, H - HL
         gains[i] = 0.0
         if HL > 0.0 and HR > 0.0 and min_child_weight <= HL and min_child_weight <= HR:
@@ -69,10 +97,10 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _first_of_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
-    """Return the place and the side of the first of the largest gains, -1 if none is more than ``least`` (0 or more).
+def _first_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
+    """Return the index and the side of the first of the largest gains, index -1 if none is more than ``least`` (≥ 0).
 
-    Numbers above 0 are in order by their bits, and integers are compared many at a time.
+    The bits of positive floats, read as integers, are in the same order, and integers compare many at a time.
     """
     bits, most = gains.view(np.int64), np.float64(least).view(np.int64)
     found = most
@@ -92,31 +120,57 @@ def scan_numbers(  # type: ignore[no-untyped-def]
     histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
     left, gains, positions,
 ):  # fmt: skip
-    """Return whether a split of a numeric feature gains more than ``least``, and that split (see `scan_histograms`).
+    """Find a node's best split on one numeric feature.
 
-    ``left`` and ``gains``, float64 (2, slots), and ``positions``, int64 (slots,), are room to work in.
+    Ties go to the lowest position, then to missing going right.
+
+    Parameters
+    ----------
+    histogram
+        float64 (bins + 1, 2), the missing bin last.
+    G, H, parent
+        The sums over the node, and its score unsplit.
+    direction
+        1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+    lower, upper
+        The least and the largest weight in the node.
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+    least
+        0 or more; a split must gain more.
+    left, gains, positions
+        Scratch space: float64 (2, slots), float64 (2, slots) and int64 (slots,), of no fewer slots than the histogram.
+
+    Returns
+    -------
+    tuple
+        Whether there is such a split; then, as in `scan_histograms`, its position, whether missing goes left, its gain,
+        and G and H of the left child.
     """
-    n = _add_up(histogram, left, positions)
+    n = _prefix_sums(histogram, left, positions)
     missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
     sides = 1 + (missing_H != 0.0 or missing_G != 0.0)
-    is_free = direction == 0 and max_delta_step == 0.0 and lower == -np.inf and upper == np.inf
+    is_unbounded = direction == 0 and max_delta_step == 0.0 and lower == -np.inf and upper == np.inf
     for side in range(sides):
-        more_G, more_H = side * missing_G, side * missing_H
-        if is_free:
-            _free_gains(left, n, more_G, more_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains[side])
+        added_G, added_H = side * missing_G, side * missing_H
+        if is_unbounded:
+            _unbounded_gains(
+                left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains[side]
+            )
         else:
             _bounded_gains(
-                left, n, more_G, more_H, G, H, parent, direction, lower, upper,
+                left, n, added_G, added_H, G, H, parent, direction, lower, upper,
                 reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[side],
             )  # fmt: skip
-    if direction != 0:  # whether a value is present at all goes by no order
+    if direction != 0:
+        # One more candidate, which no direction holds for: present values left, missing ones right.
         _bounded_gains(
             left[:, n:], 1, 0.0, 0.0, G, H, parent, 0, lower, upper,
-            reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[0, n:],
+            reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[_MISSING_RIGHT, n:],
         )  # fmt: skip
-        gains[1, n] = 0.0
+        gains[_MISSING_LEFT, n] = 0.0
         n += 1
-    best, missing_left = _first_of_largest(gains, sides, n, least)
+    best, missing_left = _first_largest(gains, sides, n, least)
     if best < 0:
         return False, 0, 0, 0.0, 0.0, 0.0
     GL, HL = left[0, best] + missing_left * missing_G, left[1, best] + missing_left * missing_H

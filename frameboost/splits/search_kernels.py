@@ -1,7 +1,7 @@
-"""Kernels that find each open node's best split: a scan of every feature's histogram, node by node.
+"""Kernels that choose each open node's split: a scan of every feature's histogram, node by node.
 
-Ties in gain go to the lowest feature, then the lowest threshold (for categories see `scan_categories`), then to missing
-going right; scanning in that order and keeping the first of equals does it.
+Equal gains are tied to the lowest feature, then the lowest threshold (for categories see `scan_categories`), then to
+missing going right: candidates are scanned in that order, and the first of equals is kept.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
 ):  # fmt: skip
-    """Find each node's best split.
+    """Find each node's best split over its allowed features.
 
     Parameters
     ----------
     histograms
         float64 (places, slots, 2): sums of g and h.
     places
-        int64 (nodes,): where among them each node's are.
+        int64 (nodes,): the index of each node's histogram.
     offsets
         int64 (features + 1,): the slots of each feature, its missing bin last.
     is_categorical
@@ -97,7 +97,7 @@ def find_splits(  # type: ignore[no-untyped-def]
     team, histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
 ):  # fmt: skip
-    """Do as `scan_histograms`, a team in ``count`` shares (see `frameboost.runtime.team_kernels`)."""
+    """Do the work of `scan_histograms` in ``count`` shares on a team of threads (see `runtime.team_kernels`)."""
     values = (
         histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
         cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,

@@ -1,4 +1,4 @@
-"""A split of a node and what is needed to choose it: sums, penalties and limits."""
+"""A split of a node, and what it is chosen by: sums of gradients, penalties and limits."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Stats(NamedTuple):
     H: float
 
     def __sub__(self, other: Stats) -> Stats:
-        return Stats(self[0] - other[0], self[1] - other[1])  # by number: there are two of it in every split
+        return Stats(self[0] - other[0], self[1] - other[1])  # by index, which is faster: every split does this twice
 
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
-    """What scoring a split depends on: regularisation, and how categories are parted (parameters by name)."""
+    """The parameters that the score of a split depends on, by their names: regularisation, and splits of categories."""
 
     reg_lambda: float
     reg_alpha: float
@@ -39,7 +39,7 @@ class Penalties:
 
 @dataclass(frozen=True, slots=True)
 class SplitLimits:
-    """What a split of each open node must keep to, besides `Penalties`.
+    """The limits on the split of each open node: allowed features, monotone constraints, bounds of the weight.
 
     Attributes
     ----------
@@ -59,10 +59,11 @@ class SplitLimits:
 class Split(NamedTuple):
     """The best split of an open node.
 
-    A row goes left where its bin's code is less than ``bin``, or, for a categorical feature, where its code is in
-    ``categories`` if missing goes right and not in it if missing goes left (see `frameboost.trees.tree.Tree`).
+    A row of a numeric feature goes left where its bin's code is less than ``bin``. In the feature's own values that is
+    ``value < threshold``; ``threshold`` is None where ``bin`` is past the last bin, and every present value goes left.
 
-    ``threshold`` says the same in the feature's own values; None where ``bin`` is past the last bin (is it present?).
+    A row of a categorical feature goes to the side that missing values do not go to where its code is in ``categories``
+    (see `frameboost.trees.tree.Tree`).
     """
 
     feature: int

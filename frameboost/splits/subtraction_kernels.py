@@ -1,4 +1,7 @@
-"""Kernel for histogram subtraction: the sibling's histogram is the parent's minus the child's."""
+"""Kernel for histogram subtraction: the sibling's histogram is the parent's minus the child's.
+
+The sums are on the exact grid (see `frameboost.expressions.grid`), so the difference is exact, too.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,15 @@ _subtracting = outlined(_subtract_one)
 
 @kernel
 def subtract_from_parents(team, histograms, places, parents):  # type: ignore[no-untyped-def]
-    """Turn the histograms of parents into those of the other child.
+    """Turn the histograms of parents into those of the other child, in place.
 
     Parameters
     ----------
     team
-        Who does it (see `frameboost.runtime.team_kernels`).
+        The threads that share the work (see `frameboost.runtime.team_kernels`).
     histograms
         float64 (places, slots, 2): sums of g and h.
     places, parents
-        int64 (nodes,): where each child's is, and its parent's; -1 if that is not wanted.
+        int64 (nodes,): the index of each child's histogram, and of its parent's; -1 to leave the parent's alone.
     """
     share_out(team, _subtracting((histograms, places, parents)), len(places))

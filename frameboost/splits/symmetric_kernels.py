@@ -1,105 +1,18 @@
-"""The kernel that finds one split for all nodes of a level."""
+"""The kernel that finds one split for all nodes of a level: symmetric trees, as CatBoost grows them.
+
+The candidates are those of `numeric_kernels` and `category_kernels`. A candidate's gain is the sum of its gains over
+the nodes of the level. Categories are ordered by their weights in the level as a whole.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from frameboost.runtime.kernel import kernel
-from frameboost.splits.category_kernels import ends_by_weight, present_categories
+from frameboost.splits.category_kernels import NAMED_LEFT, NAMED_RIGHT, category_candidates
 from frameboost.splits.gain import bounded_score, split_score
 
 __all__ = ["scan_level"]
-
-
-@kernel
-def _level_gain(  # type: ignore[no-untyped-def]
-    left, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-):
-    """Return what the nodes gain together if their left children have the sums ``left``, float64 (nodes, 2)."""
-    gain = 0.0
-    for k in range(len(left)):
-        GL, HL = left[k, 0], left[k, 1]
-        GR, HR = sums[k, 0] - GL, sums[k, 1] - HL
-        if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
-            continue
-        score = split_score(
-            GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, bounds[k, 0], bounds[k, 1]
-        )
-        gain += score - parent[k]
-    return gain
-
-
-@kernel
-def _scan_numbers(  # type: ignore[no-untyped-def]
-    own, total, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least
-):
-    """Return gain, position and whether missing goes left of a numeric feature's best split; see `scan_level`."""
-    count = len(total) - 1
-    has_missing = total[count, 1] != 0.0 or total[count, 0] != 0.0
-    best, position, missing_left = least, 0, 0
-    left = np.zeros((len(own), 2))
-    # Under a constraint once more, past the last bin: whether a value is present goes by no order.
-    for i in range(count + (direction != 0)):
-        if i == count:
-            direction = 0
-        elif total[i, 1] == 0.0 and total[i, 0] == 0.0:
-            continue
-        else:
-            left += own[:, i]
-        for side in range(1 + has_missing):
-            at = left + side * own[:, count]
-            gain = _level_gain(
-                at, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-            )
-            if gain > best:
-                best, position, missing_left = gain, min(i + 1, count), side
-    return best, position, missing_left
-
-
-@kernel
-def _scan_categories(  # type: ignore[no-untyped-def]
-    own, total, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-    reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
-):  # fmt: skip
-    """Return the same of a categorical feature, the order of whose categories is that of the level as a whole.
-
-    The steps are those of `frameboost.splits.category_kernels.scan_categories`.
-    """
-    sees_missing = total[-1, 1] != 0.0 or total[-1, 0] != 0.0
-    one_hot = len(total) - 1 < max_cat_to_onehot
-    present = present_categories(total, 0.0)
-    n = len(present)
-    lowest = highest = present
-    steps = n + sees_missing
-    if not one_hot:
-        named = present_categories(total, cat_smooth)
-        n = len(named)
-        most = min(max_cat_threshold - 1, n)
-        steps = most if sees_missing or n < len(present) else min(most, n // 2)
-        if steps > 0:
-            lowest, highest = ends_by_weight(
-                total, named, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-            )
-    best, position, missing_left = least, 0, 1
-    of_named = np.zeros((2, len(own), 2))
-    for step in range(1, steps + 1):
-        for side in range(2):
-            if side == 0 and step == n + one_hot:
-                continue
-            if one_hot:
-                if side == 1 and not sees_missing:
-                    break
-                at = sums - side * own[:, -1]
-                if step <= n:
-                    at = at - own[:, present[step - 1]]
-            else:
-                code = lowest[step - 1] if side == 0 else highest[step - 1]
-                of_named[side] += own[:, code]
-                at = of_named[1].copy() if side == 1 else sums - of_named[0]
-            gain = _level_gain(at, sums, parent, bounds, 0, reg_lambda, reg_alpha, max_delta_step, min_child_weight)
-            if gain > best:
-                best, position, missing_left = gain, step, 1 - side
-    return best, position, missing_left
 
 
 @kernel
@@ -125,8 +38,8 @@ def scan_level(  # type: ignore[no-untyped-def]
     Returns
     -------
     tuple
-        Gain, feature (-1: no split gains anything), position and whether missing goes left, as there. A node that the
-        split would leave a child of less than ``min_child_weight`` gains nothing by it.
+        Gain, feature (-1: no split gains anything), position and whether missing goes left, as there. A node in which a
+        child would have less than ``min_child_weight`` adds no gain.
     """
     n = histograms.shape[0]
     sums, parent = np.empty((n, 2)), np.empty(n)
@@ -155,3 +68,79 @@ def scan_level(  # type: ignore[no-untyped-def]
         if gain > best:
             best, feature, position, missing_left = gain, f, at, side
     return best, feature, position, missing_left
+
+
+@kernel
+def _scan_numbers(  # type: ignore[no-untyped-def]
+    own, total, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least
+):
+    """Return gain, position and whether missing goes left of a numeric feature's best split (see `scan_level`)."""
+    count = len(total) - 1
+    has_missing = total[count, 1] != 0.0 or total[count, 0] != 0.0
+    best, position, missing_left = least, 0, 0
+    left = np.zeros((len(own), 2))
+    # Under a monotone constraint one more candidate, past the last bin: present or missing, which has no order.
+    for i in range(count + (direction != 0)):
+        if i == count:
+            direction = 0
+        elif total[i, 1] == 0.0 and total[i, 0] == 0.0:
+            continue
+        else:
+            left += own[:, i]
+        for side in range(1 + has_missing):
+            at = left + side * own[:, count]
+            gain = _level_gain(
+                at, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+            )
+            if gain > best:
+                best, position, missing_left = gain, min(i + 1, count), side
+    return best, position, missing_left
+
+
+@kernel
+def _scan_categories(  # type: ignore[no-untyped-def]
+    own, total, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
+):  # fmt: skip
+    """Return the same of a categorical feature, step by step as `scan_categories` of `category_kernels` does."""
+    one_hot, steps, n, lowest, highest = category_candidates(
+        total, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+        reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    )  # fmt: skip
+    sides = 1 if one_hot and steps == n else 2
+    best, position, best_side = least, 0, NAMED_RIGHT
+    of_named = np.zeros((2, len(own), 2))
+    for step in range(1, steps + 1):
+        for side in range(sides):
+            if side == NAMED_RIGHT and step == n + one_hot:
+                continue
+            if one_hot:
+                at = sums - side * own[:, -1]
+                if step <= n:
+                    at = at - own[:, lowest[step - 1]]
+            else:
+                code = lowest[step - 1] if side == NAMED_RIGHT else highest[step - 1]
+                of_named[side] += own[:, code]
+                at = of_named[NAMED_LEFT].copy() if side == NAMED_LEFT else sums - of_named[NAMED_RIGHT]
+            gain = _level_gain(at, sums, parent, bounds, 0, reg_lambda, reg_alpha, max_delta_step, min_child_weight)
+            if gain > best:
+                best, position, best_side = gain, step, side
+    return best, position, 1 - best_side
+
+
+@kernel
+def _level_gain(  # type: ignore[no-untyped-def]
+    left, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+):
+    """Return the sum of the nodes' gains if their left children have the sums ``left``, float64 (nodes, 2)."""
+    gain = 0.0
+    for k in range(len(left)):
+        GL, HL = left[k, 0], left[k, 1]
+        GR, HR = sums[k, 0] - GL, sums[k, 1] - HL
+        if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+            continue
+        score = split_score(
+            GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, bounds[k, 0], bounds[k, 1]
+        )
+        gain += score - parent[k]
+    return gain

@@ -1,0 +1,94 @@
+"""The scans of one feature's histogram, on the examples that their modules work out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from frameboost.splits.category_kernels import ends_by_weight, scan_categories
+from frameboost.splits.numeric_kernels import scan_numbers
+
+FREE = (-np.inf, np.inf)  # bounds of the weight
+# The codes of the example's categories.
+A, B, C, D = range(4)
+
+
+def scan(histogram, *, direction=0, reg_lambda=1.0, min_child_weight=0.0, least=0.0):
+    """Return the best split of a numeric feature: found, position, missing left, gain, GL, HL."""
+    histogram = np.array(histogram, dtype=float)
+    G, H = histogram.sum(axis=0)
+    n = len(histogram)
+    return scan_numbers(
+        histogram, G, H, G * G / (H + reg_lambda), direction, *FREE, reg_lambda, 0.0, 0.0, min_child_weight, least,
+        np.empty((2, n)), np.empty((2, n)), np.empty(n, dtype=np.int64),
+    )  # fmt: skip
+
+
+FOUR_BINS = [(-4, 2), (-2, 1), (0, 0), (3, 3), (-1, 1)]
+
+
+def test_the_best_cut_of_four_bins():
+    found, position, missing_left, gain, GL, HL = scan(FOUR_BINS)
+    assert (found, position, missing_left, GL, HL) == (True, 2, 1, -7.0, 4.0)
+    assert gain == pytest.approx(49 / 5 + 9 / 4 - 2)
+
+
+def test_a_split_must_gain_more_than_the_least():
+    gain = scan(FOUR_BINS)[3]
+    assert not scan(FOUR_BINS, least=gain)[0]
+    assert scan(FOUR_BINS, least=np.nextafter(gain, 0.0))[0]
+
+
+def test_a_child_must_be_heavy_enough():
+    # Both children of the best split have H of 3 or more; asked for 4, only bins 0 to 3 against nothing would be left.
+    found, position, missing_left, gain, *_ = scan(FOUR_BINS, min_child_weight=3.0)
+    assert (found, position, missing_left) == (True, 2, 1)
+    assert gain == pytest.approx(10.05)
+    assert not scan(FOUR_BINS, min_child_weight=4.0)[0]
+
+
+def test_a_monotone_constraint_leaves_presence_alone():
+    # Weights fall from left to right in every cut: -G/(H+1) of the left ones is positive, that of the right is not.
+    assert scan([(-4, 2), (4, 2), (0, 0)], direction=1)[0] is False
+    assert scan([(-4, 2), (4, 2), (0, 0)], direction=-1)[1] == 1
+    # Present or missing has no order, so it may go against any direction.
+    assert scan([(-4, 2), (-4, 2), (8, 4)], direction=1)[:3] == (True, 2, 0)
+
+
+FOUR_CATEGORIES = np.array([(6, 2), (-2, 2), (-6, 3), (3, 3), (0, 0)], dtype=float)
+
+
+def scan_four(histogram, *, max_cat_to_onehot=4):
+    G, H = histogram.sum(axis=0)
+    return scan_categories(histogram, G, H, G * G / H, *FREE, max_cat_to_onehot, 64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_the_order_of_four_categories():
+    low, high = ends_by_weight(FOUR_CATEGORIES, np.arange(4), 2, 0.0, 0.0, 0.0, 0.0, 0.0)
+    assert (low.tolist(), high.tolist()) == ([A, D], [C, B])
+
+
+def test_the_best_sorted_partition_of_four_categories():
+    found, position, missing_left, gain, GL, HL = scan_four(FOUR_CATEGORIES)
+    assert (found, position, missing_left, GL, HL) == (True, 2, 1, -8.0, 5.0)
+    assert gain == pytest.approx(12.8 + 16.2 - 0.1)
+
+
+def test_one_category_against_the_rest():
+    # a: 36/2 + 25/8; b: 4/2 + 9/8; c: 36/3 + 49/7; d: 9/3 + 4/7. The best one, a, goes right alone.
+    found, position, missing_left, gain, GL, HL = scan_four(FOUR_CATEGORIES, max_cat_to_onehot=5)
+    assert (found, position, missing_left, GL, HL) == (True, 1, 1, -5.0, 8.0)
+    assert gain == pytest.approx(18 + 25 / 8 - 0.1)
+
+
+def test_missing_values_go_with_the_category_or_with_the_rest():
+    histogram = FOUR_CATEGORIES.copy()
+    histogram[-1] = (6, 1)  # G = 7, H = 11
+    # With a to the right: 144/3 + 25/8; with the rest to the left: 36/2 + 1/9; on their own: 36/1 + 1/10.
+    found, position, missing_left, gain, GL, HL = scan_four(histogram, max_cat_to_onehot=5)
+    assert (found, position, missing_left, GL, HL) == (True, 1, 0, -5.0, 8.0)
+    assert gain == pytest.approx(48 + 25 / 8 - 49 / 11)
+    histogram[-1] = (-30, 1)  # G = -29, H = 11. On their own: 900/1 + 1/10; with c: 1296/4 + 49/7.
+    found, position, missing_left, gain, GL, HL = scan_four(histogram, max_cat_to_onehot=5)
+    assert (found, position, missing_left, GL, HL) == (True, 5, 0, 1.0, 10.0)
+    assert gain == pytest.approx(900.1 - 841 / 11)
