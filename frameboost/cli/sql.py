@@ -42,9 +42,9 @@ def _add_query(group: Any) -> None:
         help="the columns to return beside the predictions; by default all, of '' none")  # fmt: skip
     add("--where", metavar="CONDITION", help="which rows, as SQL of the dialect")
     add("--name", metavar="COLUMN", help="the column of predictions; default prediction")
-    add("--form", metavar="{auto,case,bitvector,staged,table}",
-        help="one expression a value, common table expressions, or a query over a table of trees; default auto: the "
-        "first that fits into the database")  # fmt: skip
+    add("--form", metavar="{auto,case,sorted,staged,table}",
+        help="one expression a value, the same over sorted rows, common table expressions, or a query over a "
+        "table of trees; default auto: the first that fits into the database, rows not sorted")  # fmt: skip
     add("--trees", metavar="TABLE", help="the table of trees, which --statements makes")
     add("--statements", action="store_true", help="the statements that make and fill the table of trees, first")
     how = group.add_mutually_exclusive_group()

@@ -104,8 +104,9 @@ class Dialect:
         Item number ``{i}``, from 0, of such a list ``{x}``; given where that is a fast way to look a leaf up.
     lambda_
         ``{value}``, SQL over ``m``, for the only item of a list ``{x}``; None where a value can't be named in passing.
-    has_bit_vectors
-        Whether queries by bits of words (`frameboost.compile.sql.bit_vectors`) are its SQL.
+    case_skips_unmet_whens
+        Whether CASE is evaluated by vectors of rows, and a WHEN that no row of a vector satisfies costs nothing more.
+        Then scoring is faster where rows that take the same branches stand together (``form="sorted"``).
     star
         All columns of ``{table}``, with others beside them.
     except_columns
@@ -188,7 +189,7 @@ class Dialect:
     array: str | None = None
     element: str | None = None
     lambda_: str | None = None
-    has_bit_vectors: bool = False
+    case_skips_unmet_whens: bool = False
     star: str = "*"
     except_columns: str | None = None
     alias: str = "AS "

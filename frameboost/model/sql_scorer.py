@@ -28,7 +28,7 @@ from frameboost.model.udf import udf_of
 __all__ = ["SqlScorer"]
 
 SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
-Form = Literal["auto", "case", "bitvector", "staged", "table"]
+Form = Literal["auto", "case", "sorted", "staged", "table"]
 _QUERY = Made()
 
 
@@ -147,8 +147,8 @@ class SqlScorer(Scorer):
             ``"case"``: one expression a value. ``"staged"``: common table expressions, which add up the trees in
             columns and give names to what outputs use several times. ``"table"``: one short query, whatever the size of
             the model, over the table ``trees``. ``"auto"`` takes the first of these that fits into what the database
-            takes. ``"bitvector"``, in DuckDB only: lookups in small tables that the query makes itself, which is
-            faster for large tables; rows come in any order, so keep a key, and sort by it if need be.
+            takes. ``"sorted"``, in DuckDB only: the same over rows sorted by their leaf in the first tree, which takes
+            half the time for a million rows; rows come in any order, so keep a key.
         trees
             The name of the table that the statements of `table_statements` fill.
 

@@ -64,11 +64,11 @@ def test_a_chain_is_a_polars_expression(chain, rows):
     assert rows.lazy().select(chain.expr()).collect(engine="streaming").to_series().to_list() == margins(chain)
 
 
-def test_a_chain_is_looked_up_by_bits_in_duckdb(rows):
+def test_a_chain_is_scored_over_sorted_rows_in_duckdb(rows):
     model = chain_model(1_000, "left")
     con = duckdb.connect()
     con.register("t", rows)
-    found = sorted(con.execute(model.query("t", keep=["id"], form="bitvector")).fetchall())
+    found = sorted(con.execute(model.query("t", keep=["id"], form="sorted")).fetchall())
     assert [margin for _, margin in found] == margins(model)
 
 

@@ -373,7 +373,7 @@ def test_drift_reads_back(everything):
 
 def small(monkeypatch, **changes):
     """Return DuckDB with limits of its own, known as a dialect called small."""
-    dialect = replace(DUCKDB, name="small", has_bit_vectors=False, **changes)
+    dialect = replace(DUCKDB, name="small", case_skips_unmet_whens=False, **changes)
     monkeypatch.setitem(known.DIALECTS, "small", dialect)
     return dialect
 
@@ -661,7 +661,7 @@ def test_unknown_dialects_and_forms_are_refused():
             with pytest.raises(ParameterError, match=r"^dialect must be one of 'duckdb', 'postgres', .*'oracle', not"):
                 call(dialect=wrong)
     with pytest.raises(
-        ParameterError, match=r"^form must be one of 'auto', 'case', 'bitvector', 'staged', 'table', not 'flat'$"
+        ParameterError, match=r"^form must be one of 'auto', 'case', 'sorted', 'staged', 'table', not 'flat'$"
     ):
         model.query("t", form="flat")
     with pytest.raises(ParameterError, match=r"^form='table' needs trees, the name of the table that model.table_stat"):

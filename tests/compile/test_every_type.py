@@ -136,7 +136,7 @@ def test_every_form_decides_alike(con, type_name, cast):
     assert scored(f"SELECT position, {model.sql('margin')} FROM t") == margins
     for statement in model.table_statements("trees"):
         con.execute(statement.replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
-    for form in ("case", "staged", "table", "bitvector"):
+    for form in ("case", "staged", "table", "sorted"):
         how = {"form": form, "trees": "trees" if form == "table" else None}
         assert scored(model.query("t", keep=["position"], output="margin", **how)) == margins, form
     assert model.predict(con.table("t"), output="margin").to_list() == margins

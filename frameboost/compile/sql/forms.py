@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.bit_vectors import in_bit_vectors
 from frameboost.compile.sql.case import n_terms
-from frameboost.compile.sql.scoring_query import Scored, as_expressions, expression_depth, in_stages
+from frameboost.compile.sql.scoring_query import Scored, as_expressions, expression_depth, in_stages, sort_rows
 from frameboost.compile.sql.stages import Stages
 from frameboost.compile.sql.tree_table import query_over_table
 from frameboost.dialects.dialect import Dialect
@@ -18,7 +17,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["FORMS", "Made", "check_size", "excess", "scoring_query"]
 
-FORMS = ("auto", "case", "bitvector", "staged", "table")
+FORMS = ("auto", "case", "sorted", "staged", "table")
 # Levels of a parser's tree that a level of ours may be, and what is around it.
 _LEVELS, _AROUND = 2, 20
 # Entries of a parser's stack that are taken by CASE … WHEN … THEN, by ``(… +`` and by what is around and in them.
@@ -85,20 +84,22 @@ def scoring_query(
 def _check_form(form: str, trees_table: str | None, dialect: Dialect) -> None:
     if form == "table" and trees_table is None:
         raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
-    if form == "bitvector" and not dialect.has_bit_vectors:
-        raise ParameterError(f"form='bitvector' is SQL of DuckDB's, not of {dialect.name}")
+    if form == "sorted" and not dialect.case_skips_unmet_whens:
+        raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
 
 
 def _without_table(
     scored: Scored, make_stages: Callable[[], Stages], form: str, name: str, into: str
 ) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
     """Yield the queries that have the trees in them, those trees, and whether each margin is a single expression."""
-    if form == "bitvector":
-        yield in_bit_vectors(scored, make_stages(), name, into), [], False
-    if form in ("auto", "case"):
-        yield as_expressions(scored, make_stages(), name, into), scored.trees, True
-    if form in ("auto", "staged"):
-        yield in_stages(scored, make_stages(), name, into), scored.trees, False
+
+    def stages() -> Stages:
+        return sort_rows(scored, make_stages()) if form == "sorted" else make_stages()
+
+    if form in ("auto", "case", "sorted"):
+        yield as_expressions(scored, stages(), name, into), scored.trees, True
+    if form in ("auto", "staged", "sorted"):
+        yield in_stages(scored, stages(), name, into), scored.trees, False
 
 
 def _advice(form: str, dialect: Dialect, made: Made, *, fits_a_table: bool) -> str:

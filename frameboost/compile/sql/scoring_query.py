@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from frameboost.compile.sql.case import case_depth, each_once, margin_sql, n_terms, shaped
+from frameboost.compile.sql.case import case_depth, each_once, margin_sql, n_terms, shaped, tree_sql
 from frameboost.compile.sql.columns import Column, renamed
 from frameboost.compile.sql.deep_trees import tree_texts
 from frameboost.compile.sql.stages import Stages
@@ -14,7 +15,7 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree
 
-__all__ = ["Scored", "as_expressions", "expression_depth", "finish", "in_stages"]
+__all__ = ["Scored", "as_expressions", "expression_depth", "finish", "in_stages", "sort_rows"]
 
 # Trees in one column of a stage: few enough for any compiler of expressions, enough that columns stay few.
 _TREES_A_COLUMN = 50
@@ -78,6 +79,27 @@ class Scored:
 def named(values: Sequence[str], name: str) -> dict[str, str]:
     """Return the values by the names of their columns: the name alone, or with numbers from 0 behind it."""
     return {name: values[0]} if len(values) == 1 else {f"{name}_{i}": value for i, value in enumerate(values)}
+
+
+# --- the order of rows ------------------------------------------------------------------------------------------------
+
+
+def sort_rows(scored: Scored, stages: Stages) -> Stages:
+    """Begin the stages with one that sorts rows by their leaf in the first tree that splits; return them.
+
+    DuckDB evaluates CASE by vectors of 2,048 rows, and skips a WHEN that none of them satisfies. Rows of one leaf agree
+    on the conditions above it, which later trees often ask again. So each vector evaluates fewer branches. Leaves are
+    numbered from left to right, so that neighbours agree on the upper splits. For the tree
+    ``x < 3 ? (y < 5 ? a : b) : c`` that is ``ORDER BY CASE WHEN x < 3 THEN CASE WHEN y < 5 THEN 0 ELSE 1 END ELSE 2
+    END``.
+    """
+    tree = next((tree for tree in scored.every_tree() if not tree.is_leaf(0)), None)
+    if tree is None:
+        return stages
+    numbers = dict(zip(tree.leaves_in_order(), itertools.count()))
+    numbered = replace(tree, value=tuple(float(numbers.get(node, 0)) for node in range(len(tree))))
+    stages.sort(tree_sql(numbered, scored.columns, scored.dialect))
+    return stages
 
 
 # --- one expression a value -------------------------------------------------------------------------------------------

@@ -109,6 +109,11 @@ class Stages:
         columns = [*self.reads, f"{self._dialect.row_number} AS {name}"]
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [name])
 
+    def sort(self, key: str) -> None:
+        """Make a stage of the columns that are read and kept, its rows in the order of an expression."""
+        columns = [self._everything()] if self.keep is None else self.reads
+        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}\nORDER BY {key}", [])
+
     def aggregate(self, values: Mapping[str, str]) -> dict[str, str]:
         """Make a stage of a single row of aggregates, and return their names."""
         names = dict(zip(values, self.reserve(len(values)), strict=True))
@@ -136,7 +141,7 @@ class Stages:
             values = self.name(values)
         if self.keep is not None:
             columns = self.kept()
-        elif not self._stages:
+        elif not self._named:
             columns = [self._everything()]
         elif self._dialect.except_columns is not None:
             columns = [self._dialect.except_columns.format(v=", ".join(self._named))]

@@ -1,0 +1,153 @@
+"""Rows in the order of the first tree's leaves score the same, bit for bit; they come in any order."""
+
+import random
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from tests.compile.test_dialects import grown, made
+from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
+
+
+@pytest.fixture(scope="module")
+def con() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def bits(values) -> list[int]:
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
+
+
+def by_id(con, query) -> dict[str, list]:
+    return con.sql(query).pl().sort("id").to_dict(as_series=False)
+
+
+@pytest.mark.parametrize("n_trees", [1, 12])
+@pytest.mark.parametrize("type_name", [*TYPES, "decimal(15,3)"])
+def test_every_type_on_all_its_odd_values(con, type_name, n_trees):
+    rng = random.Random(f"{type_name} {n_trees}")
+    kind = FeatureType(type_name)
+    model = random_model([kind], ["x"], rng, n_trees=n_trees, depth=4)
+    values = random_values(kind, 200, rng)
+    to_duckdb(con, pl.DataFrame([to_polars(kind, values, "x")]).with_row_index("id"), "t")
+    found = by_id(con, model.query("t", keep=["id"], output="margin", form="sorted"))
+    assert bits(found["prediction"]) == bits(naive_margins(model, {"x": values}))
+
+
+def test_rows_are_sorted_by_the_leaf_of_the_first_tree_that_splits():
+    # Leaves from left to right: below 3 and below 5, below 3 and the others, from 3 on.
+    trees = [grown(0.5), grown((0, 3.0, "right", (1, 5.0, "right", 1.0, 2.0), 4.0)), grown((1, 7.0, "right", 1.0, 2.0))]
+    model = made([Feature(name, FeatureType("float64")) for name in ("x", "y")], trees)
+    query = model.query("t", keep=["id"], where="id > 7", form="sorted")
+    leaf = 'CASE WHEN "x" < 3.0e0 THEN CASE WHEN "y" < 5.0e0 THEN 0.0e0 ELSE 1.0e0 END ELSE 2.0e0 END'
+    stage = f'WITH stage_1 AS (\nSELECT "id", "x", "y"\nFROM "t"\nWHERE id > 7\nORDER BY {leaf}\n)\n'
+    assert query.startswith(stage + 'SELECT "id", (')
+    assert query.endswith('AS "prediction"\nFROM stage_1')
+
+
+def test_duckdb_sorts_before_it_scores(con):
+    # An optimizer may drop the order of a subquery; then the form would be no faster than CASE.
+    model = made([Feature("x", FeatureType("float64"))], [grown((0, 3.0, "right", 1.0, 2.0))])
+    con.execute("CREATE OR REPLACE TABLE few AS SELECT i AS id, i::DOUBLE AS x FROM range(10) r(i)")
+    [(_, plan)] = con.execute("EXPLAIN " + model.query("few", keep=["id"], form="sorted")).fetchall()
+    assert "Order By" in plan
+    assert "CTE" not in plan  # a materialized one is read by a single thread
+
+
+# --- sources, conditions, outputs -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[fb.Model, pl.DataFrame]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300_000, 5)).astype(np.float32)
+    frame = pl.DataFrame(x, schema=[f"x{i}" for i in range(5)])
+    frame = frame.with_columns(pl.Series("id", range(len(frame))), y=pl.Series(np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]))
+    features = [f"x{i}" for i in range(5)]
+    return fb.fit(frame[:5_000], "y", features=features, n_estimators=40, max_depth=5, verbose=False), frame
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 5_000, 300_000])
+@pytest.mark.parametrize("source", ["table", "frame", "view", "parquet"])
+def test_every_row_comes_once(con, fitted, tmp_path, size, source):
+    model, frame = fitted
+    some = frame[:size]
+    con.register("arrived", some)
+    if source == "table":
+        con.execute("CREATE OR REPLACE TABLE rows AS FROM arrived")
+    elif source == "view":
+        con.execute("CREATE OR REPLACE TABLE stored AS FROM arrived")
+        con.execute("CREATE OR REPLACE TEMP VIEW seen AS SELECT * FROM stored WHERE id >= 0 AND x0 = x0")
+    elif source == "parquet":
+        some.write_parquet(tmp_path / "rows.parquet")
+        con.execute(f"CREATE OR REPLACE TEMP VIEW filed AS FROM '{tmp_path}/rows.parquet'")
+    table = {"table": "rows", "frame": "arrived", "view": "seen", "parquet": "filed"}[source]
+    found = by_id(con, model.query(table, keep=["id"], form="sorted"))
+    assert found == {"id": some["id"].to_list(), "prediction": model.predict(some).to_list()}
+
+
+def test_a_condition_chooses_rows(con, fitted):
+    model, frame = fitted
+    con.register("arrived", frame)
+    for where in ("id = 7", "id < 3", "id % 1000 = 5", "x0 > 1 AND arrived.x1 < 0", "FALSE"):
+        query = model.query("arrived", keep=["id"], where=where, form="sorted")
+        some = frame.filter(pl.sql_expr(where.replace("arrived.", "")))
+        assert by_id(con, query) == {"id": some["id"].to_list(), "prediction": model.predict(some).to_list()}
+
+
+def test_all_columns_stay_where_none_is_named(con, fitted):
+    model, frame = fitted
+    con.register("arrived", frame[:100])
+    found = con.sql(model.query("arrived", form="sorted")).pl().sort("id")
+    assert found.columns == [*frame.columns, "prediction"]
+    assert found["prediction"].to_list() == model.predict(frame[:100]).to_list()
+
+
+@pytest.mark.parametrize("output", ["mean", "margin", "class"])
+@pytest.mark.parametrize("keep", [["id"], None])
+def test_several_outputs_and_staged_ones(con, output, keep):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3_000, 2))
+    label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)
+    frame = pl.DataFrame({"id": range(3_000), "a": x[:, 0], "b": x[:, 1], "y": label})
+    model = fb.fit(
+        frame, "y", features=["a", "b"], objective="multi:softprob", num_class=3, n_estimators=5, verbose=False
+    )
+    con.register("classes", frame)
+    found = by_id(con, model.query("classes", keep=keep, output=output, form="sorted"))
+    assert found == by_id(con, model.query("classes", keep=keep, output=output))
+
+
+def test_leaves_and_bases_of_columns(con, fitted):
+    model, frame = fitted
+    some = frame[:3_000].with_columns(start=pl.col("x1").cast(pl.Float64) * 3)
+    con.register("started", some)
+    for how in ({"output": "leaf"}, {"base_margin": "start"}):
+        assert by_id(con, model.query("started", keep=["id"], form="sorted", **how)) == by_id(
+            con, model.query("started", keep=["id"], **how)
+        )
+
+
+def test_a_model_without_splits_sorts_nothing(con):
+    model = made([Feature("x", FeatureType("float64"))], [grown(0.5), grown(0.25)])
+    assert model.query("t", keep=["id"], form="sorted") == model.query("t", keep=["id"], form="case")
+
+
+# --- which form -------------------------------------------------------------------------------------------------------
+
+
+def test_only_who_asks_for_it_has_rows_in_any_order(fitted):
+    model, _ = fitted
+    assert model.query("t") == model.query("t", form="case") != model.query("t", form="sorted")
+
+
+def test_other_databases_refuse_it(fitted):
+    with pytest.raises(
+        fb.ParameterError, match=r"^form='sorted' is faster in DuckDB only, so postgres has no such form$"
+    ):
+        fitted[0].query("t", "postgres", form="sorted")
