@@ -1,10 +1,25 @@
-"""The losses, each a few SQL expressions, by XGBoost's names."""
+"""The losses by XGBoost's names, each a few SQL expressions: `LOSSES`, the table at the end of this file.
+
+To add a loss, write a function that returns a `Loss`, and enter it in `LOSSES`. The function's arguments are those
+training parameters that the loss reads. The tests of losses take their rows from ``tests/support/objectives.py``: add a
+case there. Engines, dialects and the model file need nothing.
+
+Conventions of the formulas:
+
+- A comment gives the loss l(y, ŷ) of one row; y is ``label``, ŷ is ``margin``, or ``margin_0``, ``margin_1``, ... .
+- Gradient and hessian are ∂l/∂ŷ and ∂²l/∂ŷ², without the row's weight. Where XGBoost's hessian is not ∂²l/∂ŷ², or has a
+  floor, so has the one here.
+- An expression may use what `frameboost.expressions.expression.Expression` allows. Constants are put in by ``!r``,
+  which keeps every bit.
+- Subexpressions that several outputs share, and sums over rows, are ``terms``. A term may use those before it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from inspect import signature
 from typing import Any
 
 from frameboost.checks.messages import did_you_mean, listed, shown
@@ -12,45 +27,33 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.aft import aft_loss
 from frameboost.losses.loss import Derivatives, Loss, RunningSum, Start, Term, margin_names, winner
-from frameboost.losses.ranking import RANKING_PARAMETERS, ranking_loss
+from frameboost.losses.ranking import ranking_loss
 
-__all__ = ["LOSSES", "LOSS_PARAMETERS", "get_loss"]
+__all__ = ["LOSSES", "get_loss"]
 
-# XGBoost's bound on how near to 0 or 1 the logistic loss may start; a weighted mean label may even round to them.
+# XGBoost keeps the start of the logistic loss this far from 0 and 1; a weighted mean label may even round to them.
 _NEAREST = 1e-6
-
-# Which of the training parameters a loss reads.
-LOSS_PARAMETERS: dict[str, tuple[str, ...]] = {
-    "reg:squarederror": ("scale_pos_weight",),
-    "reg:logistic": ("scale_pos_weight",),
-    "binary:logistic": ("scale_pos_weight",),
-    "binary:logitraw": ("scale_pos_weight",),
-    "reg:gamma": ("scale_pos_weight",),
-    "reg:pseudohubererror": ("huber_slope",),
-    "reg:quantileerror": ("quantile_alpha",),
-    "reg:tweedie": ("tweedie_variance_power",),
-    "count:poisson": ("max_delta_step",),
-    "multi:softmax": ("num_class",),
-    "multi:softprob": ("num_class",),
-    "survival:aft": ("aft_loss_distribution", "aft_loss_distribution_scale"),
-    "rank:pairwise": RANKING_PARAMETERS,
-    "rank:ndcg": RANKING_PARAMETERS,
-    "rank:map": RANKING_PARAMETERS,
-}
 
 
 def get_loss(name: str, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss of that name, or raise `ParameterError` that lists them.
+    """Return the loss of that name, made with those of the training ``parameters`` that it reads.
 
-    ``parameters`` are training parameters; those named in `LOSS_PARAMETERS` are read.
+    Raises
+    ------
+    ParameterError
+        If there is no loss of that name; the message lists all names.
     """
     if not isinstance(name, str) or name not in LOSSES:
         raise ParameterError(
             f"objective must be an fb.Objective or one of {listed(LOSSES, None)}, not {shown(name)}"
             f"{did_you_mean(name, LOSSES)}"
         )
-    used = {parameter: parameters[parameter] for parameter in LOSS_PARAMETERS.get(name, ())}
-    return _made(name, tuple(used.items()))
+    return _made(name, tuple((parameter, parameters[parameter]) for parameter in _parameters_of(name)))
+
+
+@cache
+def _parameters_of(name: str) -> tuple[str, ...]:
+    return tuple(signature(LOSSES[name]).parameters)
 
 
 @cache
@@ -141,7 +144,7 @@ def _quantile_error(quantile_alpha: tuple[float, ...]) -> Loss:
 
 
 def _poisson(max_delta_step: float) -> Loss:
-    # l = e^ŷ − yŷ; the hessian is overestimated, which keeps steps short
+    # l = e^ŷ − yŷ; the hessian e^(ŷ + max_delta_step) is too large on purpose, which shortens the steps
     return Loss(
         "count:poisson", _derivatives("EXP(margin) - label", f"EXP(margin + {max_delta_step!r})"), (_exponential(),),
         "poisson-nloglik", margin_of=math.log, score_range=(0.0, math.inf), **_labels("numbers of 0 or more"),
@@ -192,8 +195,7 @@ def _start(scale_pos_weight: float) -> Start:
 
 
 def _logistic(name: str, metric: str, scale_pos_weight: float) -> Loss:
-    # l = −y ln p − (1 − y) ln(1 − p), p = 1 / (1 + e^−ŷ); the hessian has XGBoost's floor, since where p is 0 or 1 in
-    # floating point, a leaf must not divide by zero.
+    # l = −y ln p − (1 − y) ln(1 − p), p = 1 / (1 + e^−ŷ); the hessian's floor is for rows where p rounds to 0 or 1
     gradient, hessian = _scaled_positives(
         f"{_SIGMOID} - label", f"GREATEST({_SIGMOID} * (1 - {_SIGMOID}), 1e-16)", scale_pos_weight
     )
@@ -202,7 +204,7 @@ def _logistic(name: str, metric: str, scale_pos_weight: float) -> Loss:
     any_share = name == "reg:logistic"
     return Loss(
         name, _derivatives(gradient, hessian), (_IDENTITY if raw else probability,), metric, evaluated=(probability,),
-        # Of raw margins XGBoost takes the base score as it is, even the mean label.
+        # XGBoost's base score of raw margins is a margin, even where it is estimated as the mean label.
         margin_of=float if raw else _logit, score_range=(-math.inf, math.inf) if raw else (0.0, 1.0),
         start=_start(scale_pos_weight), classes=0 if any_share else 2,
         **_labels("numbers from 0 to 1" if any_share else "0 and 1 (or false and true)"),
@@ -210,7 +212,7 @@ def _logistic(name: str, metric: str, scale_pos_weight: float) -> Loss:
 
 
 def _hinge() -> Loss:
-    # l = max(0, 1 − ŷ(2y − 1))
+    # l = max(0, 1 − ŷ(2y − 1)); where it is flat the hessian is the smallest normal float32, XGBoost's
     inside = "margin * (2 * label - 1) < 1"
     return Loss(
         "binary:hinge",
@@ -235,7 +237,7 @@ def _softmax(name: str, num_class: int) -> Loss:
     outputs = tuple(
         Derivatives(
             Expression(f"{p} / total - CASE WHEN label = {k} THEN 1 ELSE 0 END", ("label", p, "total")),
-            # Twice the diagonal of the true hessian, as XGBoost has it, which bounds the whole matrix.
+            # Twice the diagonal of the true hessian, as in XGBoost: an upper bound of the whole matrix.
             Expression(f"GREATEST(2 * ({p} / total) * (1 - {p} / total), 1e-16)", ("label", p, "total")),
         )
         for k, p in enumerate(powers)
@@ -255,11 +257,11 @@ def _softmax(name: str, num_class: int) -> Loss:
 
 
 def _cox() -> Loss:
-    """Return the partial likelihood with Breslow's ties; a label is a time, negative where it is censored."""
+    """Return the negative log partial likelihood, ties by Breslow's method; a negative label is a censored time."""
     time = _over_row("ABS(label)")
     terms: dict[str, Term] = {
         "hazard": _over_row("EXP(margin)"),
-        # Who is still at risk when this row's time comes: all of the same time or a later one.
+        # The risk set of this row's time: all rows of the same time or a later one.
         "at_risk": RunningSum(_over_row("hazard", "hazard"), time, descending=True),
         "r": RunningSum(_over_row("CASE WHEN label > 0 THEN 1 / at_risk ELSE 0 END", "at_risk"), time),
         "s": RunningSum(_over_row("CASE WHEN label > 0 THEN 1 / (at_risk * at_risk) ELSE 0 END", "at_risk"), time),
@@ -271,6 +273,8 @@ def _cox() -> Loss:
     return Loss("survival:cox", (derivatives,), (_exponential(),), "cox-nloglik", terms, margin_of=math.log,
                 score_range=(0.0, math.inf), start=Start("newton"))  # fmt: skip
 
+
+# --- the table --------------------------------------------------------------------------------------------------------
 
 LOSSES: dict[str, Callable[..., Loss]] = {
     "reg:squarederror": _squared_error,

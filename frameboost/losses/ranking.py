@@ -1,47 +1,41 @@
-"""The losses of ranking: LambdaMART, with a query's rows paired as XGBoost pairs them (``topk``).
+"""The losses of learning to rank: LambdaMART, with a query's rows paired by XGBoost's method ``topk``.
 
 Burges, From RankNet to LambdaRank to LambdaMART: an overview (2010); normalised as in XGBoost 3.2
-(``src/objective/lambdarank_obj.cc``).
+(``src/objective/lambdarank_obj.cc``). The gradients of a pair are in `frameboost.expressions.ranking_terms.Pairs`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Change, OverQuery, Pairs, Ratio
 from frameboost.losses.loss import Derivatives, Loss, Start, Term
 
-__all__ = ["DEFAULT_TRUNCATION", "RANKING_PARAMETERS", "discount", "gain", "ideal_terms", "label_check", "ranking_loss"]
+__all__ = ["DEFAULT_TRUNCATION", "discount", "gain", "ideal_terms", "label_check", "ranking_loss"]
 
-# XGBoost's, of pairs and of metrics without an @.
+# XGBoost's default for pairs, and for metrics without an @.
 DEFAULT_TRUNCATION = 32
 
-RANKING_PARAMETERS = (
-    "lambdarank_num_pair_per_sample",
-    "lambdarank_normalization",
-    "lambdarank_score_normalization",
-    "ndcg_exp_gain",
-)
 # 1 / log2(x) = ln 2 / ln x
 _LN_2 = "0.6931471805599453"
 
 
 def gain(*, exponential: bool) -> str:
-    """Return how much a row is worth that is found at the first place."""
+    """Return the gain of a row by its label."""
     return "POWER(2, label) - 1" if exponential else "label"
 
 
 def discount(place: str) -> str:
-    """Return what a place, from 0, divides the gain by: log2(place + 2), as a factor."""
+    """Return the discount of a place counted from 0, 1 / log2(place + 2)."""
     return f"{_LN_2} / LN({place} + 2)"
 
 
 def ideal_terms(prefix: str, truncation: int, *, exponential: bool) -> dict[str, Term]:
-    """Return terms that end with ``ideal``, the DCG that a query could have, ``best`` being its largest gain.
+    """Return terms that end with ``ideal``, the ideal DCG of a row's query, in units of its largest gain, ``best``.
 
-    Gains count as shares of the query's best: up to 2^31 − 1 as they are, they would leave the smaller ones no place on
-    a common grid.
+    Gains go up to 2^31 − 1. On a grid that holds the largest, the smaller ones would lose their bits, so each one is
+    divided by the largest gain of its query.
     """
     best, place = f"{prefix}best", f"{prefix}ideal_place"
     share = f"({gain(exponential=exponential)}) / {best} * ({discount(place)})"
@@ -57,7 +51,7 @@ def ideal_terms(prefix: str, truncation: int, *, exponential: bool) -> dict[str,
 
 
 def label_check(change: Literal["ndcg", "map"], *, exponential: bool) -> tuple[str, Expression]:
-    """Return what labels must be, in words and as a condition."""
+    """Return the requirement on labels, in words and as a condition."""
     if change == "map":
         return "0 and 1 (or false and true)", Expression("label = 0 OR label = 1", ("label",))
     if not exponential:
@@ -68,33 +62,39 @@ def label_check(change: Literal["ndcg", "map"], *, exponential: bool) -> tuple[s
     )
 
 
-def ranking_loss(change: Change, **parameters: Any) -> Loss:
+def ranking_loss(
+    change: Change,
+    *,
+    lambdarank_num_pair_per_sample: int | None,
+    lambdarank_normalization: bool,
+    lambdarank_score_normalization: bool,
+    ndcg_exp_gain: bool,
+) -> Loss:
     """Return the loss ``rank:<change>``."""
-    exponential = parameters["ndcg_exp_gain"]
-    truncation = parameters["lambdarank_num_pair_per_sample"] or DEFAULT_TRUNCATION
+    truncation = lambdarank_num_pair_per_sample or DEFAULT_TRUNCATION
     margin = Expression("margin", ("margin",))
     terms: dict[str, Term] = {
         "place": OverQuery("rank", margin),
         "highest": OverQuery("max", margin),
         "lowest": OverQuery("min", margin),
-        # So that the queries' weights are 1 on average.
+        # Weights are divided by their mean over the queries.
         "mean_weight": Ratio(
             Expression("CASE WHEN place = 0 THEN weight ELSE 0 END", ("place", "weight")),
             Expression("CASE WHEN place = 0 THEN 1 ELSE 0 END", ("place",)),
         ),
     }
-    terms |= _change_terms(change, truncation, exponential=exponential)
-    terms["pairs"] = Pairs(change, truncation, parameters["lambdarank_score_normalization"])
+    terms |= _change_terms(change, truncation, exponential=ndcg_exp_gain)
+    terms["pairs"] = Pairs(change, truncation, lambdarank_score_normalization)
     scale = "1 / mean_weight"
-    if parameters["lambdarank_normalization"]:
-        # Both rows of a pair count its size, so this is twice the sum over pairs, as in XGBoost.
+    if lambdarank_normalization:
+        # Each pair is counted in both of its rows, so this is twice the sum over pairs, as in XGBoost.
         terms["pull"] = OverQuery("sum", Expression("pair_size", ("pair_size",)), on_grid=True)
         scale = f"CASE WHEN pull > 0 THEN LN(1 + pull) / {_LN_2} / pull ELSE 1 END / mean_weight"
     terms["scale"] = Expression(scale, ("pull", "mean_weight"))
     derivatives = Derivatives(
         Expression("pair_g * scale", ("pair_g", "scale")), Expression("pair_h * scale", ("pair_h", "scale"))
     )
-    words, condition = ("", None) if change == "pairwise" else label_check(change, exponential=exponential)
+    words, condition = ("", None) if change == "pairwise" else label_check(change, exponential=ndcg_exp_gain)
     metric = f"{'map' if change == 'map' else 'ndcg'}@{truncation}"
     return Loss(
         f"rank:{change}", (derivatives,), (margin,), metric, terms, start=Start("value", 0.0), roles=("qid",),
