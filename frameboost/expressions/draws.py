@@ -1,7 +1,21 @@
-"""Random numbers that every engine draws alike: a hash of a row's position, or of a feature's number, and a key.
+"""Random numbers by hashing: the same in every engine, whatever the order of the rows.
 
-The hash is three rounds of multiply and xor-shift on 32 bits (in the manner of Wellons' "lowbias32"), with multipliers
-below 2^31, so that no product leaves a signed 64-bit integer: plain BIGINT arithmetic does it, in SQL as in polars.
+A draw is a hash of a key and of the row's position (or the feature's number). The key is a hash of the seed and of the
+place in the fit: what is drawn, the tree, the level. There is no state, so a row's draw is the same in every thread and
+engine.
+
+The hash is three rounds of multiply and xor-shift on 32 bits, as in Wellons' "lowbias32". Its multipliers are below
+2^31, so no product overflows a signed 64-bit integer, and BIGINT arithmetic is enough, in SQL as in polars.
+
+Draws for the first three rows; a sample of half of the rows takes those with a draw below 0.5, here row 2 alone:
+
+>>> key = key_of(7, 0)
+>>> key, [mix(position, key) for position in range(3)]
+(1417765027, [3348640924, 4267088298, 2116513947])
+>>> [round(mix(position, key) / 2**32, 3) for position in range(3)]
+[0.78, 0.994, 0.493]
+>>> pl.select(draw_expr(pl.int_range(3, dtype=pl.Int64), key).round(3)).to_series().to_list()
+[0.78, 0.994, 0.493]
 """
 
 from __future__ import annotations
@@ -19,7 +33,7 @@ _Number = TypeVar("_Number", int, pl.Expr)
 
 
 def mix(value: _Number, key: int) -> _Number:
-    """Return a hash in [0, 2^32) of integers in [0, 2^32)."""
+    """Return the hash, in [0, 2^32), of a value and a key in [0, 2^32)."""
     x = (value * _FIRST + key) % 2**32
     x = (x ^ (x // 2**16)) * _SECOND % 2**32
     x = (x ^ (x // 2**15)) * _THIRD % 2**32
@@ -27,7 +41,7 @@ def mix(value: _Number, key: int) -> _Number:
 
 
 def key_of(seed: int, *path: int) -> int:
-    """Return a key for a place in a fit, such as (tree, level); different places have unrelated keys."""
+    """Return the key of a place in a fit, such as (tree, level); keys of different places are unrelated."""
     key = mix(seed & _MASK, seed >> 32 & _MASK)
     for step in path:
         key = mix(step + 1, key)
@@ -40,8 +54,8 @@ def draw_expr(position: pl.Expr, key: int) -> pl.Expr:
 
 
 def draw_sql(position: str, key: int) -> str:
-    """Return the same in DuckDB's SQL, of an integer expression."""
-    # A sub-select a round would hide the arithmetic; a lambda names what is used twice.
+    """Return the same number in DuckDB's SQL, for an integer expression."""
+    # The xor-shift uses its operand twice; a lambda over a list of one names it.
     first = f"[(CAST({position} AS BIGINT) % {2**32} * {_FIRST} + {key}) % {2**32}]"
     second = f"list_transform({first}, lambda x: xor(x, x // {2**16}) * {_SECOND} % {2**32})"
     third = f"list_transform({second}, lambda x: xor(x, x // {2**15}) * {_THIRD} % {2**32})"

@@ -1,4 +1,8 @@
-"""SQL text for DuckDB: identifiers, literals and tests for missing values. Every name and value passes through here."""
+"""SQL for DuckDB: identifiers, literals, physical values and tests for missing values.
+
+Every name and value that enters a query of training is quoted here. Scoring in other databases has its own literals in
+`frameboost.dialects`; DuckDB's dialect takes them from here.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ __all__ = [
     "string_literal",
 ]
 
-# DuckDB's 'infinity', of dates and of timestamps.
+# DuckDB's physical values of 'infinity', of dates and of timestamps; -'infinity' is the negative.
 _ENDLESS_DAYS, _ENDLESS = 2**31 - 1, 2**63 - 1
 _EPOCH = dt.datetime(1970, 1, 1)
 _PER_MICROSECOND = {"ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
@@ -67,7 +71,11 @@ def string_literal(value: str) -> str:
 
 
 def literal(kind: FeatureType, value: Physical) -> str:
-    """Return a physical value as a literal of the column's own type (or one that compares exactly with it)."""
+    """Return a physical value as a literal of the column's own type, or of one that compares exactly with it.
+
+    >>> literal(FeatureType("decimal(9,2)"), 1250), literal(FeatureType("date"), 19_000)
+    ("CAST('12.50' AS DECIMAL(9, 2))", "DATE '2022-01-08'")
+    """
     if isinstance(value, str):
         return string_literal(value)
     if kind.is_float:
@@ -98,7 +106,7 @@ def _date_literal(days: int) -> str:
 
 def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
     if kind.family == "duration":
-        # INTERVAL holds microseconds, so the least one that is not below the threshold decides the same.
+        # INTERVAL counts microseconds. Rounding a threshold up to them leaves every comparison x < threshold as it is.
         times, parts = _PER_MICROSECOND[unit]
         return f"to_microseconds({-(-number * times // parts)})"
     zone = "+00" if kind.family == "timestamptz" else ""
@@ -117,9 +125,9 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
 
 
 def physical_sql(kind: FeatureType, value: str) -> str:
-    """Return SQL for the physical form of ``value``, a number that arrives in Python unchanged.
+    """Return SQL for the physical value of ``value``, as a type that reaches Python without loss.
 
-    Where the number may not fit an int64 or a float64 it arrives as text.
+    Decimals and integers, which may not fit an int64, are sent as text.
     """
     if kind.is_float:
         return f"CAST({value} AS DOUBLE)"

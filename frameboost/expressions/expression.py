@@ -1,8 +1,8 @@
-"""Scalar SQL expressions: how a loss, a metric or a link is written once and read by every engine.
+"""Scalar SQL expressions: a loss, a metric or a link is written once, and every engine computes it.
 
-An expression is a string such as ``"1 / (1 + EXP(-margin)) - label"``. It is parsed once and checked against a short
-list of what every engine computes alike; then it becomes SQL text or a polars expression. All numbers in it are
-float64. Nothing else in the string can reach a database: what is not on the list is an error.
+An expression is a string such as ``"1 / (1 + EXP(-margin)) - label"``. It is parsed once, and every node of its syntax
+tree is checked against the list of functions that all engines compute alike. From the tree it is written as SQL or made
+a polars expression. All numbers are float64. Nothing off the list reaches a database: it is an error.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Expression:
     text
         The expression. Arithmetic, comparisons, ``CASE`` and a handful of functions.
     columns
-        The names it may use.
+        The names that it may use.
 
     Raises
     ------
     ParameterError
-        If it is not one SQL expression, uses another name, or something that not every engine has.
+        If it is not one SQL expression, or uses another name or a function that not every engine has.
 
     Examples
     --------
@@ -57,16 +57,16 @@ class Expression:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise ParameterError(f"a SQL expression must be a string, not {shown(self.text)}")
-        if self.text in self.columns or self.text in ("0", "1"):  # as of many constants, which is no work for a parser
+        if self.text in self.columns or self.text in ("0", "1"):  # frequent, and nothing to parse
             return
         try:
-            self.is_condition  # noqa: B018  # which walks, and so checks, every part of it
+            self.is_condition  # noqa: B018  # walks the whole tree, and so checks every node
         except RecursionError:
             raise ParameterError(f"the expression {shown(self.text[:40])}... is nested too deeply") from None
 
     @cached_property
     def _tree(self) -> ExpressionTree:
-        from frameboost.expressions.syntax import ExpressionTree  # late, as sqlglot comes with it
+        from frameboost.expressions.syntax import ExpressionTree  # late: it imports sqlglot, which takes long
 
         return ExpressionTree(self.text, self.columns)
 
@@ -79,22 +79,22 @@ class Expression:
         return self._tree.to_polars(columns or {name: pl.col(name) for name in self.columns})
 
     def fold(self, folder: Folder[T]) -> T:
-        """Return what ``folder`` makes of the expression."""
+        """Return the result of folding the syntax tree, from the leaves up (see `syntax.Folder`)."""
         return self._tree.fold(folder)
 
     def renamed(self, names: Mapping[str, str]) -> Expression:
-        """Return the expression over other columns: each name replaced by the one given for it, if there is one."""
+        """Return the expression with names replaced by those given for them; other names stay."""
         if all(names.get(name, name) == name for name in self.columns):
             return self
         return Expression(self._tree.renamed(names), tuple(names.get(name, name) for name in self.columns))
 
     @cached_property
     def is_condition(self) -> bool:
-        """Whether it is true or false, and no number."""
+        """Whether the expression is Boolean rather than a number."""
         return self._tree.is_condition()
 
     def required_number(self, what: str) -> Expression:
-        """Return the expression, or raise `ParameterError` if it is a condition; ``what`` says whose number it is."""
+        """Return the expression, or raise `ParameterError` if it is a condition; ``what`` names it in the message."""
         if self.is_condition:
             raise ParameterError(f"{what} {shown(self.text)} is true or false, not a number")
         return self

@@ -1,4 +1,7 @@
-"""Terms over the rows of a query, and pairs of them: what losses and metrics of ranking are made of."""
+"""Terms of ranking: aggregates over a row's query, and LambdaMART's sums over pairs of rows.
+
+A query is a group of rows that are ranked against each other (XGBoost's ``qid``), not a SQL query.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,16 @@ Change = Literal["pairwise", "ndcg", "map"]
 
 @dataclass(frozen=True, slots=True)
 class OverQuery:
-    """A number from the rows of a row's query.
+    """A window function over the rows of a row's query.
 
     ``function`` is one of
 
-    - ``rank``: the row's place by ``value``, from 0, the largest first; of equals the first row, as in XGBoost;
+    - ``rank``: the row's place by ``value`` from 0, in descending order; equals are in the order of the rows, as in
+      XGBoost;
     - ``sum``, ``min``, ``max`` of ``value``;
-    - ``running``: the sum of ``value`` over the rows with no larger ``order``, which tells the rows of a query apart.
+    - ``running``: the prefix sum of ``value`` by ``order``, which is distinct within a query.
 
-    Sums are exact: their values are put on a grid first, but if ``on_grid`` says that they lie on one.
+    Sums are exact: values are rounded to a grid first, unless ``on_grid`` says that they lie on one.
     """
 
     function: Literal["rank", "sum", "min", "max", "running"]
@@ -34,13 +38,13 @@ class OverQuery:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The sum of one value over all rows divided by that of another: a number that is the same for every row."""
+    """The sum of one value over all rows divided by the sum of another: the same number for every row."""
 
     numerator: Expression
     denominator: Expression
 
 
-# How much a swap of the two rows would change what is optimised, |ΔZ|.
+# |ΔZ|, the change of the metric if the two rows swap places.
 _DELTA = {
     "pairwise": "1",
     "ndcg": "ABS((worth_i - worth_j) * (discount_i - discount_j))",
@@ -57,25 +61,25 @@ _COLUMNS = {
     "ndcg": ("label", "margin", "place", "highest", "lowest", "worth", "discount"),
     "map": ("label", "margin", "place", "highest", "lowest", "hits", "credit", "relevant"),
 }
-# The probability that the pair is the wrong way round, 1 − σ(s_high − s_low).
+# The probability that the pair is in the wrong order, 1 − σ(s_high − s_low).
 _CHANCE = "(1 / (1 + EXP(CASE WHEN label_i > label_j THEN margin_i - margin_j ELSE margin_j - margin_i END)))"
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Sums over the pairs of a query's rows that LambdaMART takes (Burges 2010, section 7).
+    """LambdaMART's sums over the pairs of a query's rows (Burges 2010, section 7).
 
-    A pair is row i at place ``place_i`` and row j behind it, of another label, with i among the first ``truncation``.
-    It pulls the more relevant of the two up and pushes the other down, by ``size``, |λ|. Each row gets the terms
+    A pair is a row i among the first ``truncation`` places, and a row j of another label at a later place. Its λ pulls
+    the more relevant of the two up and pushes the other down, by |λ|, ``size``. Each row gets the terms
 
-    - ``pair_g``: what its pairs push it down, less what they pull it up;
-    - ``pair_h``: the sum of their second derivatives, ``curvature``;
-    - ``pair_size``: the sum of their sizes.
+    - ``pair_g``: the sum of |λ| over the pairs that push it down, less that over those that pull it up;
+    - ``pair_h``: the sum of the second derivatives, ``curvature``;
+    - ``pair_size``: the sum of |λ|.
 
     Attributes
     ----------
     change
-        What |ΔZ| is the change of: nothing (1 for every pair), NDCG or MAP.
+        The metric whose change is |ΔZ|: NDCG, MAP, or ``pairwise``, for 1 in every pair.
     truncation
         XGBoost's ``lambdarank_num_pair_per_sample`` of the method ``topk``.
     by_difference
@@ -88,7 +92,7 @@ class Pairs:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What pairs need of a row; `size` and `curvature` are over these, of row i and of row j."""
+        """The columns of a row that pairs read; `size` and `curvature` have each of them as ``_i`` and ``_j``."""
         return _COLUMNS[self.change]
 
     @property
@@ -98,7 +102,7 @@ class Pairs:
 
     @property
     def curvature(self) -> Expression:
-        """The second derivative; XGBoost's has the factor 2, and the floor."""
+        """The second derivative, with XGBoost's factor 2 and floor."""
         return _of_pair(self.columns, f"2 * GREATEST({_CHANCE} * (1 - {_CHANCE}), 1e-16) * ({self._weight})")
 
     @property
@@ -110,7 +114,7 @@ class Pairs:
 
     @property
     def bound(self) -> float:
-        """No |λ| and no second derivative is larger: |ΔZ| is at most 1, and (1 − σ(d)) / (|d| + 0.01) at most 50."""
+        """An upper bound of |λ| and of the second derivative: |ΔZ| ≤ 1, and (1 − σ(d)) / (|d| + 0.01) ≤ 50."""
         return 50.0 if self.by_difference else 1.0
 
 

@@ -1,4 +1,7 @@
-"""The files in ``sql/``: at the top of the repository in a checkout, inside the package once installed."""
+"""Statements of the SQL engine, rendered from the files in ``sql/``.
+
+The folder is at the top of the repository in a checkout, and inside the package once it is installed.
+"""
 
 from __future__ import annotations
 
@@ -17,5 +20,5 @@ def _statement(name: str) -> str:
 
 
 def render(name: str, **parts: object) -> str:
-    """Return the statement of ``sql/<name>.sql`` with every ``{part}`` filled in, without its header."""
+    """Return the statement in ``sql/<name>.sql``, without its header, with every ``{part}`` replaced."""
     return _statement(name).format_map(parts)

@@ -1,4 +1,7 @@
-"""How numbers and calls are written in SQL: in DuckDB's here, in other databases' by their dialects."""
+"""The interface by which expressions are written as SQL, number by number and call by call, and DuckDB's writer.
+
+The writers of other databases are their dialects (see `frameboost.dialects`).
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ def float_literal(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
     text = repr(float(value))
-    return text if "e" in text else f"{text}e0"  # without an exponent, SQL reads a DECIMAL
+    return text if "e" in text else f"{text}e0"  # without an exponent it would be a DECIMAL
 
 
 class SqlWriter(Protocol):
-    """How a database writes numbers and calls (see `frameboost.dialects`)."""
+    """Writes numbers and calls in a database's SQL."""
 
     def number(self, value: float) -> str:
         """Return a literal of type DOUBLE."""
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
-        """Return a call of the function with that standard name."""
+        """Return a call of a function by its standard name."""
 
 
 class _DuckDBWriter:
@@ -36,7 +39,7 @@ class _DuckDBWriter:
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
         text = f"{function}({', '.join(arguments)})"
-        return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # its sign is a TINYINT
+        return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # DuckDB's SIGN returns a TINYINT
 
 
 DUCKDB_WRITER = _DuckDBWriter()

@@ -1,6 +1,10 @@
-"""The syntax trees of scalar SQL expressions: parsed and checked, then written as SQL or made polars expressions.
+"""Syntax trees of scalar SQL expressions: parsed by sqlglot, checked, and folded into SQL or polars expressions.
 
-Apart from `frameboost.expressions.expression`, as sqlglot, which parses, is imported when there is something to parse.
+To allow another function, add its sqlglot node to `_UNARY` or `_BINARY`, its polars function to `_POLARS`, its name to
+`_SUPPORTED`, and its instruction to `frameboost.engines.memory.program_kernels`. Dialects write it by its standard name
+unless they have another one.
+
+This module is imported only when there is something to parse, because importing sqlglot takes long.
 """
 
 from __future__ import annotations
@@ -64,7 +68,7 @@ def _parsed(text: str) -> exp.Expression:
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
-        # Of the first line: what follows is the text with colours for a terminal.
+        # `reason` keeps the first line; the lines after it are the text, with colours for a terminal.
         raise ParameterError(f"{shown(text)} is not a SQL expression: {reason(error)}") from error
     if len(statements) != 1 or statements[0] is None:
         raise ParameterError(f"{shown(text)} is not one SQL expression")
@@ -75,18 +79,27 @@ T = TypeVar("T")
 
 
 class Folder(Protocol[T]):
-    """Makes something of an expression, from the inside out."""
+    """A fold over a syntax tree: computes a node's result from the results of its children.
+
+    >>> from frameboost.expressions.expression import Expression
+    >>> class Depth:
+    ...     def column(self, name): return 1
+    ...     def number(self, value): return 1
+    ...     def apply(self, function, *arguments): return 1 + max(arguments)
+    >>> Expression("EXP(-margin) + label").fold(Depth())
+    4
+    """
 
     def column(self, name: str) -> T:
-        """Return what a column is."""
+        """Return the result of a column."""
 
     def number(self, value: float) -> T:
-        """Return what a constant is."""
+        """Return the result of a constant."""
 
     def apply(self, function: str, *arguments: T) -> T:
-        """Return what a function or an operator says of others, by its name in SQL (a minus in front is NEG).
+        """Return the result of a function or an operator, named as in SQL (unary minus is NEG).
 
-        ``CASE`` has a condition and a value for each branch, and then the value of ELSE, if there is one.
+        The arguments of ``CASE`` are a condition and a value for each branch, then the value of ELSE if there is one.
         """
 
 
@@ -107,11 +120,11 @@ class ExpressionTree:
         return self.fold(_InPolars(columns))
 
     def fold(self, folder: Folder[T]) -> T:
-        """Return what ``folder`` makes of the whole, given what it makes of the parts."""
+        """Return the result of the root."""
         return self._fold(self._root, folder)
 
     def renamed(self, names: Mapping[str, str]) -> str:
-        """Return the text with each name replaced by the one given for it, if there is one."""
+        """Return the text with names replaced by those given for them; other names stay."""
 
         def rename(node: exp.Expression) -> exp.Expression:
             if isinstance(node, exp.Column):
@@ -121,7 +134,7 @@ class ExpressionTree:
         return self._root.copy().transform(rename).sql(dialect="duckdb")
 
     def is_condition(self) -> bool:
-        """Whether it is true or false, and no number; raise `ParameterError` where one stands in the other's place."""
+        """Whether it is Boolean rather than a number; raise `ParameterError` where one stands in the other's place."""
         return self.fold(_IsCondition(self.text))
 
     def uses(self, name: str) -> int:
@@ -215,7 +228,7 @@ class _InSql:
 
 
 class _IsCondition:
-    """Finds out whether an expression is a condition, as databases differ in what a condition is worth as a number."""
+    """Checks types: databases differ in the number that a condition is, so none may stand where a number must."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -252,7 +265,7 @@ class _IsCondition:
 
 
 class _InPolars:
-    """Makes an expression one of polars."""
+    """Makes a polars expression."""
 
     def __init__(self, columns: Mapping[str, pl.Expr]) -> None:
         self._columns = columns
@@ -268,7 +281,11 @@ class _InPolars:
 
 
 def case_parts(arguments: Sequence[T]) -> tuple[list[tuple[T, T]], T | None]:
-    """Return the branches of a CASE that `Folder.apply` was given, and what ELSE says, if it does."""
+    """Return the branches of a CASE from the arguments of `Folder.apply`, and the value of ELSE or None.
+
+    >>> case_parts(("a > 0", "1", "a < 0", "-1", "0"))
+    ([('a > 0', '1'), ('a < 0', '-1')], '0')
+    """
     n_branches = len(arguments) // 2
     branches = [(arguments[2 * i], arguments[2 * i + 1]) for i in range(n_branches)]
     return branches, arguments[-1] if len(arguments) % 2 else None
@@ -281,16 +298,16 @@ def _case(*arguments: pl.Expr) -> pl.Expr:
 
 
 def _quotient(value: pl.Expr, divisor: pl.Expr) -> pl.Expr:
-    """Return the quotient; of a constant polars would take 1 / constant for a factor, and say another number."""
+    """Return the quotient. Polars multiplies by 1 / constant, which rounds twice; so a constant becomes a column."""
     if not divisor.meta.is_literal():
         return value / divisor
     number = pl.select(divisor).item()
     is_power_of_two = abs(math.frexp(number)[0]) == 0.5
-    return value / (number if is_power_of_two else value.clip(number, number))  # a column that is all the number
+    return value / (number if is_power_of_two else value.clip(number, number))  # clipped to the number in every row
 
 
 def _sign(value: pl.Expr) -> pl.Expr:
-    """Return the sign as DuckDB has it: that of -0.0 is 0.0, and so is that of NaN."""
+    """Return the sign as DuckDB does: 0.0 of -0.0 and of NaN."""
     return pl.when(value == 0).then(0.0).otherwise(value.sign().fill_nan(0.0))
 
 
@@ -317,7 +334,7 @@ _POLARS: dict[str, Callable[..., pl.Expr]] = {
     "AND": operator.and_,
     "OR": operator.or_,
     "POWER": pl.Expr.pow,
-    # Alike but for NaN, which no label, weight or margin is: SQL's is the largest number.
+    # The same but for NaN, which SQL takes for the largest number; no label, weight or margin is NaN.
     "GREATEST": pl.max_horizontal,
     "LEAST": pl.min_horizontal,
     "CASE": _case,
@@ -326,9 +343,12 @@ _POLARS: dict[str, Callable[..., pl.Expr]] = {
 
 @lru_cache(maxsize=1024)
 def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:
-    """Return a metric's aggregates, by a name each: function and argument; and the text of what is made of them.
+    """Return the aggregates of a metric by name, each as function and argument, and the expression over those names.
 
-    The same for the same text; not to be changed.
+    Results are cached; callers must not change them.
+
+    >>> split_aggregates("SQRT(SUM(weight * label) / SUM(weight))")
+    ({'aggregate_0': ('sum', 'weight * label'), 'aggregate_1': ('sum', 'weight')}, 'SQRT(aggregate_0 / aggregate_1)')
     """
     tree = _parsed(text).copy()
     found: dict[str, tuple[str, str]] = {}

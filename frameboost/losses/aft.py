@@ -1,8 +1,16 @@
-"""The accelerated failure time loss: ln y = ŷ + σZ, of which only an interval may be known.
+"""The accelerated failure time loss, ln y = ŷ + σZ, with censored times.
 
 After Barnwal, Cho & Hocking 2022, "Survival regression with accelerated failure time model in XGBoost". A row's time
-lies between its label and ``upper``: the same number where it is known, no number where it has not ended
-(right-censored), a label of 0 where it is only known to have ended by ``upper`` (left-censored).
+lies between its label and ``upper``:
+
+================  =================  ======================
+the time is       label              ``upper``
+================  =================  ======================
+known             the time           the same number
+right-censored    the last moment    NULL, or infinite
+left-censored     0                  the first moment
+interval          its lower end      its upper end
+================  =================  ======================
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from frameboost.losses.loss import Derivatives, Loss, RunningSum, Start
 
 __all__ = ["DISTRIBUTIONS", "aft_loss", "aft_terms"]
 
-# As XGBoost bounds them.
+# XGBoost clips gradients to ±_STEEPEST, and hessians to between _FLATTEST and _STEEPEST.
 _STEEPEST, _FLATTEST = 15.0, 1e-16
 
 _OPEN = "(upper IS NULL OR upper > 1e300)"
@@ -62,11 +70,11 @@ def _logistic(z: str) -> dict[str, str]:
 
 
 def _extreme(z: str) -> dict[str, str]:
-    w = f"EXP(LEAST({z}, 300))"  # past which all of these are 0 or 1, and products must stay finite
+    w = f"EXP(LEAST({z}, 300))"  # clipped so that products stay finite; past 300 all of these are 0 or 1
     pdf = f"({w} * EXP(-{w}))"
     return {
         "pdf": pdf,
-        # Near 0 the difference would lose its digits.
+        # 1 - EXP(-w) loses its digits near 0 (cancellation).
         "cdf": f"CASE WHEN {w} < 1e-4 THEN {w} * (1 - {w} / 2 * (1 - {w} / 3)) ELSE 1 - EXP(-{w}) END",
         "beyond": f"EXP(-{w})",
         "slope": f"(1 - {w}) * {pdf}",
@@ -78,9 +86,9 @@ DISTRIBUTIONS = {"normal": _normal, "logistic": _logistic, "extreme": _extreme}
 
 
 def _limits(distribution: str, sigma: float) -> dict[str, tuple[float, float]]:
-    """Return what derivatives tend to far out, where their quotients are 0 / 0: for z > 0, and for the rest.
+    """Return the limits of the derivatives in the tails, where their quotients are 0 / 0: for z > 0, and for the rest.
 
-    Keys: ``gradient`` and ``hessian`` of a known time (and an interval), ``_right`` and ``_left`` of a censored one.
+    Keys: ``gradient`` and ``hessian`` of a known time or an interval, with ``_right`` and ``_left`` of a censored time.
     """
     if distribution == "normal":
         bend = 1 / (sigma * sigma)
@@ -102,9 +110,10 @@ def _limits(distribution: str, sigma: float) -> dict[str, tuple[float, float]]:
 
 
 def aft_terms(distribution: str, sigma: float, margin: str = "margin") -> dict[str, Expression]:
-    """Return the standardised residuals and the distribution at them, over ``label``, ``upper`` and the margin.
+    """Return terms over ``label``, ``upper`` and the margin: the standardised residuals and the distribution there.
 
-    ``mass`` is the probability between the two.
+    ``z_l`` and ``z_u`` are the residuals (ln y − ŷ)/σ of label and ``upper``. ``pdf``, ``cdf``, ``beyond`` (1 − cdf),
+    ``slope`` (pdf') and ``bend`` (pdf'') have one term at each. ``mass`` is the probability between the two.
     """
     row = ("label", "upper", margin)
     texts = {
@@ -115,13 +124,13 @@ def aft_terms(distribution: str, sigma: float, margin: str = "margin") -> dict[s
     for name, at_infinity in (("pdf", "0"), ("cdf", "1"), ("beyond", "0"), ("slope", "0"), ("bend", "0")):
         texts[f"{name}_l"] = f"CASE WHEN label > 0 THEN {lower[name]} ELSE 0 END"
         texts[f"{name}_u"] = f"CASE WHEN {_OPEN} THEN {at_infinity} ELSE {upper[name]} END"
-    # The probability of what is known, from the tail in which it lies: the other one's would round to 1.
+    # Taken from the tail that the interval lies in; in the other tail both probabilities would round to 1.
     texts["mass"] = "CASE WHEN z_l > 0 THEN beyond_l - beyond_u ELSE cdf_u - cdf_l END"
     return {name: Expression(text, (*row, *texts)) for name, text in texts.items()}
 
 
 def aft_loss(aft_loss_distribution: str, aft_loss_distribution_scale: float) -> Loss:
-    """Return l = −ln of the probability (density, of a known time) of what is known, y = e^(ŷ + σZ)."""
+    """Return the negative log-likelihood: −ln of the density of a known time, or of the interval's probability."""
     sigma = aft_loss_distribution_scale
     terms: dict[str, Expression | RunningSum] = dict(aft_terms(aft_loss_distribution, sigma))
     columns = ("label", "upper", "margin", *terms)

@@ -1,4 +1,4 @@
-"""A user's own loss, as SQL."""
+"""A user's own loss as SQL: ``fit(objective=Objective(gradient, hessian))``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROW = ("label", "margin", "weight")
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss of your own: its derivatives in the margin, as SQL that every engine reads alike.
+    """A loss of your own: its derivatives in the margin, as SQL that gives the same numbers in every engine.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Objective:
         name_of("the name of a metric")("metric", self.metric)
 
     def loss(self) -> Loss:
-        """Return it as the booster knows it."""
+        """Return the `Loss` that is trained."""
         derivatives = Derivatives(Expression(self.gradient, _ROW), Expression(self.hessian, _ROW))
         return Loss(
             "custom", (derivatives,), (Expression(self.link, ("margin",)),), self.metric, start=Start("newton"),

@@ -1,4 +1,4 @@
-"""Gradients and hessians of a loss, rounded to a grid so that their sums are exact (see `expressions.grid`)."""
+"""Aggregates over all rows, and sums that are exact: of expressions rounded to a grid (see `expressions.grid`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Aggregate", "Aggregator", "Rounded", "Scalar", "exact_sum", "rounded
 
 
 class Scalar(Protocol):
-    """Something that is a number for every row, in SQL and in polars."""
+    """An expression with a number for every row, in SQL and in polars."""
 
     def to_sql(self, columns: Mapping[str, str]) -> str:
         """See `Expression.to_sql`."""
@@ -28,18 +28,18 @@ class Scalar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One number over all rows: ``function(expression)``; a sum is NULL-free and 0 over no rows."""
+    """One number over all rows: ``function(expression)``. The terms of a sum are not NULL; over no rows it is 0."""
 
     function: str  # "sum", "min" or "max"
     expression: Scalar
 
 
 class Aggregator(Protocol):
-    """What can be aggregated."""
+    """Rows that can be aggregated, such as an engine's."""
 
     @property
     def n_rows(self) -> int:
-        """No fewer than there are."""
+        """The number of rows, or an upper bound of it."""
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """Return aggregates over all rows."""
@@ -47,7 +47,7 @@ class Aggregator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """An expression rounded to a grid, as ``(x + C) - C``; ``largest`` is what its magnitude is known not to exceed."""
+    """An expression rounded to a grid, as ``(x + C) - C``; ``largest`` is an upper bound of its magnitude."""
 
     expression: Scalar
     offset: float
@@ -55,7 +55,7 @@ class Rounded:
 
     @property
     def step(self) -> float:
-        """What the rounded number is a multiple of."""
+        """The step of the grid."""
         return offset_step(self.offset)
 
     def to_sql(self, columns: Mapping[str, str]) -> str:
@@ -87,6 +87,6 @@ def rounded(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, Roun
 
 
 def exact_sum(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
-    """Return sums over all rows that do not depend on their order."""
+    """Return sums over all rows, the same in any order."""
     sums = rows.aggregate({name: Aggregate("sum", term) for name, term in rounded(rows, terms).items()})
     return {name: value or 0.0 for name, value in sums.items()}

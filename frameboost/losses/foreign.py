@@ -1,4 +1,4 @@
-"""Losses of other libraries' models, of which only is known how margins become predictions."""
+"""Losses of imported models: their links are known, their derivatives are not."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _NOTHING = Derivatives(Expression("0", ()), Expression("1", ()))
 
 
 def foreign_loss(name: str, links: Sequence[str], classes: int = 0) -> Loss:
-    """Return a loss that nothing can be trained on.
+    """Return a loss that can be scored with, but not trained.
 
     Parameters
     ----------
     name
-        What the other library calls it, after its own name: ``"lightgbm:multiclassova"``.
+        The other library's name and its name for the loss: ``"lightgbm:multiclassova"``.
     links
         SQL over ``margin``, or over ``margin_0``, ``margin_1`` and so on if there are several links: the predictions.
     classes
-        How many classes there are: 2 with a single link, which is the second one's probability; with several links
-        their number, where the class of the largest margin is the likeliest. 0 where there are no classes.
+        The number of classes, 0 of a regression. With a single link it is 2, and the link is the probability of class
+        1; with several links it is their number, and the class of the largest margin is the likeliest.
 
     Raises
     ------
     ParameterError
-        If a link is no SQL of the kind that every engine has, or the number of classes does not go with them.
+        If a link is not an expression that is supported, or the number of classes does not fit the links.
     """
     if classes not in ((0, 2) if len(links) == 1 else (0, len(links))) or not links:
         raise ParameterError(f"an objective of {len(links)} links can't have {classes} classes")

@@ -1,7 +1,7 @@
-"""What a loss is: SQL expressions that say how margins become gradients, predictions and a place to start.
+"""A loss as data: SQL expressions for its gradient, its hessian, its prediction and its start.
 
-The second-order objective needs of a loss l(y, ŷ) the gradient g = ∂l/∂ŷ and the hessian h = ∂²l/∂ŷ² at the current
-margin ŷ (Chen & Guestrin 2016, section 2.2). Row weights multiply both and are not part of the expressions.
+Boosting with second-order steps needs of a loss l(y, ŷ) the gradient g = ∂l/∂ŷ and the hessian h = ∂²l/∂ŷ² at the
+current margin ŷ (Chen & Guestrin 2016, section 2.2). Row weights multiply both and are not part of the expressions.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Derivatives:
 
 @dataclass(frozen=True, slots=True)
 class RunningSum:
-    """A term that is a sum over the rows that come no later than this one in the order of ``order``.
+    """A prefix sum: ``value``, 0 or more, summed over the rows up to this one by ``order``, ties included.
 
-    ``value`` must be 0 or more.
+    In SQL: ``SUM(value) OVER (ORDER BY order)``, with DESC if ``descending``.
     """
 
     value: Expression
@@ -47,11 +47,15 @@ Term = Expression | RunningSum | OverQuery | Ratio | Pairs
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the margins start when no base score is given.
+    """The first margins of a fit without ``base_score``.
 
-    ``mean``: at the weighted mean label; ``newton``: at the prediction of one Newton step from margin 0; ``quantiles``:
-    of the labels, one an output; ``frequencies``: at the centred logarithms of the classes' shares; ``value``: at a
-    number. All are on the scale of the prediction, and `Loss.margin_of` takes them to the margin.
+    Each is a prediction, which `Loss.margin_of` converts to a margin:
+
+    - ``mean``: the weighted mean label;
+    - ``newton``: one Newton step from margin 0;
+    - ``quantiles``: quantiles of the labels, one for each output;
+    - ``frequencies``: the centred logarithms of the shares of the classes;
+    - ``value``: ``value``.
     """
 
     kind: Literal["mean", "newton", "quantiles", "frequencies", "value"] = "mean"
@@ -67,35 +71,35 @@ class Loss:
     name
         XGBoost's name for it, or ``"custom"``.
     outputs
-        The derivatives for each output; the margins are called ``margin``, or ``margin_0``, ``margin_1``, ...
+        The derivatives of each output. The margins are called ``margin``, or of several ``margin_0``, ``margin_1``, ...
     links
         From the margins to the predictions, on the scale of the target.
     metric
         The name of the metric that is reported by default.
     terms
-        What the derivatives share, by name, each over what comes before it.
+        Subexpressions of the derivatives, by name; each may use those before it.
     link_terms
-        Stages of what the links share, over the margins and earlier stages.
+        Subexpressions of the links, in stages; each may use the margins and earlier stages.
     evaluated
-        The links of what metrics look at, where that is not what is predicted.
+        The links that metrics are computed from; None where they are the predictions.
     margin_of
-        From a prediction on the scale of the target to a margin, for the base score.
+        The inverse of the link, for the base score.
     start
-        Where the margins start.
+        The first margins of a fit without ``base_score``.
     renewal
-        For each output the quantile of the residuals that its leaves take as value, instead of −G/(H+λ).
+        For each output the quantile of the residuals that its leaves have as value, instead of −G/(H+λ).
     label_condition, label_requirement
-        An expression that holds for every valid label, and the same in words for the error message.
+        A condition that every valid label meets, and its words in the error message.
     score_range
         The open interval in which ``base_score`` must lie.
     classes
         How many classes the labels 0, 1, ... stand for; 0 for a regression.
     roles
-        What columns it needs besides the label.
+        Further columns that it reads, by role: ``upper``, ``qid``.
     definition
-        What a model file holds of a user's own loss, or of another library's.
+        The entry in the model file, of a user's own loss and of an imported model's.
     is_trainable
-        Whether its derivatives are known; of another library's loss they may not be.
+        Whether its derivatives are known; those of an imported model's loss may not be.
     labels
         The names of the labels: one, or one for each output.
     """
@@ -130,7 +134,7 @@ class Loss:
 
     @property
     def has_margin_of_each_class(self) -> bool:
-        """Whether each class has a margin of its own (two classes may do with one between them)."""
+        """Whether there is a margin for each class; two classes may share one, the log-odds."""
         return self.classes > 0 and self.classes == self.n_outputs
 
     @property
@@ -140,17 +144,21 @@ class Loss:
 
 
 def margin_names(n: int) -> tuple[str, ...]:
-    """Return the names that expressions know ``n`` margins by."""
+    """Return the names of ``n`` margins in expressions."""
     return ("margin",) if n == 1 else tuple(f"margin_{i}" for i in range(n))
 
 
 def prediction_names(n: int) -> tuple[str, ...]:
-    """Return the names that metrics know ``n`` predictions by."""
+    """Return the names of ``n`` predictions in the expressions of metrics."""
     return ("prediction",) if n == 1 else tuple(f"prediction_{i}" for i in range(n))
 
 
 def winner(classes: int) -> Expression:
-    """Return the class of the largest margin, of equals the first."""
+    """Return argmax of the margins, the first of equals.
+
+    >>> winner(3).text
+    'CASE WHEN margin_0 >= GREATEST(margin_1, margin_2) THEN 0 WHEN margin_1 >= margin_2 THEN 1 ELSE 2 END'
+    """
     margins = margin_names(classes)
     cases = []
     for k, margin in enumerate(margins[:-1]):
@@ -166,7 +174,7 @@ def of_targets(loss: Loss, n: int) -> Loss:
     Raises
     ------
     ParameterError
-        If it has several outputs already, or needs more of a row than its label.
+        If it has several outputs already, or reads more of a row than its label.
     """
     if loss.n_outputs > 1 or loss.terms or loss.roles:
         raise ParameterError(f"objective {shown(loss.name)} takes one target, not {n}")

@@ -1,4 +1,4 @@
-"""What a model can say of a row, as expressions over its margins: predictions, the margins themselves, a class."""
+"""The outputs of a model, as expressions over its margins: ``mean``, ``margin``, ``class`` and ``probability``."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ OUTPUTS = ("mean", "margin", "class", "probability")
 
 @dataclass(frozen=True)
 class Output:
-    """Expressions over margins.
+    """An output of a model: expressions over its margins.
 
     Attributes
     ----------
     margins
         The names of the margins.
     stages
-        What the values share, each stage over the margins and earlier stages.
+        Subexpressions of the values, in stages; each may use the margins and earlier stages.
     values
-        One for a single number, several for a list of them.
+        One expression, or several for a list of numbers.
     is_class
         Whether the value is the number of a class.
     """
@@ -38,15 +38,20 @@ class Output:
 
 
 def leaf_output(n_trees: int) -> Output:
-    """Return the output of leaves' numbers, over margins each of which is a tree that says the number."""
+    """Return the output ``leaf``: the numbers of the leaves that a row reaches, each tree's in place of a margin."""
     margins = margin_names(n_trees)
     return Output(margins, (), tuple(Expression(margin, (margin,)) for margin in margins), is_class=True)
 
 
 def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> Output:
-    """Return an output of models with that loss, or raise `ParameterError` that lists those that there are.
+    """Return the output of that name of a model with that loss.
 
-    ``calibration`` takes the margin to the prediction in place of the loss's own link.
+    ``calibration`` is a link from the margin to the prediction that replaces the loss's own.
+
+    Raises
+    ------
+    ParameterError
+        If the loss has no such output; the message lists those that it has.
     """
     margins = loss.margins
     if name == "margin":
