@@ -1,4 +1,7 @@
-"""Cuts and codes of one column in an array, by kernels; what kernels can't read goes through polars."""
+"""Cuts, codes and sorted rows of one column, by kernels over its numpy array.
+
+Columns that have no such array (strings, wide integers, integers with NULL) go through `frameboost.binning.codes`.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 
 def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
-    """Whether a column of physical values is an array of the same numbers: NULL can only be said among floats."""
+    """Whether numpy holds a column of physical values as it is; numpy's integers have no NULL."""
     if feature.type.is_categorical or values.dtype in (pl.Int128, pl.UInt128, pl.String):
         return False
     return values.dtype.is_float() or values.null_count() == 0
 
 
 def propose_column(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:
-    """Do as `frameboost.binning.codes.propose_bins` does, by a kernel if it can."""
+    """Return what `frameboost.binning.codes.propose_bins` does, by a kernel where possible."""
     if not is_in_numpy(feature, values):
         return propose_bins(feature, values, max_bin, sample)
     has_missing = values.null_count() > 0
@@ -46,13 +49,14 @@ def sort_column(
 ) -> tuple[Bins, pl.Series]:
     """Rank a column as `frameboost.binning.codes.rank_column` does, and sort its rows.
 
-    Writes each row's rank to ``ranks``, and to ``sorted_rows`` the rows, the missing first, then by ascending value;
-    returns the bins, without cuts, and the distinct values.
+    Writes the rows' ranks to ``ranks``, and the row numbers to ``sorted_rows``, missing values first, then by ascending
+    value. Returns the bins, without cuts, and the distinct values. The column 7, NULL, 5, 7 has the distinct values 5
+    and 7, the ranks 1, 2, 0, 1 and the sorted rows 1, 2, 0, 3.
     """
     if not is_in_numpy(feature, values):
         bins, distinct_values, ranks[:] = rank_column(feature, values)
         missing = bins.missing if feature.type.is_categorical else len(distinct_values)
-        # Adding 1 modulo (missing + 1) takes the rank of missing rows from the largest to 0.
+        # Modulo (missing + 1), adding 1 moves the rank of missing values from the end to the front.
         sorted_rows[:] = np.argsort((ranks + 1) % (missing + 1))
         return bins, distinct_values
     array = values.to_numpy()
@@ -80,7 +84,7 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
 
 
 def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return ascending cuts as `frameboost.binning.kernels.bin_values` takes them."""
+    """Return ascending cuts, padded to a length of 2^k - 1 as `frameboost.binning.kernels.bin_values` takes them."""
     largest = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
     edges = np.full((1 << len(cuts).bit_length()) - 1, largest, dtype=dtype)
     edges[: len(cuts)] = cuts

@@ -1,11 +1,24 @@
-"""Bins: where a feature's values are cut, so that a column becomes small integers.
+"""Bins of a feature: the cuts between them, how cuts are proposed, and how histograms lay them out.
 
-A numeric feature with cuts c1 < c2 < ... has the bins x < c1, c1 ≤ x < c2, ..., numbered from 0. A categorical
-feature has a bin for each category, numbered by code. One more bin, the last, takes the missing values.
+A numeric feature with cuts c1 < c2 < ... has the bins x < c1, c1 ≤ x < c2, ..., numbered from 0. A categorical feature
+has a bin for each category, numbered by code. The last bin is for missing values. The number of a value's bin is its
+*code*.
 
-Cuts are proposed once for the whole fit, or anew for each tree or node by the weights of the rows then (Chen & Guestrin
-2016, sections 3.2 and 3.3); always at values that occur in the data and without interpolation, so that every engine
+Cuts are proposed once for the fit (``hist``), or anew for each tree or node from the hessians of its rows (``approx``;
+Chen & Guestrin 2016, sections 3.2 and 3.3). They are always values of the data, never interpolated, so every engine
 finds the same ones.
+
+A column of eight rows in at most three bins. The distinct values 1, 2, 5, 9 have 0, 3, 4, 6 rows below them. An even
+split of the ranks into three parts has boundaries at 8/3 and 16/3, so the value 2, which starts at rank 3, is the first
+in the second part, and 9, which starts at rank 6, the first in the third:
+
+>>> column = np.array([1, 1, 1, 2, 5, 5, 9, 9])
+>>> values, before = np.unique(column, return_index=True)
+>>> before.tolist(), cut_positions(before, total=8, max_bin=3).tolist()
+([0, 3, 4, 6], [1, 3])
+>>> cuts = values[[1, 3]]
+>>> np.searchsorted(cuts, column, side="right").tolist()  # the codes
+[0, 0, 0, 1, 1, 1, 2, 2]
 """
 
 from __future__ import annotations
@@ -21,8 +34,8 @@ from frameboost.schema.types import Physical
 
 __all__ = ["SAMPLE_LIMIT", "Bins", "SlotLayout", "cut_positions", "sample_condition", "weighted_cut_positions"]
 
-# Past this many rows the cuts come from a sample. Quantiles of four million rows are off by at most one in some
-# thousand ranks, far less than a bin of 1/256; sorting more costs time and, in a database, memory.
+# Cuts of more rows come from a sample. Quantiles of a sample of four million are off by less than a thousandth of the
+# ranks, far less than a bin of 1/256; sorting more rows costs time and, in a database, memory.
 SAMPLE_LIMIT = 1 << 22
 
 # 2^32 / golden ratio: multiples of it modulo 2^32 spread evenly (Knuth, TAOCP 3, section 6.4).
@@ -54,9 +67,11 @@ class Bins:
 
 
 class SlotLayout:
-    """How the bins of all features lie side by side in one histogram row.
+    """The layout of a histogram: the bins of all features, side by side in one row of slots.
 
-    Feature f owns the slots ``offsets[f] : offsets[f + 1]``; the last of them is for missing values.
+    Feature f owns the slots ``offsets[f] : offsets[f + 1]``; the last of them is for missing values. Of two features
+    with two cuts and one cut, slots 0 to 2 are the bins of the first, 3 its missing bin, 4 and 5 the bins of the
+    second, and 6 its missing bin: ``offsets`` is 0, 4, 7.
     """
 
     def __init__(self, bins: Sequence[Bins]) -> None:
@@ -66,9 +81,9 @@ class SlotLayout:
         self.is_categorical: npt.NDArray[np.bool_] = np.array([b.feature.type.is_categorical for b in bins])
 
     def strides(self) -> list[int]:
-        """Return by how much the keys of neighbouring nodes differ, where engines make one key of node and code.
+        """Return each feature's stride, for engines that group by one key, ``node * stride + code``.
 
-        Features whose codes fit a byte share the largest number of codes that occur, all others have their own.
+        Features whose codes fit a byte share the largest of their strides; every other feature has its own.
         """
         small = max((b.largest_code + 1 for b in self.bins if b.largest_code <= 255), default=0)
         return [small if b.largest_code <= 255 else b.largest_code + 1 for b in self.bins]
@@ -84,14 +99,14 @@ def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> np
     total
         Number of present rows.
     max_bin
-        Most bins.
+        The largest number of bins.
 
     Returns
     -------
     int64 array
-        Positions in ascending order. Up to ``max_bin`` distinct values, every value but the lowest is a cut; otherwise
-        value i is one where an even split of the ranks into ``max_bin`` parts has a boundary in
-        (before[i-1], before[i]]. The arithmetic is on integers, so every engine gets the same cuts.
+        Positions in ascending order. Of no more than ``max_bin`` distinct values, all but the lowest are cuts.
+        Otherwise value i is a cut if an even split of the ranks into ``max_bin`` parts has a boundary in (before[i-1],
+        before[i]]. The arithmetic is on integers, so every engine finds the same cuts.
     """
     if len(before) <= max_bin:
         return np.arange(1, len(before), dtype=np.int64)
@@ -100,7 +115,7 @@ def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> np
 
 
 def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bin: int) -> npt.NDArray[np.int64]:
-    """Return which of a column's sorted distinct values are cuts where rows count by weight.
+    """Return which of a column's sorted distinct values are cuts if rows count by weight.
 
     Parameters
     ----------
@@ -109,22 +124,22 @@ def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bi
     total
         Weight of all present rows.
     max_bin
-        Most bins.
+        The largest number of bins.
 
     Returns
     -------
     int64 array
-        Positions in ascending order. Up to ``max_bin`` distinct values, every value but the lowest is a cut; otherwise
-        value i is one where its rank r = before / total (Chen & Guestrin 2016, equation 8) lies in another of
-        ``max_bin`` equal parts than the rank of the value before it, so that no part weighs more than 1/``max_bin``
-        plus one value (equation 9 with ε = 1/``max_bin``). With weights on a grid their sums are exact, and of the
-        three roundings left IEEE 754 says how they come out, so every engine gets the same cuts.
+        Positions in ascending order. Of no more than ``max_bin`` distinct values, all but the lowest are cuts.
+        Otherwise value i is a cut if its rank r = before / total (Chen & Guestrin 2016, equation 8) is in another of
+        ``max_bin`` equal parts than the rank of the value before it. So no part weighs more than 1/``max_bin`` plus one
+        value (equation 9 with ε = 1/``max_bin``). Weights are on a grid, so their sums are exact; the three operations
+        here round by IEEE 754, so every engine finds the same cuts.
     """
     if len(before) <= max_bin:
         return np.arange(1, len(before), dtype=np.int64)
     if not total > 0.0:
         return np.empty(0, dtype=np.int64)
-    # Values without weight at the end have rank 1, which would be a part of its own.
+    # Values of weight 0 at the end have rank 1, which would be a part of its own.
     part = np.minimum(np.floor(before * float(max_bin) / total), max_bin - 1.0)
     return np.flatnonzero(np.diff(part)) + 1
 

@@ -1,4 +1,7 @@
-"""Polars columns as integers: physical values, and the codes of the bins they fall in."""
+"""Bins of polars columns, and their codes, by polars expressions: of every column type.
+
+`frameboost.binning.arrays` does the same by kernels for the types that numpy has.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,9 @@ def code_dtype(bins: Bins) -> pl.DataType:
 def code_expr(
     values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int, other: int | None = None
 ) -> pl.Expr:
-    """Return, as UInt32, the bin of each physical value; ``edges`` are cuts, or categories.
+    """Return the code of each physical value, UInt32; ``edges`` are cuts, or categories.
 
-    A value that is none of the categories is coded as ``other``, by default as if it were missing.
+    A value outside the categories has the code ``other``, by default that of missing values.
     """
     if kind.is_categorical:
         codes = _category_codes(values, kind, edges)
@@ -52,16 +55,16 @@ def code_expr(
 
 
 def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical]) -> pl.Expr:
-    """Return the place of each value among the categories, null where it is none of them."""
+    """Return the index of each value among the categories, null of any other value."""
     if kind.name == "string":
         return values.cast(pl.Enum(list(map(str, categories))), strict=False).to_physical().cast(pl.UInt32)
-    # Whatever numbers the column has: narrow ones can't be compared with codes that they can't hold.
+    # As floats, because a column of narrow integers can't be compared with codes that its type can't hold.
     edges, places = pl.Series(categories, dtype=pl.Int64).cast(pl.Float64), range(len(categories))
     return values.cast(pl.Float64).replace_strict(edges, list(places), default=None, return_dtype=pl.UInt32)
 
 
 def sample_of(n_rows: int) -> pl.Series | None:
-    """Return which rows cuts are proposed from, None for all of them."""
+    """Return a mask of the rows that cuts are proposed from, None for all rows."""
     sample = sample_condition(n_rows)
     if sample is None:
         return None
@@ -85,15 +88,15 @@ def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int]
 
 
 def with_one_zero(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the numbers with 0.0 for -0.0: the two are one value."""
+    """Return the numbers with -0.0 replaced by 0.0, as the two are equal."""
     return values + values.dtype.type(0) if values.dtype.kind == "f" else values
 
 
 def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:
     """Return the bins of a column of physical values (see `cut_positions`).
 
-    Cuts come from the rows where ``sample`` is true, if it is given; categories, and whether anything is missing,
-    always from all rows.
+    If there is a ``sample``, cuts come from the rows where it is true. Categories, and whether any value is missing,
+    come from all rows.
     """
     missing = values.null_count()
     if feature.type.is_categorical:
@@ -108,10 +111,10 @@ def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.S
 def rank_column(
     feature: Feature, values: pl.Series
 ) -> tuple[Bins, pl.Series, np.ndarray[tuple[int], np.dtype[np.uint32]]]:
-    """Return a column's bins without cuts, its distinct present values in ascending order, and every row's rank.
+    """Return a column's bins without cuts, its distinct present values in ascending order, and the rows' ranks.
 
-    The rank, uint32, is the place among the distinct values, or their number where the value is missing. A categorical
-    feature has none; its ranks are the codes of its categories.
+    A rank, uint32, is the index of the value among the distinct values; missing values have the number of them. Of a
+    categorical feature the ranks are the codes of its categories, and no distinct values are returned.
     """
     edges: Sequence[Physical]
     if feature.type.is_categorical:

@@ -20,7 +20,7 @@ from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["bins_from_cuts"]
 
-# In seconds. Months and years, which vary, are not among them.
+# In seconds; months and years are missing, as they vary.
 _NUMPY_UNITS = {
     "W": Fraction(604_800),
     "D": Fraction(86_400),
@@ -36,17 +36,18 @@ _NUMPY_UNITS = {
 def bins_from_cuts(
     cuts: Mapping[str, Iterable[Any]], features: Sequence[Feature], missing: Sequence[int]
 ) -> dict[int, Bins]:
-    """Return the bins of the features that ``cuts`` names, by feature number.
+    """Return the bins of the features that ``cuts`` names, by feature number (``fit(cuts={"age": [18, 65]})``).
 
     Parameters
     ----------
     cuts
-        For a column, the values at which bins start, in the column's own terms and any order. A number or a time that
-        the column's type can't hold is replaced by the next larger one that it can, which parts the values alike.
+        For each column the values at which bins start, as Python has them and in any order. A number or a time that the
+        column's type can't hold is rounded up to one that it can, which splits the values alike: x < 2.5 is x < 3 of
+        integers.
     features
         All features.
     missing
-        For each feature in how many rows it is missing.
+        For each feature the number of rows in which it is missing.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def bins_from_cuts(
 
 
 def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
-    """Return, in physical form, the least value of the type that is not below ``value``; None if there is none."""
+    """Return ``value`` rounded up to a physical value of the type; None if all values of the type are below it."""
     number = _worth(kind, value)
     if number is None:
         raise ParameterError(f"cuts[{shown(name)}] holds {shown(value)}, which is not a value of type {kind}")
@@ -83,9 +84,9 @@ def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
 
 
 def _worth(kind: FeatureType, value: Any) -> Fraction | float | None:
-    """Return the exact number that ``value`` stands for, ±inf as a float; None if no column of the type holds its like.
+    """Return the exact number of ``value``, ±inf as a float; None if it is of another kind than the column.
 
-    Dates count days, times and durations seconds, as physical values times the type's ``scale`` do.
+    Dates are in days, times and durations in seconds, as physical values times the type's ``scale`` are.
     """
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
         value = value.item()

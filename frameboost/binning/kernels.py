@@ -1,4 +1,4 @@
-"""Kernels that propose cuts from a sorted column, bin columns by them, and lay columns side by side."""
+"""Kernels that propose cuts from a sorted column, code values by binary search, and interleave columns into rows."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from frameboost.runtime.kernel import kernel
 
 __all__ = ["bin_values", "cut_starts", "interleave"]
 
-# Values that go through the binary search together, step by step: its steps are then the same for all of them, and the
-# processor takes several at once.
+# Values that go through the binary search together. Each step is a loop over the block without a branch, which compiles
+# to vector instructions.
 _BLOCK = 256
 
 
 @kernel
 def cut_starts(ordered, max_bin):  # type: ignore[no-untyped-def]
-    """Return where the cuts of a sorted column stand in it; see `frameboost.binning.bins.cut_positions`.
+    """Return the positions of the cuts in a sorted column (see `frameboost.binning.bins.cut_positions`).
 
     Parameters
     ----------
     ordered
-        The present values, ascending, of any type that compares.
+        The present values in ascending order, of any number type.
     max_bin
-        Most bins.
+        The largest number of bins.
 
     Returns
     -------
     int64 array
-        For each cut the first position of its value.
+        For each cut the position of the first row with its value.
     """
     total = len(ordered)
     starts = np.empty(min(max_bin, total + 1), dtype=np.int64)
@@ -40,7 +40,7 @@ def cut_starts(ordered, max_bin):  # type: ignore[no-untyped-def]
             n_starts += 1
     else:
         return starts[:n_starts]
-    # A cut is the first value of each part; `due` is the first position whose part is a later one.
+    # A cut is the first value of a part; the next part begins at position `due`.
     n_starts, due = 0, (total + max_bin - 1) // max_bin
     for i in range(1, total):
         if i >= due and ordered[i] != ordered[i - 1]:
@@ -52,22 +52,25 @@ def cut_starts(ordered, max_bin):  # type: ignore[no-untyped-def]
 
 @kernel
 def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ignore[no-untyped-def]
-    """Write the codes of the rows ``first`` to ``last - 1``: how many cuts are not above a value.
+    """Write the codes of the rows ``first`` to ``last - 1``; a code is the number of cuts that are not above the value.
+
+    The binary search of the value 7 among the cuts 2, 5, 9: a step of 2 finds 5 ≤ 7 and goes to position 2, a step of 1
+    finds 9 > 7 and stays. The code is 2.
 
     Parameters
     ----------
     values
         (rows,) of any number type; NaN is missing.
     edges
-        The cuts in ascending order, then the largest number of their type up to a length of 2^k - 1.
+        The cuts in ascending order, padded by the largest number of their type to a length of 2^k - 1.
     n_cuts
-        How many cuts there are.
+        The number of cuts.
     missing
         The code of missing values.
     codes
         uint8, uint16 or uint32 (last - first,), written.
     """
-    position = np.zeros(_BLOCK, dtype=np.uint64)  # unsigned: numba asks of a signed index whether it is negative
+    position = np.zeros(_BLOCK, dtype=np.uint64)  # unsigned, as numba checks signed indices for being negative
     for start in range(first, last, _BLOCK):
         block = values[start : min(start + _BLOCK, last)]
         position[:] = 0
@@ -84,7 +87,7 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
 
 @kernel
 def interleave(columns, rows, first, last):  # type: ignore[no-untyped-def]
-    """Copy the rows ``first`` to ``last - 1`` of ``columns``, (features, rows), to ``rows``, (rows, features)."""
+    """Transpose the rows ``first`` to ``last - 1`` of ``columns`` (features, rows) into ``rows`` (rows, features)."""
     for start in range(first, last, _BLOCK):
         stop = min(start + _BLOCK, last)
         for feature in range(len(columns)):

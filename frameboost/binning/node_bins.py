@@ -1,4 +1,4 @@
-"""The bins of one feature in each of several nodes, where every node has cuts of its own."""
+"""The bins of one feature where every node has its own cuts (``approx`` with local proposals)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["NodeBins", "collect_bins"]
 
 @dataclass(frozen=True, slots=True)
 class NodeBins:
-    """One feature's bins in each open node, and what is in them.
+    """One feature's bins in each open node, with their sums of gradients.
 
     Attributes
     ----------
     histogram
-        float64 (nodes, bins of the node that has most + 1, 2): sums of g and h by bin, zero in bins that a node does
-        not have; the last is for missing values. A categorical feature has a bin for each category, in every node.
+        float64 (nodes, most bins of a node + 1, 2): sums of g and h by bin, zero in bins that a node does not have. The
+        last is for missing values. A categorical feature has a bin for each category, in every node.
     cuts
         For each node the lowest value of each of its bins but the first; empty for a categorical feature.
     """
@@ -34,17 +34,17 @@ class NodeBins:
 def collect_bins(
     bins: Bins, nodes: Sequence[int], entries: Iterable[tuple[int, Physical | None, float, float]]
 ) -> NodeBins:
-    """Return the bins of a feature from a table of them.
+    """Return the bins of a feature from a table with a row for each bin.
 
     Parameters
     ----------
     bins
-        Says whether the feature is categorical.
+        The bins without cuts, by which it is known whether the feature is categorical.
     nodes
         The open nodes.
     entries
-        A bin each: node, its lowest value (None for missing values; for a categorical feature the code), G and H;
-        those of one node in ascending order.
+        For each bin its node, its lowest value (None for missing values; the code of a categorical feature), G and H.
+        The bins of a node are in ascending order.
     """
     starts: dict[int, list[Physical]] = {node: [] for node in nodes}
     places, slots, sums = [], [], []
