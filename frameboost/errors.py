@@ -15,7 +15,7 @@ class FrameboostError(ValueError):
 
 
 class ParameterError(FrameboostError):
-    """A parameter is unknown, has the wrong type, is out of range, or does not go with another one.
+    """A parameter is unknown, has the wrong type, is out of range, or contradicts another one.
 
     >>> import polars as pl, frameboost as fb
     >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 1]}), "y", max_dept=3)
@@ -25,7 +25,7 @@ class ParameterError(FrameboostError):
 
 
 class DataError(FrameboostError):
-    """The data can't be trained on or scored: a column is missing, has an unusable type or unusable values.
+    """The data can't be trained on or scored: a column is missing, or has a type or values that can't be used.
 
     >>> import polars as pl, frameboost as fb
     >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, None]}), "y")
@@ -35,7 +35,7 @@ class DataError(FrameboostError):
 
 
 class ModelFileError(FrameboostError):
-    """A model file is damaged, from another version, or not a model file at all.
+    """A file is no model file, is damaged, or is from another version.
 
     >>> import frameboost as fb, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"

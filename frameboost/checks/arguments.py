@@ -1,8 +1,8 @@
-"""Checks of a call's arguments, by their names, before the call does anything.
+"""Checks of the arguments of public functions, by name, before the function starts.
 
-A name means the same in every public function (``weight`` is a column wherever it is taken), so that its check stands
-here once, in `BY_NAME`. A function decorated with `checked` has its arguments checked by it; an argument whose name has
-no check here, and gets none from the decorator, is an error when the module is imported.
+An argument's name means the same in every public function: ``weight`` is always a column. So its check stands once, in
+`BY_NAME`, and the decorator `checked` applies it. A decorated function with an argument that has no check fails when
+its module is imported.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ __all__ = [
     "names", "number", "slice_of_rounds", "table", "whole", "word",
 ]  # fmt: skip
 
-# As Linux has it; the error of a longer one has all of it in its message.
+# PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
 _LONGEST_PATH = 4096
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 Check = Callable[[str, Any], None]
-"""Of an argument's name and value; raises `ParameterError`."""
+"""A function of an argument's name and value that raises `ParameterError`."""
 
 
 # --- kinds of arguments -----------------------------------------------------------------------------------------------
 
 
 def anything(argument: str, value: object) -> None:
-    """Take whatever it is: what reads the argument says what it can't read."""
+    """Take any value; the code that reads the argument has a better message."""
 
 
 def flag(argument: str, value: object) -> None:
-    """Take True or False."""
+    """Require True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(f"{argument} must be True or False, not {shown(value)}")
 
 
 def name_of(what: str) -> Check:
-    """Return the check of a name: a string that is text, and not empty."""
+    """Return a check that requires a name: a string of valid Unicode that is not empty."""
 
     def check(argument: str, value: object) -> None:
         if not isinstance(value, str):
@@ -61,7 +61,7 @@ def name_of(what: str) -> Check:
 
 
 def is_text(value: str) -> bool:
-    """Whether a string is Unicode text, as files, frames and databases hold it: one of Python's may have surrogates."""
+    """Whether a string can be encoded as UTF-8; Python's strings may hold lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -70,7 +70,7 @@ def is_text(value: str) -> bool:
 
 
 def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether one can iterate over a value, as one can't over numpy's arrays without dimensions, iterable by type."""
+    """Whether a value can be iterated over; a numpy array without dimensions can't, though its type is iterable."""
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
@@ -80,14 +80,14 @@ def _check_text(argument: str, value: str) -> None:
 
 
 def column(argument: str, value: object) -> None:
-    """Take the name of a column, which may be empty."""
+    """Require the name of a column, which may be empty."""
     if not isinstance(value, str):
         raise ParameterError(f"{argument} must be a column name, not {shown(value)}")
     _check_text(argument, value)
 
 
 def columns(argument: str, value: object) -> None:
-    """Take a column name or a list of them, of at least one."""
+    """Require a column name, or a list of at least one."""
     if isinstance(value, str):
         column(argument, value)
         return
@@ -100,7 +100,7 @@ def columns(argument: str, value: object) -> None:
 
 
 def names(argument: str, value: object) -> None:
-    """Take a list of column names."""
+    """Require a list of column names."""
     if isinstance(value, str):
         raise ParameterError(f"{argument} must be a list of column names, not the string {shown(value)}")
     if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
@@ -110,26 +110,26 @@ def names(argument: str, value: object) -> None:
 
 
 def names_by_feature(argument: str, value: object) -> None:
-    """Take a mapping of names to names."""
+    """Require a mapping of names to names."""
     if not isinstance(value, Mapping):
         raise ParameterError(f"{argument} must be a dict of the columns' names by feature, not {shown(value)}")
 
 
 def values_by_column(argument: str, value: object) -> None:
-    """Take a mapping of column names to values."""
+    """Require a mapping of column names to values."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ParameterError(f"{argument} must be a dict of column name to a list of values, not {shown(value)}")
 
 
 def condition(argument: str, value: object) -> None:
-    """Take a condition as SQL. An empty one would be no condition at all, and so all rows."""
+    """Require a condition as SQL, which must not be empty: WHERE without a condition would be all rows."""
     if not isinstance(value, str) or not value.strip():
         raise ParameterError(f"{argument} must be a condition as SQL, or None for all rows, not {shown(value)}")
     _check_text(argument, value)
 
 
 def word(*choices: str) -> Check:
-    """Return the check of a word that is one of a few."""
+    """Return a check that requires one of a few words."""
 
     def check(argument: str, value: object) -> None:
         if not isinstance(value, str) or value not in choices:
@@ -141,7 +141,7 @@ def word(*choices: str) -> Check:
 
 
 def whole(low: int, high: int | None = None) -> Check:
-    """Return the check of an integer."""
+    """Return a check that requires an integer from ``low`` to ``high``."""
     between = f"of at least {low}" if high is None else f"from {low} to {high}"
 
     def check(argument: str, value: object) -> None:
@@ -153,7 +153,7 @@ def whole(low: int, high: int | None = None) -> Check:
 
 
 def number(low: float, high: float) -> Check:
-    """Return the check of a number."""
+    """Return a check that requires a number from ``low`` to ``high``."""
 
     def check(argument: str, value: object) -> None:
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -164,20 +164,20 @@ def number(low: float, high: float) -> Check:
 
 
 def slice_of_rounds(argument: str, value: object) -> None:
-    """Take a slice of integers, without gaps."""
+    """Require a slice of integers with step 1."""
     bounds = (value.start, value.stop, value.step) if isinstance(value, slice) else (0.5,)
     if not all(bound is None or isinstance(bound, numbers.Integral) for bound in bounds) or bounds[-1] not in (None, 1):
         raise ParameterError(f"a model is sliced by rounds, as model[:50], not by {shown(value)}")
 
 
 def functions(argument: str, value: object) -> None:
-    """Take a list of functions."""
+    """Require a list of functions."""
     if not isinstance(value, Sequence) or not all(map(callable, value)):
         raise ParameterError(f"{argument} must be a list of functions, not {shown(value)}")
 
 
 def path(argument: str, value: object) -> None:
-    """Take the path of a file or a folder."""
+    """Require the path of a file or a folder."""
     if not isinstance(value, str | os.PathLike):
         raise ParameterError(f"{argument} must be a path, not {shown(value)}")
     text = os.fspath(value)
@@ -190,7 +190,7 @@ def path(argument: str, value: object) -> None:
 
 
 def instance_of(kind: type, what: str) -> Check:
-    """Return the check of an object of a class."""
+    """Return a check that requires an object of a class."""
 
     def check(argument: str, value: object) -> None:
         if not isinstance(value, kind):
@@ -199,15 +199,15 @@ def instance_of(kind: type, what: str) -> Check:
     return check
 
 
-# --- which name is what -----------------------------------------------------------------------------------------------
+# --- the check of each name -------------------------------------------------------------------------------------------
 
 table = name_of("the name of a table")
 
 BY_NAME: Mapping[str, Check] = {
-    # data, and what its columns are for
+    # data and the roles of its columns
     "data": anything,
     "target": columns,
-    "features": anything,  # whose sentence, in `pick_features`, says why a set is none
+    "features": anything,  # `pick_features` has the message, which says why a set won't do
     "weight": column,
     "base_margin": columns,
     "label_upper_bound": column,
@@ -228,10 +228,10 @@ BY_NAME: Mapping[str, Check] = {
     "early_stopping_rounds": whole(1),
     "decay_rate": number(0, 1),
     # scoring in a database
-    "output": name_of("one of 'mean', 'margin', 'class', 'probability', 'leaf'"),  # not all of which every model has
-    "dialect": anything,  # whose sentence, in `get_dialect`, lists them
+    "output": name_of("one of 'mean', 'margin', 'class', 'probability', 'leaf'"),  # some models have fewer
+    "dialect": anything,  # `get_dialect` has the message, which lists them
     "columns": names_by_feature,
-    "limits": anything,  # whose sentence, in `dialects.limits`, lists them
+    "limits": anything,  # `dialects.limits` has the message, which lists them
     "table": table,
     "keep": names,
     "where": condition,
@@ -248,9 +248,9 @@ BY_NAME: Mapping[str, Check] = {
 
 
 def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks a function's arguments, by `BY_NAME` or by checks of its own.
+    """Return a decorator that checks a function's arguments, by ``own`` checks or by `BY_NAME`.
 
-    None is taken where it is the default. Arguments that Python itself refuses are left to it.
+    None passes where it is the default. Missing and unknown arguments are left to Python.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of what a JSON file holds, each of which says what was found where."""
+"""Parsing of JSON files that hold models, and checks of their fields; each error says what was found where."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 _LONGEST = 80
 
 
-# What files start with that hold a model in a form that is not read, and what to do about them.
+# The first bytes of formats that are not read, and what the user can do.
 OTHER_FORMS = {
     b"CBM1": "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')",
     b"\x80": "it is a pickle, which is not opened, as that would run what is in it; save the model as the library does",
@@ -31,18 +31,18 @@ OTHER_FORMS = {
 
 
 def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) -> Any:
-    """Return what JSON in UTF-8 holds, or raise `ModelFileError`.
+    """Return the content of JSON in UTF-8, or raise `ModelFileError`.
 
     Parameters
     ----------
     data
         The whole file.
     what
-        What to say of a file that is no JSON.
+        The message for a file that is not JSON.
     damaged
-        What to say of one with a field twice in an object.
+        The message for an object that has a field twice.
     strict
-        Whether to refuse NaN, infinities and halves of characters, which JSON may spell, too.
+        Whether to refuse NaN, infinities and lone surrogates, too, which JSON can spell.
     """
     for start, form in OTHER_FORMS.items():
         if data.startswith(start):
@@ -76,19 +76,19 @@ def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) ->
 
 
 def check_keys(item: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Refuse fields that are not known."""
+    """Raise `ModelFileError` if an object has an unknown field."""
     for key in item:
         if key not in known:
             raise ModelFileError(f"{where}: unknown field {shown_json(key)}")
 
 
 def fail(where: str, key: str, wanted: str, found: object) -> NoReturn:
-    """Raise `ModelFileError`: the field must be what is wanted."""
+    """Raise `ModelFileError`: the field must be ``wanted``."""
     raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {shown_json(found)}')
 
 
 def shown_json(found: object) -> str:
-    """Return what was found as JSON writes it, short enough for a sentence; work does not grow with what it is."""
+    """Return a value as JSON, cut to the length of a message, in time that does not grow with the value."""
     if isinstance(found, str):
         text = json.dumps(found[:_LONGEST], ensure_ascii=not found.isprintable())
     elif isinstance(found, list | dict) and len(found) > _LONGEST:
@@ -97,7 +97,7 @@ def shown_json(found: object) -> str:
         return f"a number of more than {_LONGEST} digits"
     else:
         try:
-            text = json.dumps(found, ensure_ascii=False)  # 1e999 is read as an infinity
+            text = json.dumps(found, ensure_ascii=False)  # may be infinite: 1e999 is read as infinity
         except RecursionError:
             return "lists in lists without end"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
@@ -112,12 +112,12 @@ def read_list(item: Mapping[str, Any], key: str, where: str = "damaged model") -
 
 
 def is_integer(value: object) -> bool:
-    """Whether it is an int, and no Boolean."""
+    """Whether a value is an int and not a Boolean."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_finite(value: object) -> bool:
-    """Whether it is a number that a float64 can hold."""
+    """Whether a value is a number within the range of float64."""
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -125,5 +125,5 @@ def is_finite(value: object) -> bool:
 
 
 def to_text(value: object) -> str:
-    """Return JSON, with no number that JSON has not."""
+    """Return a value as JSON without NaN and infinities, which the standard does not have."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False)

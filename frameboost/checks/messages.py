@@ -1,4 +1,4 @@
-"""How values and names are written in messages: short, on one line, whatever the user has given."""
+"""Text for error messages: values and names on one line and cut to a length, whatever the user has given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _repr.maxstring = 4 * _LONGEST
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:
-    """Return the text on one line, of at most so many characters.
+    """Return the text on one line, cut to at most ``longest`` characters.
 
     >>> cut("to be, or not to be", longest=12)
     'to be, or...'
@@ -30,7 +30,7 @@ def cut(text: str, longest: int = _LONGEST) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as Python writes it, of at most 80 characters; work and memory do not grow with the value.
+    """Return the value's repr, cut to 80 characters, in time and memory that do not grow with the value.
 
     >>> shown("delay"), shown([1, 2])
     ("'delay'", '[1, 2]')
@@ -41,12 +41,12 @@ def shown(value: object) -> str:
         if isinstance(value, str):
             return cut(repr(value[:_LONGEST]) if len(value) <= _LONGEST else repr(value[:_LONGEST])[:-1] + "...")
         return cut(_repr.repr(value))
-    except Exception:  # of a __repr__ that is not ours; the message is about something else
+    except Exception:  # from a __repr__ of the user's; the message is about something else
         return f"a {cut(type(value).__name__)}"
 
 
 def listed(names: Iterable[object], most: int | None = _MOST_NAMES) -> str:
-    """Return values with commas between them, and how many more there are than ``most`` (None for all).
+    """Return values separated by commas; past ``most`` of them (None for all) only how many more there are.
 
     >>> listed("abc"), listed(range(12)), listed([])
     ("'a', 'b', 'c'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more', '')
@@ -57,14 +57,14 @@ def listed(names: Iterable[object], most: int | None = _MOST_NAMES) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return what another library says of an error, its first line and no more of it than a sentence holds."""
+    """Return the first line of another library's error message, cut to the length of a sentence."""
     return cut(str(error).strip().partition("\n")[0], 2 * _LONGEST)
 
 
 def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str] | None = None) -> str:
-    """Return the question whether another name is meant, in whatever case, or nothing.
+    """Return "; did you mean ...?" with the closest name, ignoring case, or "" if none is close.
 
-    ``meanings`` are other names, and what they are called here.
+    ``meanings`` maps foreign names to ours: one that is close suggests ours.
 
     >>> did_you_mean("delya", ["delay", "day"]), did_you_mean("x", ["delay"])
     ("; did you mean 'delay'?", '')

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writing of files: a file is replaced once its successor is complete."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["replaced", "write_text"]
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Yield a path to write to; once all is written the file is put in the place of that of ``path``.
+    """Yield a temporary path to write to, and then rename it to ``path``.
 
-    If anything goes wrong before, the file of that name stays as it was, or is not there as before.
+    If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was.
     """
-    path = Path(path).resolve()  # what a link points to is replaced, not the link
+    path = Path(path).resolve()  # replaces the target of a link, not the link
     partial = path.parent / f".{secrets.token_hex(8)}.partial"
     try:
         yield partial
@@ -26,6 +26,6 @@ def replaced(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8; a file of that name is replaced once all is written."""
+    """Write a text file in UTF-8, atomically."""
     with replaced(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""The data to score: its columns, found by name and checked against those of training."""
+"""The columns that a model reads, found by name in the data to score, and checked against those of training."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["find_features", "find_margins"]
 
 
 def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:
-    """Return the types that a model's features have in the data.
+    """Return the types in the data of a model's features.
 
     Raises
     ------
     DataError
-        If a feature is not there, or has a type whose values can't be compared with those of training.
+        If a feature is not in the data, or has a type of another family than in training.
     """
     given, type_names = source.types(), source.type_names()
     missing = [feature.name for feature in features if feature.name not in given]
@@ -41,14 +41,14 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
 
 
 def find_margins(source: Source | None, base_margin: str | Sequence[str] | None, n_outputs: int) -> list[str]:
-    """Return the columns of margins to start from, one for each output, or none.
+    """Return the columns of ``base_margin``, one for each output, or none.
 
     Raises
     ------
     ParameterError
-        If there are more or fewer than outputs.
+        If their number is not that of the outputs.
     DataError
-        If a column is not in the source, or not numeric, if a source is given.
+        If a column is not in the source, or is not numeric; not checked without a source.
     """
     if base_margin is None:
         return []

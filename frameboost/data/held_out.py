@@ -1,4 +1,4 @@
-"""Rows to validate on: part of the data, or other data of the same columns."""
+"""Rows to validate on, ``fit(valid=...)``: part of the data, or other data with the same columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HeldOut:
     source: Source
 
     def like(self, training: Source, features: Sequence[Feature], roles: Mapping[str, str], name: str) -> Source:
-        """Return the rows, once their columns are known to be those of training.
+        """Return the rows, after checking that they have the columns of training.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class HeldOut:
 
 
 def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, HeldOut]]:
-    """Return the rows to train on, and those to validate on by the name of their set."""
+    """Return the rows to train on, and the sets of rows to validate on by name."""
     if valid is None:
         return source, {}
     if isinstance(valid, str):

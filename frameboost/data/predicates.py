@@ -1,7 +1,7 @@
-"""Predicates that users write, such as ``valid="date >= '2013-09-01'"``: what they may call, and how polars reads them.
+"""Predicates of the user, such as ``valid="date >= '2013-09-01'"``: a check that they are repeatable, and polars' form.
 
-A predicate is put into the queries as it stands, once for the rows where it holds and once for all others, so its value
-must not change from one query to the next.
+A predicate enters two queries: one for the rows where it holds, one for all others. A function whose value changes from
+one query to the next, such as ``random()``, would put a row into both parts or neither.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["as_polars", "check_repeatable"]
 
-# Called without parentheses, and known to no catalog.
+# Functions that are called without parentheses; `duckdb_functions()` does not list them.
 _KEYWORDS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 
 Run = Callable[[str], Sequence[Sequence[Any]]]
 
 
-# --- functions that say something else each time ----------------------------------------------------------------------
+# --- functions that are not repeatable --------------------------------------------------------------------------------
 
 
 def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
-    """Raise `ParameterError` if SQL calls a function that may say something else in the next query.
+    """Raise `ParameterError` if SQL calls a function that may have another value in the next query.
 
     Parameters
     ----------
     sql
-        SQL of DuckDB's.
+        SQL for DuckDB.
     what
-        What it is, for the message.
+        Its name in the message.
     run
-        What runs a query where the functions are that it calls, macros and a user's own among them; by default a
-        database of its own, with DuckDB's functions alone.
+        Runs a query in the database whose functions it calls, macros and user-defined functions included. By default
+        that is an empty database, with DuckDB's own functions.
     """
     names = _called(sql)
     if not names:
@@ -57,12 +57,12 @@ def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
 
 
 def _called(sql: str) -> set[str]:
-    """Return the names of the functions in it, in lower case."""
+    """Return the names of the functions that SQL calls, in lower case."""
     import sqlglot  # late, as it takes long to import
 
     try:
         tokens = sqlglot.tokenize(sql, read="duckdb")
-    except sqlglot.errors.SqlglotError:  # the database will say what is wrong with it
+    except sqlglot.errors.SqlglotError:  # the database will report the error
         return set()
     names = {token.text.lower() for token in tokens if token.text.lower() in _KEYWORDS}
     for token, following in pairwise(tokens):
@@ -72,7 +72,7 @@ def _called(sql: str) -> set[str]:
 
 
 def _changing(names: set[str], run: Run) -> set[str]:
-    """Return those of the functions that are not always the same, or are macros that call one that is not."""
+    """Return those functions that are volatile, or macros that call a volatile one."""
     wanted = ", ".join(map(string_literal, sorted(names)))
     rows = run(
         "SELECT DISTINCT lower(function_name), stability, macro_definition FROM duckdb_functions() "
@@ -95,17 +95,17 @@ def _run_apart(query: str) -> Sequence[Sequence[Any]]:
 
 
 def as_polars(predicate: str, schema: Mapping[str, pl.DataType]) -> tuple[pl.Expr, dict[str, pl.Expr]]:
-    """Return a predicate as an expression, and constants that it reads as columns, by name.
+    """Return a predicate as a polars expression, and constants by name that it reads as columns.
 
-    SQL compares a column with ``'2013-09-01'`` in the column's type; polars does not. So such a text becomes a constant
-    of the column's type, as DuckDB reads it.
+    SQL casts ``'2013-09-01'`` to the type of the column that it is compared with; polars does not. So DuckDB casts such
+    a text, and the value enters the expression as a constant column of the right type.
     """
     import sqlglot
     from sqlglot import exp
 
     try:
         tree = sqlglot.parse_one(predicate, read="duckdb")
-    except sqlglot.errors.SqlglotError:  # polars will say what is wrong with it
+    except sqlglot.errors.SqlglotError:  # polars will report the error
         return pl.sql_expr(predicate), {}
     constants: dict[str, pl.Expr] = {}
     for comparison in list(tree.find_all(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In)):
@@ -131,7 +131,7 @@ def _is_ordered(dtype: pl.DataType) -> bool:
 
 
 def _constant(predicate: str, text: str, dtype: pl.DataType) -> pl.Expr:
-    """Return the value of a type that a text stands for, as DuckDB reads it."""
+    """Return a text as a value of the type, cast by DuckDB."""
     kind = FeatureType.from_polars(dtype)
     assert kind is not None
     value = f"CAST({string_literal(text)} AS {DUCKDB.type_of(kind)})"

@@ -1,4 +1,8 @@
-"""What data comes in as: a polars frame, anything that speaks Arrow, or a DuckDB relation."""
+"""The user's data, ``fit(data)``: a polars frame, a table of any library that speaks Arrow, or a DuckDB relation.
+
+`open_source` makes a `FrameSource` or a `RelationSource` of it. Both have the same methods, so nothing above asks
+which.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["FrameSource", "RelationSource", "Source", "check_numeric", "open_source", "split"]
 
-# What polars, and pyarrow below it, raise of a column that polars has no type for; a panic is not even an Exception.
+# Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
 _UNREADABLE = (
     ValueError,
     TypeError,
@@ -33,7 +37,7 @@ _UNREADABLE = (
 
 @dataclass(frozen=True)
 class FrameSource:
-    """A polars frame, lazy."""
+    """A polars LazyFrame."""
 
     frame: pl.LazyFrame
 
@@ -50,7 +54,7 @@ class FrameSource:
         return {name: _shortened(str(dtype)) for name, dtype in self.frame.collect_schema().items()}
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
-        """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
+        """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
         try:
             schema = self.frame.collect_schema()
             condition, constants = (column(predicate), {}) if is_column else as_polars(predicate, schema)
@@ -62,7 +66,7 @@ class FrameSource:
         return FrameSource(frame)
 
     def check_repeatable(self, predicate: str | None) -> None:
-        """Raise `ParameterError` if a predicate may say something else of a row when it is read again."""
+        """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
         if predicate is not None:
             check_repeatable(predicate, f"valid={shown(predicate)}")
 
@@ -92,18 +96,18 @@ class RelationSource:
         return {name: _shortened(str(type_).strip('"')) for name, type_ in types}  # one type is written "NULL"
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> RelationSource:
-        """Return the rows where a Boolean column or a SQL predicate is true, or all others (see `split`)."""
+        """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
         holds = f"COALESCE(({quote_identifier(predicate) if is_column else predicate}), FALSE)"
         try:
             if not (is_column or negated):  # once for both parts
-                # A text that is no date, say, is found out only when a row is compared with it.
+                # DuckDB finds a text that is no date, say, only when it compares a row with it.
                 self.relation.limit(1).filter(holds).aggregate("COUNT(*)").fetchall()
             return RelationSource(self.relation.filter(f"NOT {holds}" if negated else holds))
         except duckdb.Error as error:
             raise _unusable(predicate, error) from error
 
     def check_repeatable(self, predicate: str | None) -> None:
-        """Raise `ParameterError` if a predicate, or the relation, may say something else of a row when read again."""
+        """Raise `ParameterError` if a predicate or the relation may have other values when it is read again."""
 
         def run(query: str) -> Sequence[Sequence[Any]]:
             found = self.relation.query(f"frameboost_{secrets.token_hex(6)}", query)
@@ -114,7 +118,7 @@ class RelationSource:
         check_repeatable(self.relation.sql_query(), "the data's query", run)
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
-        """Read the columns into memory; types that polars lacks become those with the same physical values."""
+        """Read the columns into memory; a type that polars lacks becomes one with the same physical values."""
         types = self.types()
         selected, casts = [], []
         for name in names:
@@ -149,12 +153,12 @@ def check_numeric(source: Source, name: str, what: str, where: str = "") -> None
 
 
 def split(source: Source, valid: str) -> tuple[Source, Source]:
-    """Return the rows to train on and those to validate on: where ``valid``, a Boolean column or a predicate, is true.
+    """Return the rows to train on, and the rows to validate on: those where a Boolean column or a predicate is true.
 
     Raises
     ------
     ParameterError
-        If it is neither, or may part the rows in another way each time that they are read.
+        If ``valid`` is neither, or may split the rows in another way each time that they are read.
     """
     if not is_text(valid):
         raise ParameterError(f"valid holds half of a character, a surrogate: {shown(valid)}")
@@ -177,12 +181,12 @@ def _unusable(predicate: str, error: Exception) -> ParameterError:
 
 
 def open_source(data: Any, argument: str = "data") -> Source:
-    """Return the user's data, given as that argument, as a source.
+    """Return the user's data as a source; ``argument`` is its name in messages.
 
     Raises
     ------
     DataError
-        If it is none of the kinds of data that can be read.
+        If it is no data that can be read.
     """
     if isinstance(data, pl.LazyFrame):
         return FrameSource(data)
@@ -190,7 +194,7 @@ def open_source(data: Any, argument: str = "data") -> Source:
         return FrameSource(data.lazy())
     if isinstance(data, duckdb.DuckDBPyRelation):
         try:
-            data.limit(0)  # which binds it, as a table of it may have been dropped and its connection closed
+            data.limit(0)  # binds it: its table may have been dropped, or its connection closed
             names = data.columns
         except duckdb.Error as error:
             raise DataError(f"the relation can't be read: {reason(error)}; make it anew") from error
@@ -204,7 +208,7 @@ def open_source(data: Any, argument: str = "data") -> Source:
             f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "
             "fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...)"
         )
-    # Python looks special methods up on the type; a class, or a polars Series, is not a table itself.
+    # Looked up on the type, as Python does: a class itself is not a table. Nor is a polars Series.
     if _is_pandas(data):
         _refuse_duplicates([str(name) for name in data.columns])
         return _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
@@ -219,13 +223,13 @@ def open_source(data: Any, argument: str = "data") -> Source:
 
 
 def _is_pandas(data: Any) -> bool:
-    """Whether this is a pandas DataFrame, or of a class derived from it; told by name, as pandas may be missing."""
+    """Whether this is a pandas DataFrame or of a subclass, by name, as pandas may not be installed."""
     bases = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
     return ("pandas", "DataFrame") in bases
 
 
 def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, Any]]) -> FrameSource:
-    """Read a table into polars; if that fails, say which of its ``columns``, tables of one column each, is to blame."""
+    """Read a table into polars; if that fails, read its ``columns`` one by one to name the column in the error."""
     try:
         return FrameSource(read(data).lazy())
     except _UNREADABLE as error:
@@ -241,7 +245,7 @@ def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, An
 
 
 def _with_valid_text(source: FrameSource) -> FrameSource:
-    """Return the source, or say which column's text is no UTF-8: polars takes it unseen, and crashes later."""
+    """Return the source if all text is UTF-8, else raise `DataError`: polars does not check, and crashes later."""
     frame = source.frame.collect()
     for name in frame.columns:
         if frame[name].dtype == pl.String:
@@ -255,7 +259,7 @@ def _with_valid_text(source: FrameSource) -> FrameSource:
 def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
     first: dict[bytes, str] = {}
     for name in names:
-        # DuckDB takes A for a, but not Ä for ä; just so does Python in bytes.
+        # DuckDB ignores the case of ASCII letters only; so does lower() on bytes.
         key = name.encode().lower() if ignore_case else name.encode()
         other = first.setdefault(key, name)
         if names.count(name) > 1:
@@ -268,5 +272,5 @@ def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> No
 
 
 def _shortened(type_name: str) -> str:
-    """Return a type's name, of which an enum or a struct may have pages, as it fits into a sentence."""
+    """Return a type's name cut to the length of a message; that of an enum or a struct may have pages."""
     return type_name if len(type_name) <= 80 else f"{type_name[:77]}..."

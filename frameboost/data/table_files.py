@@ -1,4 +1,4 @@
-"""Tables in files: read where they lie, and written whole or not at all."""
+"""Tables in files, for the command line: read lazily, and written atomically."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _KINDS = {
     ".feather": "Arrow", ".duckdb": "DuckDB", ".ddb": "DuckDB", ".db": "DuckDB",
 }  # fmt: skip
 _IN_DATABASE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
-# A panic of polars, over a file that is damaged in a way it did not think of, is not even an Exception.
+# Polars panics over some damaged files; a panic is not even an Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, duckdb.Error, OSError)
 
 
 def is_table(text: str) -> bool:
-    """Whether a text is the path of a table, by how it ends, rather than a column or a condition.
+    """Whether a text is the path of a table, by its suffix, rather than a column or a condition.
 
     >>> [is_table(text) for text in ("new.parquet", "flights.duckdb::new", "day > 80", "late", "day::INT > 80")]
     [True, True, False, False, False]
@@ -50,19 +50,19 @@ def read_table(
     Parameters
     ----------
     path
-        Of the file, by whose ending it is known what it is; of Parquet, CSV and Arrow it may be a pattern of several
+        The path of the file, whose suffix tells its format. Of Parquet, CSV and Arrow files it may be a glob
         (``"2013-*.parquet"``). ``"flights.duckdb::late"`` is the table ``late`` of a DuckDB file.
     table
-        The table of a DuckDB file, if the path does not have it. The file is opened read-only.
+        The table of a DuckDB file, if the path does not name it. The file is opened read-only.
     types
-        Of columns of a CSV file, where not the type is wanted that fits all of the column's text.
+        Types of columns of a CSV file, in place of the inferred ones.
 
     Raises
     ------
     DataError
         If the file can't be read.
     ParameterError
-        If it is not known what it is, or which table is meant.
+        If the format is unknown, or it is not clear which table is meant.
     """
     inside = _IN_DATABASE.fullmatch(path)
     if inside is not None and _kind(path) is None:
@@ -97,7 +97,7 @@ def _scan(kind: str, path: str, types: Mapping[str, pl.DataType]) -> pl.LazyFram
         return pl.scan_ipc(path)
 
     def scanned(overrides: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-        # All rows tell the types, as a number that is whole in the first rows need not be so in the last.
+        # Types are inferred from all rows, as a column may be whole in the first rows and not in the last.
         return pl.scan_csv(
             path, separator="\t" if Path(path).suffix.lower() == ".tsv" else ",", infer_schema_length=None,
             try_parse_dates=True, schema_overrides=dict(overrides),
@@ -110,7 +110,7 @@ def _scan(kind: str, path: str, types: Mapping[str, pl.DataType]) -> pl.LazyFram
 
 def _relation(path: str, table: str | None) -> duckdb.DuckDBPyRelation:
     if not Path(path).is_file():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's own takes two lines
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's own message has two lines
     connection = duckdb.connect(path, read_only=True)
     if table is None:
         names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
@@ -123,7 +123,7 @@ def _relation(path: str, table: str | None) -> duckdb.DuckDBPyRelation:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, FileNotFoundError):  # of polars, with a text of its own
+    if isinstance(error, FileNotFoundError):  # polars raises it with a text of its own
         return os.strerror(errno.ENOENT)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
@@ -134,7 +134,7 @@ def _reason(error: BaseException) -> str:
 
 
 def check_writable(path: str) -> None:
-    """Raise `OSError` if a file can't be written, before long work for it starts."""
+    """Raise `OSError` if a file can't be written, so that long work does not start in vain."""
     if path == STDOUT:
         return
     target = Path(path).resolve()
@@ -151,9 +151,9 @@ def check_writable(path: str) -> None:
 
 @contextmanager
 def replaced(path: str) -> Iterator[Path]:
-    """Yield a path to write to, as `atomic_files.replaced` does; a device or a pipe is written to itself."""
+    """Yield a path to write to, as `atomic_files.replaced` does; a device or a pipe is written to directly."""
     check_writable(path)
-    if _is_special(path):  # which must not be replaced: /dev/null, or a pipe that somebody reads from
+    if _is_special(path):  # such as /dev/null, or a pipe that somebody reads from: it must not be replaced
         yield Path(path)
         return
     with replaced_file(path) as partial:
@@ -165,7 +165,7 @@ def _is_special(path: str) -> bool:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a text to a file, all of it or nothing, or to standard output."""
+    """Write a text to a file, atomically, or to standard output."""
     if path == STDOUT:
         sys.stdout.write(text)
         return
@@ -174,12 +174,12 @@ def write_text(path: str, text: str) -> None:
 
 
 def write_table(frame: pl.LazyFrame, path: str) -> None:
-    """Write a frame, batch by batch, to a Parquet, CSV or Arrow file, all of it or nothing, or as CSV to stdout.
+    """Write a frame, batch by batch, to a Parquet, CSV or Arrow file, atomically, or as CSV to standard output.
 
     Raises
     ------
     ParameterError
-        If the path does not say which of these the file is to be.
+        If the path's suffix is of none of these formats.
     OSError
         If it can't be written.
     """
@@ -199,7 +199,7 @@ def write_table(frame: pl.LazyFrame, path: str) -> None:
 
 
 def check_format(path: str) -> str:
-    """Return what a table that is written to the path is to be, or raise `ParameterError`."""
+    """Return the format that a table is written in to the path, or raise `ParameterError`."""
     kind = "CSV" if path == STDOUT else _kind(path)
     if kind is None or kind == "DuckDB":
         written = ", ".join(ending for ending, its in _KINDS.items() if its != "DuckDB")

@@ -1,4 +1,4 @@
-"""Features: the columns that a model reads, by name, type and, for strings, the categories seen in training."""
+"""A feature: a column that a model reads, by its name, its type and, if it is categorical, its categories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["ZERO", "Feature"]
 
-# LightGBM's kZeroThreshold, a float32.
+# Numbers of this magnitude or less count as zero: LightGBM's kZeroThreshold, a float32.
 ZERO = 1.0000000180025095e-35
 
 
@@ -23,10 +23,10 @@ class Feature:
     type
         The column's type in training.
     categories
-        For strings, the distinct values seen in training, sorted by code point; a category's *code* is its
-        place in this tuple. For codes of other libraries, the distinct numbers, sorted. Empty for every other type.
+        For strings, the distinct values of training, sorted by code point; a category's *code* is its index in this
+        tuple. For codes of other libraries, the distinct numbers, sorted. Empty for all other types.
     zero_is_missing
-        Whether numbers within `ZERO` of zero count as missing too (LightGBM's ``zero_as_missing``).
+        Whether numbers within `ZERO` of zero are missing values too (LightGBM's ``zero_as_missing``).
     """
 
     name: str

@@ -23,7 +23,7 @@ def column(name: str) -> pl.Expr:
 
 
 def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
-    """Return the column's physical values; NaN becomes NULL, as both mean that the value is missing."""
+    """Return the column's physical values; NaN becomes NULL, as both are missing values."""
     values = column(name)
     if kind.is_float:
         return values.cast(kind.physical_dtype).fill_nan(None)
@@ -33,17 +33,17 @@ def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
 
 
 def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
-    """Return what `physical_expr` makes of a column, which is the column itself where it is that already."""
+    """Return the physical values of a column, without a copy where it holds them already (see `physical_expr`)."""
     if values.dtype == kind.physical_dtype and not kind.is_categorical:
         if not kind.is_float:
             return values
         if not values.null_count():
             array = values.to_numpy()
-            if len(array) and not np.isnan(array.min()):  # the least of numbers with a NaN among them is NaN
+            if len(array) and not np.isnan(array.min()):  # the minimum is NaN if any value is
                 return values.rechunk()
     return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
 
 
 def not_zero(values: pl.Expr) -> pl.Expr:
-    """Return whether a number is further from zero than what counts as it (see `Feature.zero_is_missing`)."""
-    return (values > ZERO) | (values < -ZERO)  # the smallest integer of a type has no absolute value in it
+    """Return whether a number is further than `ZERO` from zero (see `Feature.zero_is_missing`)."""
+    return (values > ZERO) | (values < -ZERO)  # abs() would overflow on the smallest integer of a type

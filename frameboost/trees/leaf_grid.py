@@ -1,9 +1,19 @@
-"""Leaf values on a grid, so that the sum of a row's leaves is exact and every back end agrees to the last bit.
+"""Leaf values on an exact grid: scores are the same to the last bit in every order of addition.
 
-As for gradients (see `frameboost.expressions.grid`): with B = |base| + Σ over trees of the largest |leaf|, every leaf
-is rounded to a multiple of 2^(⌈log2 B⌉ − 53). Any sum of leaves, in any order, is then exact in float64: a polars
-expression may add them side by side, a SQL query as a balanced tree of additions, a warehouse as an aggregate over
-rows. What the rounding changes is below the last bit of B.
+A polars expression adds leaves one after the other, a SQL query as a balanced tree of additions, a warehouse as an
+aggregate over rows. As for gradients (see `frameboost.expressions.grid`), every leaf is rounded to a multiple of one
+step, 2^(⌈log2 B⌉ − 53) with B = |base| + Σ over trees of the largest |leaf|. Any sum of leaves is then at most 2^53
+steps, which float64 holds exactly. The rounding is below the last bit of B.
+
+Base margin 0.5 and two stumps with leaves ±0.1 and ±0.3: B = 0.9, so the step is 2^-53, of which 0.1 is not a multiple.
+
+>>> from frameboost.trees.tree import Tree
+>>> def stump(value):
+...     return Tree((0, -1, -1), (2, None, None), (None,) * 3, (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0),
+...                 (2.0, 1.0, 1.0), (0.0, -value, value))
+>>> _, (first, second) = on_leaf_grid([0.5], [stump(0.1), stump(0.3)])
+>>> [leaf * 2**53 for leaf in (0.1, 0.3, first.value[2], second.value[2])]
+[900719925474099.2, 2702159776422297.5, 900719925474099.0, 2702159776422298.0]
 """
 
 from __future__ import annotations
@@ -23,7 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
-    """Return the base margins and the trees with their values rounded to the grid of their output."""
+    """Return the base margins and the trees with their values rounded; each output has a grid of its own."""
     base_on_grid, on_grid = [], list(trees)
     for output, base in enumerate(base_margins):
         own = [i for i, tree in enumerate(trees) if tree.output == output]
@@ -46,28 +56,28 @@ def _largest(values: Sequence[FloatArray], is_leaf: Sequence[npt.NDArray[np.bool
 
 
 def _rounded(values: Sequence[FloatArray], step: float) -> list[tuple[float, ...]]:
-    """Return each tree's values on the grid; all at once, as there may be thousands of trees."""
+    """Return each tree's values on the grid, in one pass over all trees, of which there may be thousands."""
     if not values:
         return []
     with np.errstate(over="ignore"):
         steps = np.rint(np.concatenate(values) / step)
     if not np.isfinite(steps).all():
-        raise OverflowError  # as of an inner node whose value is beyond all leaves
+        raise OverflowError  # the value of an inner node may be far beyond those of the leaves
     on_grid = steps * step + 0.0  # + 0.0: no -0.0 in a model
     return [tuple(own.tolist()) for own in np.split(on_grid, _starts(values)[1:])]
 
 
 def _starts(values: Sequence[FloatArray]) -> npt.NDArray[np.int64]:
-    """Return where each tree's values start among all of them."""
+    """Return the index of each tree's first value among the values of all trees."""
     return np.cumsum([0, *map(len, values[:-1])])
 
 
 def _step(largest: Sequence[float]) -> float:
-    """Return the grid's step for numbers of those magnitudes, each of which may be in the sum."""
+    """Return the step on which a sum of numbers up to those magnitudes is exact."""
     if not any(largest):
         return 1.0
     step = bit_step(sum(largest), 53)
-    # Rounding may carry the bound across a power of two; then one bit less has to do.
+    # Rounding up may carry the sum past 2^53 steps; then the step is doubled.
     while sum(_steps(value, step) for value in largest) > 2**53:
         step *= 2
     return step

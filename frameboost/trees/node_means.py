@@ -1,8 +1,8 @@
-"""What a tree says on average below each node, weighted by cover: what contributions are measured from.
+"""The mean leaf value below each node of a tree, weighted by cover: the expectations that contributions (SHAP) need.
 
-A node passes a row on to its children in proportion to their covers, as in XGBoost. Where no cover is there to divide
-(a model file may say 0, and rows of weight 0 leave it) each child gets half: XGBoost would divide by zero, and with
-any shares at all the contributions still add up to the margin.
+A row goes on to a node's children in proportion to their covers, as in XGBoost. If the covers sum to 0 (a model file
+may say so, and rows of weight 0 lead to it), each child gets half. XGBoost would divide by zero; with any shares at all
+the contributions add up to the margin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["means_on_grid", "node_means", "node_shares"]
 
 
 def node_shares(tree: Tree) -> list[float]:
-    """Return for each node the share of its parent's rows that it gets; 1 for the root.
+    """Return for each node its share of its parent's cover; 1 for the root.
 
     >>> leaf = {"threshold": (2, None, None), "categories": (None,) * 3, "missing_left": (False,) * 3}
     >>> tree = Tree((0, -1, -1), **leaf, left=(1, -1, -1), right=(2, -1, -1), gain=(1.0, 0.0, 0.0),
@@ -40,7 +40,7 @@ def node_shares(tree: Tree) -> list[float]:
 
 
 def node_means(tree: Tree) -> list[float]:
-    """Return for each node the mean of the leaf values below it, weighted by cover; of a leaf its value."""
+    """Return for each node the mean of the leaf values below it, weighted by cover; for a leaf its value."""
     means, shares = list(tree.value), node_shares(tree)
     for node in reversed(range(len(tree))):  # children come after their parent
         if not tree.is_leaf(node):
@@ -50,22 +50,23 @@ def node_means(tree: Tree) -> list[float]:
 
 
 def means_on_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, list[list[float]]]:
-    """Return the mean margin and each tree's node means, on a grid on which every sum of their differences is exact.
+    """Return the mean margin and each tree's node means, on a grid on which sums of their differences are exact.
 
-    As in `frameboost.trees.leaf_grid`: with V = |base| + Σ over trees of |mean| + the largest Σ |step| on a path,
-    everything is a multiple of 2^(⌈log2 V⌉ − 51), and no sum of steps along paths, in any order, needs more than the
-    53 bits of a float64. So Python and SQL agree to the last bit on contributions, too.
+    A contribution is a sum of differences between the means of a child and its parent. Such sums are at most
+    V = |base| + Σ over trees of (|mean of the root| + the largest Σ |difference| on a path). With the step
+    2^(⌈log2 V⌉ − 51) none of them, in any order, needs more than the 53 bits of a float64, so Python and SQL agree to
+    the last bit on contributions, too.
     """
     all_means = [node_means(tree) for tree in trees]
     largest = abs(base_margin) + sum(map(_variation, trees, all_means))
-    # Two bits to spare: rounding adds less than a step a node.
+    # 51 rather than 53 bits, as rounding adds up to a step for each node.
     step = bit_step(largest, 51) if largest else 1.0
     on_grid = [[round(mean / step) * step for mean in means] for means in all_means]
     return math.fsum([round(base_margin / step) * step, *(means[0] for means in on_grid)]), on_grid
 
 
 def _variation(tree: Tree, means: Sequence[float]) -> float:
-    """Return |mean of the root| plus the largest sum of |steps| from the root to a leaf."""
+    """Return |mean of the root| plus the largest sum of |differences| on a path from the root to a leaf."""
     so_far = [abs(means[0])] * len(tree)
     for node in range(len(tree)):
         if not tree.is_leaf(node):

@@ -1,4 +1,17 @@
-"""A regression tree as parallel arrays, the form in which it is stored, scored and compiled."""
+"""A regression tree as parallel arrays, in which it is stored, scored and compiled.
+
+A tree that asks ``x < 2``, and right of it whether a category is code 0 or 3 (missing goes right):
+
+====  =======  =========  ==========  ============  ====  =====  =====
+node  feature  threshold  categories  missing_left  left  right  value
+====  =======  =========  ==========  ============  ====  =====  =====
+0     0        2          None        True          1     2      0.1
+1     -1       None       None        False         -1    -1     -0.5
+2     1        None       (0, 3)      False         3     4      0.2
+3     -1       None       None        False         -1    -1     0.7
+4     -1       None       None        False         -1    -1     0.0
+====  =======  =========  ==========  ============  ====  =====  =====
+"""
 
 from __future__ import annotations
 
@@ -14,21 +27,20 @@ LEAF = -1
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One tree: entry i of every tuple belongs to node i; node 0 is the root, children come after their parent.
+    """One tree. Entry i of every tuple is node i's; node 0 is the root, and children come after their parent.
 
-    An inner node asks one of three questions of its feature; *yes* goes left, *no* goes right, and a row whose value is
-    missing (NULL or NaN) goes where ``missing_left`` says:
+    A split has one of three forms. A row whose value is missing (NULL or NaN) goes where ``missing_left`` says; others:
 
-    - ``threshold[i]`` is a value: is the feature less than it?
-    - ``categories[i]`` are codes: is the feature's category one of them, or not one of them? They are those that go
-      to the side that missing does *not* go to, so that an unseen category goes with missing. (In a model of XGBoost's
-      they may go where missing goes, and all others, unseen ones too, to the other side: ``with_missing[i]``.)
-    - neither: is the feature present at all? Then missing goes right.
+    - ``threshold[i]`` is a value: left if the feature is less than it, else right.
+    - ``categories[i]`` are codes: to the side that missing values do *not* go to if the feature's category is one of
+      them, else with missing values. So a category that training has not seen goes with missing values. In an imported
+      XGBoost model it may be the other way round, ``with_missing[i]``: the named categories go with missing values.
+    - neither: left if the feature is present. Missing values go right.
 
     Attributes
     ----------
     feature
-        Index of the feature that the node asks about; ``LEAF`` in a leaf.
+        Index of the feature that the node splits on; ``LEAF`` in a leaf.
     threshold
         In the physical form of the feature's type, or None.
     categories
@@ -38,15 +50,15 @@ class Tree:
     left, right
         Indices of the children; ``LEAF`` in a leaf.
     gain
-        What the split gained, in XGBoost's measure (no ½); 0 in a leaf.
+        The gain of the split, without the ½ as in XGBoost; 0 in a leaf.
     cover
         H, the sum of hessians of the training rows in the node.
     value
         The leaf value, shrunk by the learning rate; in an inner node what it would be if it were a leaf.
     output
-        Which of the model's margins the leaves add to; 0 where there is but one.
+        Index of the margin that the leaves add to; 0 if the model has one.
     with_missing
-        Whether the categories named go where missing goes; given as ``()`` where that is nowhere so.
+        Whether the named categories go with missing values; ``()`` stands for nowhere.
     """
 
     feature: tuple[int, ...]
@@ -73,11 +85,11 @@ class Tree:
         return self.feature[node] == LEAF
 
     def named_left(self, node: int) -> bool:
-        """Whether the categories that the node names go left."""
+        """Whether the node's ``categories`` go left."""
         return self.missing_left[node] == self.with_missing[node]
 
     def depths(self) -> list[int]:
-        """Return the depth of every node, the root's being 0."""
+        """Return the depth of every node; the root has 0."""
         depth = [0] * len(self)
         for node in range(len(self)):
             if not self.is_leaf(node):
@@ -85,10 +97,14 @@ class Tree:
         return depth
 
     def nestings(self, ends: Container[int] = ()) -> list[int]:
-        """Return the Horton-Strahler number of every node, a leaf's being 0; ``ends`` count as leaves.
+        """Return the Horton-Strahler number of every node.
 
-        So deep do choices nest if each path goes on with the child below which they nest deeper, as the rest of one
-        list of choices: at most log2 of the number of leaves, however long a chain of splits is.
+        It is 0 of a leaf (``ends`` count as leaves), otherwise the larger of the children's numbers, plus 1 if the two
+        are equal.
+
+        So deep do CASEs nest if the child that nests deeper is written as further WHENs of the same CASE, and
+        only the other one as a CASE within it. It is at most log2 of the number of leaves, however long a chain of
+        splits is: 1 for a chain.
         """
         nested = [0] * len(self)
         for node in reversed(range(len(self))):  # children come after their parent
@@ -102,7 +118,7 @@ class Tree:
         return (node for node in range(len(self)) if self.is_leaf(node))
 
     def levels(self) -> list[int] | None:
-        """Return a node of each level if the tree is symmetric: complete, and each level split by one question."""
+        """Return a node of each level if the tree is symmetric (complete, with one split for each level), else None."""
         levels, level = [], [0]
         while not self.is_leaf(level[0]):
             if any(self._question(node) != self._question(level[0]) for node in level):
