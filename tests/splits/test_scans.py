@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frameboost.splits.category_kernels import ends_by_weight, scan_categories
+from frameboost.splits.category_kernels import category_candidates, ends_by_weight, scan_categories
 from frameboost.splits.numeric_kernels import scan_numbers
 
 FREE = (-np.inf, np.inf)  # bounds of the weight
@@ -66,6 +66,23 @@ def scan_four(histogram, *, max_cat_to_onehot=4):
 def test_the_order_of_four_categories():
     low, high = ends_by_weight(FOUR_CATEGORIES, np.arange(4), 2, 0.0, 0.0, 0.0, 0.0, 0.0)
     assert (low.tolist(), high.tolist()) == ([A, D], [C, B])
+
+
+def test_the_candidates_of_four_categories():
+    def candidates(histogram, max_cat_to_onehot=4, max_cat_threshold=64):
+        one_hot, steps, n, lowest, highest = category_candidates(
+            histogram, max_cat_to_onehot, max_cat_threshold, 0.0, 0.0, 0.0, 0.0, 0.0
+        )
+        return one_hot, steps, n, lowest[:steps].tolist(), highest[:steps].tolist()
+
+    assert candidates(FOUR_CATEGORIES) == (False, 2, 4, [A, D], [C, B])
+    assert candidates(FOUR_CATEGORIES, max_cat_threshold=2) == (False, 1, 4, [A], [C])
+    assert candidates(FOUR_CATEGORIES, max_cat_to_onehot=5) == (True, 4, 4, [A, B, C, D], [A, B, C, D])
+    # With missing values to go the other way, to name a, d and b is not to name c.
+    with_missing = FOUR_CATEGORIES.copy()
+    with_missing[-1] = (1, 1)
+    assert candidates(with_missing) == (False, 4, 4, [A, D, B, C], [C, B, D, A])
+    assert candidates(with_missing, max_cat_to_onehot=5)[:3] == (True, 5, 4)
 
 
 def test_the_best_sorted_partition_of_four_categories():

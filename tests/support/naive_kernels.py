@@ -43,6 +43,7 @@ TESTED_OTHERWISE = {
     "compute_pairs": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
     "compute_shares": "tests/engines/memory/test_programs.py",
     "pool_adjacent_violators": "tests/training/test_calibration.py",  # scikit-learn's isotonic regression
+    "category_candidates": "tests/splits/test_scans.py",  # worked out by hand
     "scan_categories": "tests/splits/test_categories.py",  # all subsets of the categories
     "scan_level": "tests/training/test_symmetric.py",  # all splits of a level
     "serve": "tests/runtime/test_team.py",  # every item is counted
