@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import cases
 from tests.test_architecture import LAYERS, MODULES
 
 ROOT = Path(__file__).parents[1]
@@ -28,14 +27,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@cases("page", PAGES)
 def test_paths_that_a_page_names_exist(page):
     named = _PATH.findall(text_of(page))
     assert [path for path in named if not (ROOT / path).exists()] == []
     assert page != ARCHITECTURE or len(named) > 30
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@cases("page", PAGES)
 def test_links_lead_somewhere(page):
     lost = []
     for link in _LINK.findall(text_of(page)):
