@@ -11,6 +11,7 @@ import frameboost as fb
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.compile.test_dialects import grown, made
+from tests.support.cases import cases
 from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
 
 
@@ -27,8 +28,8 @@ def by_id(con, query) -> dict[str, list]:
     return con.sql(query).pl().sort("id").to_dict(as_series=False)
 
 
-@pytest.mark.parametrize("n_trees", [1, 12])
-@pytest.mark.parametrize("type_name", [*TYPES, "decimal(15,3)"])
+@cases("n_trees", [1, 12])
+@cases("type_name", [*TYPES, "decimal(15,3)"])
 def test_every_type_on_all_its_odd_values(con, type_name, n_trees):
     rng = random.Random(f"{type_name} {n_trees}")
     kind = FeatureType(type_name)
@@ -72,8 +73,8 @@ def fitted() -> tuple[fb.Model, pl.DataFrame]:
     return fb.fit(frame[:5_000], "y", features=features, n_estimators=40, max_depth=5, verbose=False), frame
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 5_000, 300_000])
-@pytest.mark.parametrize("source", ["table", "frame", "view", "parquet"])
+@pytest.mark.parametrize("size", [0, 1, 7, 5_000, pytest.param(300_000, marks=pytest.mark.slow)])
+@cases("source", ["table", "frame", "view", "parquet"])
 def test_every_row_comes_once(con, fitted, tmp_path, size, source):
     model, frame = fitted
     some = frame[:size]
