@@ -6,7 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
-from tests.support.warehouses import ALL, ALL_BUT_SPARK, open_warehouse
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, databases, open_warehouse
 
 N_FEATURES = 14
 N_ROWS = 200
@@ -96,14 +96,13 @@ def test_a_model_that_asks_nothing_has_reasons(name, data):
     assert [tuple(row) for row in found] == [(i, "x0", 0.0, "x1", 0.0) for i in range(2)]
 
 
-@pytest.mark.xdist_group("postgres")
-def test_reasons_come_in_the_order_of_the_rows(model, data):
+@pytest.mark.parametrize("name", databases("duckdb", "postgres", "sqlite"))
+def test_reasons_come_in_the_order_of_the_rows(name, model, data):
     expected = [row[1:] for row in expected_reasons(model[:5], data, 2)]
-    for name in ("duckdb", "postgres", "sqlite"):
-        warehouse = open_warehouse(name)
-        fill(warehouse, data, model)
-        found = warehouse.rows(model[:5].explain_query("t", name, keep=[], top=2))
-        assert [tuple(row) for row in found] == expected
+    warehouse = open_warehouse(name)
+    fill(warehouse, data, model)
+    found = warehouse.rows(model[:5].explain_query("t", name, keep=[], top=2))
+    assert [tuple(row) for row in found] == expected
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +121,9 @@ def test_probabilities_of_many_classes(name, of_classes, data):
     np.testing.assert_allclose([row[1:] for row in found], some.predict(data).to_numpy(), rtol=1e-13)
 
 
-@pytest.mark.xdist_group("postgres")
-def test_plans_are_not_much_longer_than_queries(model, of_classes, data):
-    warehouse = open_warehouse("postgres")
+@pytest.mark.parametrize("name", databases("postgres"))
+def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
+    warehouse = open_warehouse(name)
     fill(warehouse, data[:5], model)
     reasons = model.explain_query("t", "postgres", keep=["id"], top=3)
     for query in (reasons, of_classes.query("t", "postgres", keep=["id"])):
@@ -134,15 +133,14 @@ def test_plans_are_not_much_longer_than_queries(model, of_classes, data):
         assert sum(len(line) for (line,) in plan) < 20 * len(query)
 
 
-@pytest.mark.xdist_group("postgres")
-def test_columns_of_a_query_of_reasons_are_limited(data):
+@pytest.mark.parametrize("name", databases("sqlite", "postgres", "duckdb"))
+def test_columns_of_a_query_of_reasons_are_limited(name, data):
     wide = pl.DataFrame({f"f{i}": [0.0, 1.0, i % 2] for i in range(600)}).with_columns(y=pl.Series([0.0, 1.0, 3.0]))
     model = fb.fit(wide, "y", n_estimators=1, min_child_weight=0)
     columns = {f"f{i}": (FeatureType("float64"), wide[f"f{i}"].to_list()) for i in range(600)}
-    for name in ("sqlite", "postgres", "duckdb"):
-        warehouse = open_warehouse(name)
-        warehouse.fill("wide", columns)
-        found = sorted(warehouse.rows(model.explain_query("wide", name, keep=["id"], top=400)))
-        assert [tuple(row) for row in found] == expected_reasons(model, wide, 400)
+    warehouse = open_warehouse(name)
+    warehouse.fill("wide", columns)
+    found = sorted(warehouse.rows(model.explain_query("wide", name, keep=["id"], top=400)))
+    assert [tuple(row) for row in found] == expected_reasons(model, wide, 400)
     with pytest.raises(fb.ParameterError, match=r"would have 1,201 columns, and a SELECT in oracle has at most 1,000"):
         model.explain_query("wide", "oracle", keep=["id"], top=600)

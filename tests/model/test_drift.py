@@ -347,9 +347,9 @@ def test_in_every_database(warehouse, bins):
     assert_same(drifted(warehouse, model, baseline, training))
 
 
-@pytest.mark.xdist_group("spark")
-def test_in_spark():
-    opened = open_warehouse("spark")
+@pytest.mark.parametrize("name", databases("spark"))
+def test_in_spark(name):
+    opened = open_warehouse(name)
     training, today = ({name: values[name] for name in ("float64", "string")} for values in (TRAINING, TODAY))
     model = model_of(*((name, KINDS[name]) for name in training))
     baseline = model.baseline(frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=2)

@@ -389,15 +389,23 @@ _SERVERS = {"postgres", "clickhouse", "spark", "mariadb"}
 
 
 def databases(*names: str) -> list[Any]:
-    """Return parameters for the databases of these names; mark the tests so that each server starts in one worker only.
+    """Return parameters for the databases of these names.
 
-    A test that opens a server without such a parameter is marked ``@pytest.mark.xdist_group(name)``.
+    Every test that opens a server has its name as such a parameter: by its id, `tests.conftest` gives all tests of a
+    server to one worker, so that it starts once. Those of Spark are slow: it takes a second a query.
     """
-    return [pytest.param(name, marks=pytest.mark.xdist_group(name) if name in _SERVERS else ()) for name in names]
+    return [
+        pytest.param(
+            name,
+            id=f"{name}@server" if name in _SERVERS else name,
+            marks=pytest.mark.slow if name == "spark" else (),
+        )
+        for name in names
+    ]
 
 
 ALL = databases(*WAREHOUSES)
-ALL_BUT_SPARK = databases(*(name for name in WAREHOUSES if name != "spark"))  # Spark takes a second a query
+ALL_BUT_SPARK = databases(*(name for name in WAREHOUSES if name != "spark"))
 _OPEN: dict[str, Warehouse | str] = {}
 
 
