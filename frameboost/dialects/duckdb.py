@@ -1,12 +1,17 @@
-"""DuckDB's dialect, the one that training speaks too."""
+"""DuckDB's dialect, which training speaks too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frameboost.dialects.dialect import Dialect, Outside
+from frameboost.dialects.column_types import ColumnTypes
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions
 from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import Literals, Outside
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import Statements
 from frameboost.expressions.duckdb_sql import literal
 from frameboost.expressions.expression import DUCKDB_WRITER
 from frameboost.schema.types import DUCKDB_TYPES, FeatureType, Physical
@@ -15,8 +20,8 @@ __all__ = ["DUCKDB"]
 
 
 @dataclass(frozen=True)
-class _DuckDB(Dialect):
-    """DuckDB, which has a type for each of ours, and so a literal for every value."""
+class _DuckDBLiterals(Literals):
+    """DuckDB has a type for each of ours, and so a literal for every value."""
 
     def literal(self, kind: FeatureType, value: Physical) -> str | Outside:
         return literal(kind, value)
@@ -24,25 +29,55 @@ class _DuckDB(Dialect):
     def number(self, value: float) -> str:
         return DUCKDB_WRITER.number(value)
 
+
+@dataclass(frozen=True)
+class _DuckDBExpressions(Expressions):
+    """Functions are written as in training."""
+
     def call(self, function: str, arguments: Sequence[str]) -> str:
         return DUCKDB_WRITER.call(function, arguments)
 
 
-DUCKDB = _DuckDB(
+DUCKDB = Dialect(
     name="duckdb",
-    parser="duckdb",
-    unnameable="",
-    infinity=("CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"),
-    is_number="NOT isnan({x})",
-    types=DUCKDB_TYPES,
-    interval="to_microseconds({v})",
-    array="[{v}]",
-    element="{x}[1 + {i}]",
-    lambda_="list_transform({x}, lambda m: {value})[1]",
-    case_skips_unmet_whens=True,
-    longest_list=0,  # DuckDB makes a join of every IN, and the joins of all splits take time quadratic in their number
-    except_columns="* EXCLUDE ({v})",
-    keeps_order=True,
-    any_case=True,
-    limits=Limits(depth=1000, stages=400),
+    names=Names(
+        # Any character but the quote, which is doubled. https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
+        unnameable="",
+        # Not case-sensitive, quoted or not. https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
+        any_case=True,
+    ),
+    literals=_DuckDBLiterals(
+        # 'inf' and '-inf' in quotes, in any case. https://duckdb.org/docs/stable/sql/data_types/numeric
+        infinity=("CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"),
+        # An INTERVAL, made of microseconds. https://duckdb.org/docs/stable/sql/functions/interval
+        interval="to_microseconds({v})",
+    ),
+    # https://duckdb.org/docs/stable/sql/data_types/overview
+    types=ColumnTypes(columns=DUCKDB_TYPES),
+    expressions=_DuckDBExpressions(
+        # NaN equals itself and is the greatest number. https://duckdb.org/docs/stable/sql/data_types/numeric
+        is_number="NOT isnan({x})",
+        # Every IN becomes a join (measured, 2.0.0), and the joins of all splits take time quadratic in their number.
+        longest_list=0,
+        # Measured, 2.0.0 (docs/performance.md).
+        case_skips_unmet_whens=True,
+        # https://duckdb.org/docs/stable/sql/data_types/list
+        array="[{v}]",
+        # Items are counted from 1. https://duckdb.org/docs/stable/sql/data_types/list
+        element="{x}[1 + {i}]",
+        # https://duckdb.org/docs/stable/sql/functions/lambda
+        lambda_="list_transform({x}, lambda m: {value})[1]",
+    ),
+    statements=Statements(
+        # https://duckdb.org/docs/stable/sql/expressions/star
+        except_columns="* EXCLUDE ({v})",
+        # Insertion order is preserved. https://duckdb.org/docs/stable/sql/dialect/order_preservation
+        keeps_order=True,
+    ),
+    limits=Limits(
+        # max_expression_depth. https://duckdb.org/docs/stable/configuration/overview
+        depth=1000,
+        # 900 run in 2.0.0, 2,000 are deeper than an expression may be; 400 take 18 s (measured).
+        stages=400,
+    ),
 )  # fmt: skip

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from frameboost.dialects.column_types import ColumnTypes
 from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions
 from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import INDEX, MATERIALIZED, Statements
 
 __all__ = ["SQLITE"]
 
@@ -18,13 +23,13 @@ _STEP = 60
 
 
 @dataclass(frozen=True)
-class _SQLite(Dialect):
-    """SQLite, which does not read every decimal as the nearest float64.
+class _SQLiteLiterals(Literals):
+    """SQLite does not read every decimal as the nearest float64.
 
-    It rounds twice, to 64 bits and to 53, so that a decimal between two float64, as short ones may be, can become
-    the wrong one: here they have 17 digits, which are near one of them. And it misreads numbers far from 1 (3.40):
-    these are a quotient or a product of an integer below 2^53 and powers of two, which is exact, but takes time
-    quadratic in their number.
+    It rounds twice, to 64 bits and to 53. So a short decimal that lies between two float64 can become the wrong one.
+    Here decimals have 17 digits, which are near one of them. SQLite also misreads numbers far from 1 (3.40). These are
+    written as an integer below 2^53 times or over powers of two, which is exact: 2^70 is ``(1.0 * 2^60 * 2^10)``,
+    digits written out. It takes time quadratic in their number.
     """
 
     def number(self, value: float) -> str:
@@ -43,26 +48,50 @@ class _SQLite(Dialect):
         return f"({operator.join([f'{numerator}.0', *(f'{2**step}.0' for step in steps if step)])})"
 
 
-SQLITE = _SQLite(
+SQLITE = Dialect(
     name="sqlite",
-    parser="sqlite",
-    quotes=("`", "`"),  # what is in double quotes and no column is a string
-    lost_names="true|false",
-    fenced_stage="{name} AS MATERIALIZED (\nSELECT {select}\n)",
-    keeps_order=True,
-    infinity=("9e999", "-9e999"),
-    types={
-        **dict.fromkeys(_INTEGERS, "INTEGER"), "float32": "REAL", "float64": "REAL", "decimal": "NUMERIC",
-        "boolean": "INTEGER", "date": "TEXT", "timestamp": "TEXT", "timestamptz": "TEXT", "string": "TEXT",
-    },
-    date="'{v}'",
-    timestamp="'{v}'",
-    timestamptz="'{v}'",
-    digits=9,
-    text="{x} COLLATE BINARY",
-    functions={"GREATEST": "MAX", "LEAST": "MIN"},
-    index_in_schema=True,
-    create_index="CREATE INDEX {index} ON {name} ({columns})",
-    any_case=True,
-    limits=Limits(text=10**9, depth=1000, case_depth=9, stack=100, stages=64, columns=2000),
+    names=Names(
+        # In double quotes, a name that is no column is a string. https://www.sqlite.org/lang_keywords.html
+        quotes=("`", "`"),
+        # A column of a subquery called true or false becomes column1 and so on (measured, 3.40.1).
+        lost="true|false",
+        # https://www.sqlite.org/lang_keywords.html
+        any_case=True,
+    ),
+    literals=_SQLiteLiterals(
+        # 9e999 is infinity (measured, 3.40.1); a NaN becomes NULL. https://www.sqlite.org/floatingpoint.html
+        infinity=("9e999", "-9e999"),
+        # Dates and times are text. https://www.sqlite.org/lang_datefunc.html
+        date="'{v}'", timestamp="'{v}'", timestamptz="'{v}'", digits=9,
+    ),
+    types=ColumnTypes(
+        # https://www.sqlite.org/datatype3.html
+        columns={
+            **dict.fromkeys(_INTEGERS, "INTEGER"), "float32": "REAL", "float64": "REAL", "decimal": "NUMERIC",
+            "boolean": "INTEGER", "date": "TEXT", "timestamp": "TEXT", "timestamptz": "TEXT", "string": "TEXT",
+        },
+    ),
+    expressions=Expressions(
+        # Exact, whatever the collation of the column. https://www.sqlite.org/datatype3.html
+        text="{x} COLLATE BINARY",
+        # Of two or more arguments. https://www.sqlite.org/lang_corefunc.html
+        functions={"GREATEST": "MAX", "LEAST": "MIN"},
+    ),
+    statements=Statements(
+        keeps_order=True,
+        # Others are flattened into the query; since 3.35. https://www.sqlite.org/lang_with.html
+        fenced_stage=MATERIALIZED,
+        # The schema stands before the index. https://www.sqlite.org/lang_createindex.html
+        create_index=INDEX, index_in_schema=True,
+    ),
+    limits=Limits(
+        # SQLITE_MAX_SQL_LENGTH, SQLITE_MAX_EXPR_DEPTH and the parser's stack. https://www.sqlite.org/limits.html
+        text=10**9, depth=1000, stack=100,
+        # 18 levels of CASE overflow that stack, 10 do below a sum of 1,000 trees (measured, 3.40.1).
+        case_depth=9,
+        # Tables in a join, also of flattened CTEs. https://www.sqlite.org/limits.html
+        stages=64,
+        # SQLITE_MAX_COLUMN. https://github.com/sqlite/sqlite/blob/master/src/sqliteLimit.h
+        columns=2000,
+    ),
 )  # fmt: skip

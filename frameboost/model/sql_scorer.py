@@ -285,8 +285,8 @@ class SqlScorer(Scorer):
         WHERE score IS NULL
         """
         spoken = get_dialect(dialect, limits)
-        condition = where if where is not None or not spoken.update_needs_where else "1 = 1"
-        text = spoken.update.format(
+        condition = where if where is not None or not spoken.statements.update_needs_where else "1 = 1"
+        text = spoken.statements.update.format(
             name=spoken.quote_path(table), column=spoken.quote(column),
             value=self.sql(output, dialect, columns=columns, limits=limits),
             where=f"\nWHERE {condition}" if condition else "",

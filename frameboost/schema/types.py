@@ -18,13 +18,13 @@ type                                           physical form
 =============================================  ==========================================================
 
 A new type of a family that exists (a wider integer, another unit of time) is one row of `_TYPES` below, and in
-`frameboost.dialects.known` the name of the type in each database that has it. What a type is in polars and in DuckDB,
+`frameboost.dialects` the name of the type in each database that has it. What a type is in polars and in DuckDB,
 its physical dtype, its bounds and its scale all come from its row. A new *family* also needs a branch in those
 functions that turn physical values into something else:
 
 - `FeatureType.shown` here: as people write it;
 - `frameboost.schema.polars_columns.physical_expr`, `frameboost.expressions.duckdb_sql.physical_sql`: from the column;
-- `frameboost.expressions.duckdb_sql.literal`, `frameboost.dialects.dialect.Dialect.literal` and
+- `frameboost.expressions.duckdb_sql.literal`, `frameboost.dialects.literals.Literals` and
   `frameboost.compile.polars`: as a literal;
 - `frameboost.binning.given_cuts`: from a cut that the user gives in Python.
 

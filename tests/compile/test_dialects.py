@@ -318,7 +318,7 @@ def test_an_update_reads_back(everything):
         update = update.replace("ALTER TABLE", "UPDATE", 1).replace("\nUPDATE", "\nSET", 1)
     tree = read_back(dialect, update)
     assert isinstance(tree, exp.Update)
-    assert (tree.args.get("where") is not None) == dialect.update_needs_where
+    assert (tree.args.get("where") is not None) == dialect.statements.update_needs_where
     assert_names(tree, model)
 
 
@@ -335,7 +335,7 @@ def test_a_table_of_trees_reads_back(everything):
     assert isinstance(trees[0], exp.Create)
     assert ours(dialect) <= identifiers(trees[0])
     inserts = [tree for tree in trees if isinstance(tree, exp.Insert)]
-    assert len(inserts) == len(statements) - 1 - 2 * (dialect.create_index is not None)
+    assert len(inserts) == len(statements) - 1 - 2 * (dialect.statements.create_index is not None)
     assert all(identifiers(tree) <= identifiers(trees[0]) | {"DUAL"} for tree in inserts)
     values = [tree.expression for tree in inserts]
     rows = sum(len(v.expressions if isinstance(v, exp.Values) else list(v.find_all(exp.Select))) for v in values)
@@ -368,12 +368,46 @@ def test_drift_reads_back(everything):
     assert strings(tree) >= {*CATEGORIES, *model.features}
 
 
+# --- children ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_child_is_its_parent_but_for_what_it_states(monkeypatch):
+    child = DIALECTS["trino"].child(
+        "starburst",
+        names={"longest": 10},
+        literals={"double": "DOUBLE '{v}'"},
+        types={"int64": "NUMBER", "decimal": None},
+        expressions={"longest_list": 2},
+        statements={"create_view": "CREATE OR REPLACE VIEW {name} AS {query}"},
+        limits={"text": 300},
+    )
+    assert child.quote("x") == '"x"'
+    with pytest.raises(
+        ParameterError, match=r"^the name 'a long name' has 11 characters, and names in starburst have at most 10"
+    ):
+        child.quote("a long name")
+    assert (child.number(0.5), DIALECTS["trino"].number(0.5)) == ("DOUBLE '0.5'", "0.5e0")
+    assert child.type_of(FeatureType("int64")) == child.type_of(FeatureType("duration[us]")) == "NUMBER"
+    assert child.type_of(FeatureType("decimal(9,2)")) is None
+    assert child.type_of(FeatureType("float64")) == "DOUBLE"
+    assert child.any_of("x", ["1", "2", "3"]) == "x IN (1, 2) OR x IN (3)"
+    assert child.sum(["1", "2", "3"]) == DIALECTS["trino"].sum(["1", "2", "3"]) == "(1\n + (2\n + 3))"
+    assert (child.limits.text, child.limits.depth, child.parser) == (300, 500, "starburst")
+    monkeypatch.setitem(known.DIALECTS, "starburst", child)
+    model = made([Feature("x", FeatureType("int64"))], [grown((0, 3, "right", -0.5, 0.5))], (1.5,))
+    assert model.create_view_sql("v", "t", "starburst", keep=["x"]) == (
+        'CREATE OR REPLACE VIEW "v" AS SELECT "x", (DOUBLE \'1.5\'\n'
+        ' + CASE WHEN "x" < 3 THEN DOUBLE \'-0.5\' ELSE DOUBLE \'0.5\' END) AS "prediction"\nFROM "t"'
+    )
+
+
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-def small(monkeypatch, **changes):
-    """Return DuckDB with limits of its own, known as a dialect called small."""
-    dialect = replace(DUCKDB, name="small", case_skips_unmet_whens=False, **changes)
+def small(monkeypatch, limits=None, **changes):
+    """Return DuckDB with limits of its own, or other differences, known as a dialect called small."""
+    dialect = DUCKDB.child("small", parser="duckdb", **changes)
+    dialect = dialect if limits is None else replace(dialect, limits=limits)
     monkeypatch.setitem(known.DIALECTS, "small", dialect)
     return dialect
 
@@ -609,7 +643,7 @@ def rows_of(frame: pl.DataFrame, query: str) -> np.ndarray:
 
 @pytest.mark.parametrize("changes", [{"lambda_": None}, {"lambda_": None, "array": None, "element": None}])
 def test_several_values_without_names_in_passing_or_lists(monkeypatch, changes):
-    small(monkeypatch, **changes)
+    small(monkeypatch, expressions=changes)
     model, frame = of_classes()
     for output in ("mean", "class", "margin", "leaf"):
         found = rows_of(frame, model.query("t", "small", keep=["position"], output=output))
@@ -628,7 +662,7 @@ def test_several_values_without_names_in_passing_or_lists(monkeypatch, changes):
 
 
 def test_symmetric_trees_without_lists(monkeypatch):
-    small(monkeypatch, element=None)
+    small(monkeypatch, expressions={"element": None})
     level = (1, 7, "left", (2, 1, "right", 0.5, 0.25), (2, 1, "right", -0.5, -0.25))
     features = [Feature(f"x{i}", FeatureType(kind)) for i, kind in enumerate(NUMERIC)]
     model = made(features, [grown((0, 0.5, "right", level, level))])
@@ -640,7 +674,7 @@ def test_symmetric_trees_without_lists(monkeypatch):
 
 
 def test_columns_that_can_not_be_left_out_must_be_named(monkeypatch):
-    small(monkeypatch, except_columns=None)
+    small(monkeypatch, statements={"except_columns": None})
     model, frame = of_classes()
     with pytest.raises(ParameterError, match=r"several stages, and small can't leave columns of theirs out; name"):
         model.query("t", "small")

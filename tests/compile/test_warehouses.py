@@ -49,7 +49,7 @@ def assert_same(warehouse: Warehouse, model, kinds, columns, form="auto") -> Non
 
 
 def only_where_it_is_known(warehouse: Warehouse, form: str) -> None:
-    if form == "sorted" and not warehouse.dialect.case_skips_unmet_whens:
+    if form == "sorted" and not warehouse.dialect.expressions.case_skips_unmet_whens:
         pytest.skip(f"{warehouse.name} has no such form")
 
 
@@ -78,8 +78,8 @@ def test_all_types_side_by_side_under_hostile_names(warehouse, form):
     only_where_it_is_known(warehouse, form)
     rng = random.Random(f"{warehouse.name} {form}")
     kinds = [kind for kind in map(FeatureType, TYPES) if is_usable(warehouse, kind)]
-    names = [name for name in NAMES if name.strip() and not set(name) & set(warehouse.dialect.unnameable)]
-    if not warehouse.dialect.ends_in_blank:
+    names = [name for name in NAMES if name.strip() and not set(name) & set(warehouse.dialect.names.unnameable)]
+    if not warehouse.dialect.names.ends_in_blank:
         names = [name for name in names if not name.endswith(" ")]
     names = [name if i < len(names) else f"{names[0]} {i}" for i, name in enumerate((names * 3)[: len(kinds)])]
     model = random_model(kinds, names, rng, n_trees=12, depth=5)
@@ -186,7 +186,7 @@ def test_views_tables_and_updates(warehouse):
         warehouse.run(f"DROP {kind} {quote(name)}")
     if warehouse.name == "spark":
         return  # tables in Parquet can't be updated
-    warehouse.run(f"ALTER TABLE {quote('t')} ADD COLUMN {quote('score')} {warehouse.dialect.types['float64']}")
+    warehouse.run(f"ALTER TABLE {quote('t')} ADD COLUMN {quote('score')} {warehouse.dialect.types.columns['float64']}")
     warehouse.run(model.update_sql("t", "score", warehouse.name))
     assert (outcome(warehouse, f"SELECT {quote('id')}, {quote('score')} FROM {quote('t')}") == expected).all()
 

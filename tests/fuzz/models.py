@@ -153,7 +153,7 @@ def in_warehouse(name: str, model: fb.Model, columns: Sequence[Column]) -> dict[
 
 def _is_name(name: str, warehouse: Warehouse) -> bool:
     dialect = warehouse.dialect
-    return not set(name) & set(dialect.unnameable) and (dialect.ends_in_blank or name == name.strip())
+    return not set(name) & set(dialect.names.unnameable) and (dialect.names.ends_in_blank or name == name.strip())
 
 
 def check(case: Case) -> None:

@@ -371,8 +371,8 @@ def test_an_empty_table_has_no_shares(warehouse):
 
 def test_hostile_names(warehouse):
     rng = random.Random("hostile")
-    names = [name for name in NAMES if name.strip() and not set(name) & set(warehouse.dialect.unnameable)]
-    if not warehouse.dialect.ends_in_blank:
+    names = [name for name in NAMES if name.strip() and not set(name) & set(warehouse.dialect.names.unnameable)]
+    if not warehouse.dialect.names.ends_in_blank:
         names = [name for name in names if not name.endswith(" ")]
     kind = FeatureType("int32")
     model = model_of(*((name, kind) for name in names))

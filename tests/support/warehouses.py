@@ -67,7 +67,8 @@ class Warehouse:
         if value is not None and kind.family in ("date", "timestamp", "timestamptz"):
             return self._has_date(kind, value)
         if kind.is_float and value is not None and not math.isfinite(value):
-            return self.dialect.infinity is not None and (value == value or self.dialect.is_number is not None)
+            has_infinity, has_nan = self.dialect.literals.infinity, self.dialect.expressions.is_number
+            return has_infinity is not None and (value == value or has_nan is not None)
         return True
 
     def _has_date(self, kind: FeatureType, value: int) -> bool:
@@ -93,12 +94,12 @@ class Warehouse:
     # what most drivers share
 
     def _definition(self, table: str, columns: dict[str, tuple[FeatureType, list]]) -> str:
-        quote, nullable = self.dialect.quote, self.dialect.nullable
+        quote, nullable = self.dialect.quote, self.dialect.types.nullable
         types = {name: nullable.format(t=self.column_type(kind)) for name, (kind, _) in columns.items()}
         defined = ", ".join(
-            [f"{quote('id')} {self.dialect.types['int64']}", *(f"{quote(n)} {t}" for n, t in types.items())]
+            [f"{quote('id')} {self.dialect.types.columns['int64']}", *(f"{quote(n)} {t}" for n, t in types.items())]
         )
-        return self.dialect.define_table.format(name=quote(table), columns=defined)
+        return self.dialect.statements.define_table.format(name=quote(table), columns=defined)
 
     def _values(self, columns: dict[str, tuple[FeatureType, list]]) -> list[tuple]:
         values = [[self.value(kind, v) for v in of_column] for kind, of_column in columns.values()]

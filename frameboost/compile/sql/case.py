@@ -46,16 +46,13 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect) -> str:
     ParameterError
         If that takes more than one expression in the dialect.
     """
-    named = dict(zip(output.margins, margins, strict=True))
+    named, array = dict(zip(output.margins, margins, strict=True)), dialect.expressions.array
+    in_passing = dialect.expressions.lambda_
     if len(output.values) == 1 and each_once(output):
         return shaped(output, [value.to_sql(named, dialect) for value in output.values], dialect)[0]
-    if dialect.lambda_ is None:
-        if (
-            not output.stages
-            and dialect.array is not None
-            and all(v.uses(m) <= 1 for v in output.values for m in named)
-        ):
-            return dialect.array.format(v=", ".join(value.to_sql(named, dialect) for value in output.values))
+    if in_passing is None:
+        if not output.stages and array is not None and all(v.uses(m) <= 1 for v in output.values for m in named):
+            return array.format(v=", ".join(value.to_sql(named, dialect) for value in output.values))
         what = "several values" if len(output.values) > 1 else "a value that uses the margin several times"
         raise ParameterError(f"the output is {what}, which is no single expression in {dialect.name}; take model.query")
     # A lambda's parameter is computed once, however often it is used; each stage hands a longer list to the next.
@@ -67,9 +64,9 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect) -> str:
     last = {name: f"m[{i + 1}]" for i, name in enumerate(names)}
     sql = f"[{', '.join(margins)}]"
     for step in steps:
-        sql = dialect.lambda_.format(x=f"[{sql}]", value=f"[{', '.join(step)}]")
+        sql = in_passing.format(x=f"[{sql}]", value=f"[{', '.join(step)}]")
     values = shaped(output, [v.to_sql(last, dialect) for v in output.values], dialect)
-    return dialect.lambda_.format(x=f"[{sql}]", value=values[0] if len(values) == 1 else f"[{', '.join(values)}]")
+    return in_passing.format(x=f"[{sql}]", value=values[0] if len(values) == 1 else f"[{', '.join(values)}]")
 
 
 def shaped(output: Output, values: Sequence[str], dialect: Dialect) -> list[str]:
@@ -93,7 +90,7 @@ def margin_sql(base_margin: float | str, trees: Sequence[Tree], columns: Sequenc
 
 def tree_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect) -> str:
     """Return a tree as a CASE expression."""
-    levels = tree.levels() if dialect.element is not None else None
+    levels = tree.levels() if dialect.expressions.element is not None else None
     if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _table_sql(tree, columns, dialect, levels)
     if is_deep(tree, dialect):
@@ -112,7 +109,7 @@ def _nested_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, node: i
 
 def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
     """Return one of two values by a condition; where it is NULL, the second."""
-    return dialect.branch.format(c=condition, t=then, e=otherwise)
+    return dialect.expressions.branch.format(c=condition, t=then, e=otherwise)
 
 
 # --- deep trees -------------------------------------------------------------------------------------------------------
@@ -166,14 +163,15 @@ def n_terms(tree: Tree, dialect: Dialect) -> int:
 
 def _table_sql(tree: Tree, columns: Sequence[Column], dialect: Dialect, levels: Sequence[int]) -> str:
     """Return a symmetric tree as a list of its leaves, looked up by a number with a bit a level."""
-    assert dialect.array is not None and dialect.element is not None
+    array, element = dialect.expressions.array, dialect.expressions.element
+    assert array is not None and element is not None
     bits = []
     for depth, node in enumerate(levels):
         condition, holds_left = columns[tree.feature[node]].test(tree, node)
         bit = 1 << (len(levels) - 1 - depth)
         bits.append(branch(dialect, condition, *map(str, (0, bit) if holds_left else (bit, 0))))
-    leaves = dialect.array.format(v=", ".join(dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()))
-    return dialect.element.format(x=leaves, i=" + ".join(bits))
+    leaves = array.format(v=", ".join(dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()))
+    return element.format(x=leaves, i=" + ".join(bits))
 
 
 def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frameboost.checks.messages import shown
-from frameboost.dialects.dialect import Dialect, Outside
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.literals import Outside
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import Physical
@@ -37,7 +38,7 @@ class Column:
     def value(self) -> str:
         """The column as it is compared."""
         if self.feature.type.name == "string":
-            return self.dialect.text.format(x=self.name)
+            return self.dialect.expressions.text.format(x=self.name)
         if self.feature.zero_is_missing:
             low, high = (self.dialect.number(sign * ZERO) for sign in (-1, 1))
             return f"(CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END)"
@@ -52,9 +53,9 @@ class Column:
     def is_missing(self) -> str:
         """Return a condition that is true of a missing value only."""
         value = self.value if self.feature.zero_is_missing else self.name
-        if not self.feature.type.is_float or self.dialect.is_number is None:
+        if not self.feature.type.is_float or self.dialect.expressions.is_number is None:
             return f"{value} IS NULL"
-        return f"{value} IS NULL OR NOT ({self.dialect.is_number.format(x=value)})"
+        return f"{value} IS NULL OR NOT ({self.dialect.expressions.is_number.format(x=value)})"
 
     def is_below(self, threshold: Physical | None) -> str:
         """Return the condition that a present value is less than a threshold; nothing if all are."""
@@ -69,7 +70,7 @@ class Column:
             return ""
         kind = self.feature.type
         if kind.family == "boolean":
-            holds = self.dialect.is_false if operator == "<" else self.dialect.is_true
+            holds = self.dialect.expressions.is_false if operator == "<" else self.dialect.expressions.is_true
             return holds.format(x=self.name) if threshold else ("" if operator == ">=" else NEVER)
         literal = self.dialect.literal(kind, threshold)
         if isinstance(literal, Outside):
@@ -77,9 +78,9 @@ class Column:
         return f"{self.value} {operator} {literal}"
 
     def _is_number(self, value: str) -> str:
-        if not self.feature.type.is_float or self.dialect.is_number is None:
+        if not self.feature.type.is_float or self.dialect.expressions.is_number is None:
             return ""
-        return f" AND {self.dialect.is_number.format(x=value)}"
+        return f" AND {self.dialect.expressions.is_number.format(x=value)}"
 
     def test(self, tree: Tree, node: int) -> tuple[str, bool]:
         """Return a condition that is never true of a missing value unless missing is meant, and whether it leads left.
@@ -96,7 +97,7 @@ class Column:
             return self.is_present(), True
         kind = self.feature.type
         if kind.family == "boolean" and threshold == 1:
-            holds = self.dialect.is_true if missing_left else self.dialect.is_false
+            holds = self.dialect.expressions.is_true if missing_left else self.dialect.expressions.is_false
             return holds.format(x=self.name), not missing_left
         literal = Outside.BELOW if kind.family == "boolean" else self.dialect.literal(kind, threshold)
         if isinstance(literal, Outside):
@@ -144,7 +145,7 @@ def find_columns(
     folded: dict[str, str] = {}
     for feature in features:
         column = names.get(feature.name, feature.name)
-        other = folded.setdefault(column.lower() if dialect.any_case else column, column)
+        other = folded.setdefault(column.lower() if dialect.names.any_case else column, column)
         if other != column:
             raise ParameterError(
                 f"features {shown(other)} and {shown(column)} differ only in case, which {dialect.name} can't tell "

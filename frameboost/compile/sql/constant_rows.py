@@ -15,7 +15,7 @@ _MOST_SELECTS = 400
 def constant_rows(rows: Sequence[Sequence[str]], names: Sequence[str], dialect: Dialect) -> str:
     """Return a query of the rows, of literals, under the names, quoted; there is at least one row."""
     first = [f"{value} AS {name}" for value, name in zip(rows[0], names, strict=True)]
-    template = dialect.insert_row or "SELECT {v}"
+    template = dialect.statements.insert_row or "SELECT {v}"
     return _union([template.format(v=", ".join(row)) for row in (first, *rows[1:])], dialect)
 
 
@@ -23,5 +23,6 @@ def _union(selects: Sequence[str], dialect: Dialect) -> str:
     if len(selects) <= _MOST_SELECTS:
         return "\nUNION ALL\n".join(selects)
     parts = [selects[first : first + _MOST_SELECTS] for first in range(0, len(selects), _MOST_SELECTS)]
-    whole = [f"SELECT * FROM (\n{_union(part, dialect)}\n) {dialect.alias}part_{i}" for i, part in enumerate(parts)]
+    alias = dialect.statements.alias
+    whole = [f"SELECT * FROM (\n{_union(part, dialect)}\n) {alias}part_{i}" for i, part in enumerate(parts)]
     return _union(whole, dialect)

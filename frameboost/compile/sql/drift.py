@@ -39,10 +39,10 @@ def drift_query(
 ) -> str:
     """Return the query (see `Model.drift_query`); the rows are read once."""
     watched_bins = [(f, watched) for f, of_feature in bins.items() for watched in of_feature]
-    counts = {"all": dialect.count[0]}
+    counts = {"all": dialect.statements.count[0]}
     for place, (f, watched) in enumerate(watched_bins):
         condition = _condition(columns[f], watched, bins[f], dialect)
-        counts[str(place)] = dialect.count[1].format(c=condition)
+        counts[str(place)] = dialect.statements.count[1].format(c=condition)
     names = stages.aggregate(counts)
     quote, one = dialect.quote, dialect.number(1.0)
     described = ("place", "feature_number", "feature", "bin", "label", "training_share")
@@ -57,7 +57,7 @@ def drift_query(
     stages.replace(
         f"SELECT {', '.join(f'b.{quote(name)} AS {quote(name)}' for name in described)}, "
         f"{one} * CASE b.{quote('place')} {found} END / NULLIF(a.{names['all']}, 0) AS {share}\n"
-        f"{stages.source(f'{dialect.alias}a')}\nCROSS JOIN (\n{listed}\n) {dialect.alias}b",
+        f"{stages.source('a')}\nCROSS JOIN (\n{listed}\n) {dialect.statements.alias}b",
         [],
     )
     low = dialect.number(_SMALLEST_SHARE)

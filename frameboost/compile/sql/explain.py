@@ -12,15 +12,14 @@ from dataclasses import replace
 from frameboost.compile.sql.case import margin_sql
 from frameboost.compile.sql.columns import Column, renamed
 from frameboost.compile.sql.constant_rows import constant_rows
-from frameboost.compile.sql.stages import Stages
+from frameboost.compile.sql.stages import ROW, Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.node_means import means_on_grid
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["contribution_trees", "contributions_query", "reasons_query"]
 
-# Unlike the names of columns and databases, which some databases would take in their place.
-_ROW, _FEATURE = "row_of_data", "feature_of_model"
+_FEATURE = "feature_of_model"  # an alias like that of a row, `ROW`
 
 
 def contribution_trees(n_features: int, base_margin: float, trees: Sequence[Tree]) -> tuple[list[list[Tree]], float]:
@@ -64,22 +63,22 @@ def reasons_query(
     kept = stages.keep or []
     row, place, feature, contribution, rank = stages.reserve(5)
     values = dict(zip(asked, stages.reserve(len(asked)), strict=True))
-    worked_out = [*(f"{asked[i]} AS {name}" for i, name in values.items()), f"{dialect.row_number} AS {row}"]
+    worked_out = [*(f"{asked[i]} AS {name}" for i, name in values.items()), f"{dialect.statements.row_number} AS {row}"]
     stages.check(len(kept) + len(worked_out))
     stages.reduce(f"SELECT {', '.join([*kept, *worked_out])}\n{stages.source()}", kept, [*values.values(), row])
     names = [[str(i), dialect.string(column.feature.name)] for i, column in enumerate(columns)]
     listed = constant_rows(names, [place, feature], dialect)
     own = dialect.number(0.0)
     if values:
-        whens = " ".join(f"WHEN {i} THEN {_ROW}.{name}" for i, name in values.items())
+        whens = " ".join(f"WHEN {i} THEN {ROW}.{name}" for i, name in values.items())
         own = f"CASE {_FEATURE}.{place} {whens} ELSE {own} END"
     selected = [
-        *(f"{_ROW}.{name} AS {name}" for name in [*kept, row]),
+        *(f"{ROW}.{name} AS {name}" for name in [*kept, row]),
         *(f"{_FEATURE}.{name} AS {name}" for name in (place, feature)),
     ]
     stages.replace(
-        f"SELECT {', '.join(selected)}, {own} AS {contribution}\n{stages.source(f'{dialect.alias}{_ROW}')}\n"
-        f"CROSS JOIN (\n{listed}\n) {dialect.alias}{_FEATURE}",
+        f"SELECT {', '.join(selected)}, {own} AS {contribution}\n{stages.source(ROW)}\n"
+        f"CROSS JOIN (\n{listed}\n) {dialect.statements.alias}{_FEATURE}",
         [row, place, feature, contribution],
     )
     size = dialect.call("ABS", [contribution])
@@ -94,7 +93,7 @@ def reasons_query(
         for name, value in (("reason", feature), ("contribution", contribution))
     ]
     stages.check(len(kept) + len(found))
-    order = f"\nORDER BY {row} ASC" if dialect.keeps_order else ""
+    order = f"\nORDER BY {row} ASC" if dialect.statements.keeps_order else ""
     return stages.finish(
         f"SELECT {', '.join([*stages.kept(), *found])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
         f"GROUP BY {', '.join([row, *kept])}{order}"

@@ -33,13 +33,13 @@ class Made:
 
     def into(self, dialect: Dialect) -> str:
         """Return the clause before FROM that makes a table of the query, where that is how it is done."""
-        return f"INTO {self.name}\n" if self.what == "table" and dialect.selects_into else ""
+        return f"INTO {self.name}\n" if self.what == "table" and dialect.statements.selects_into else ""
 
     def statement(self, query: str, dialect: Dialect) -> str:
         """Return the whole statement, of a query that has the clause."""
         if self.what == "query" or self.into(dialect):
             return query
-        template = dialect.create_view if self.what == "view" else dialect.create_table
+        template = dialect.statements.create_view if self.what == "view" else dialect.statements.create_table
         return template.format(name=self.name, query=query)
 
 
@@ -84,7 +84,7 @@ def scoring_query(
 def _check_form(form: str, trees_table: str | None, dialect: Dialect) -> None:
     if form == "table" and trees_table is None:
         raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
-    if form == "sorted" and not dialect.case_skips_unmet_whens:
+    if form == "sorted" and not dialect.expressions.case_skips_unmet_whens:
         raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
 
 
@@ -107,7 +107,7 @@ def _advice(form: str, dialect: Dialect, made: Made, *, fits_a_table: bool) -> s
     call = {"query": "model.query", "view": "model.create_view_sql", "table": "model.create_table_sql"}[made.what]
     load = (
         "load model.table_frame() as a table 'trees'"
-        if dialect.define_table is None
+        if dialect.statements.define_table is None
         else "load the trees with model.table_statements('trees', ...)"
     )
     ways = ["make a table of it with model.create_table_sql"] if fits_a_table else []

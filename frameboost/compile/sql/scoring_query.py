@@ -60,7 +60,7 @@ class Scored:
     @cached_property
     def uncompiled(self) -> str | None:
         """A zero that keeps the database from compiling all into one piece of code, where there is much."""
-        template = self.dialect.uncompiled
+        template = self.dialect.expressions.uncompiled
         if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MOST_COMPILED:
             return None
         used = self.used()
@@ -158,7 +158,7 @@ def _by_terms(scored: Scored, texts: Sequence[Sequence[str]]) -> list[dict[str, 
             if room is not None and stages[-1] and terms + more > room:
                 stages, terms = [*stages, {}], 0
             total = [*of_output[here], *([zero] if zero and not stages[-1] else [])]
-            stages[-1][f"{k}_{here.start}"], terms = scored.dialect.total(total), terms + more
+            stages[-1][f"{k}_{here.start}"], terms = scored.dialect.expressions.total(total), terms + more
     return stages
 
 

@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 
-__all__ = ["Stages"]
+__all__ = ["ROW", "Stages"]
+
+# The alias of a stage where it is joined. In a view ClickHouse writes the database before a table's name, and an alias
+# hides a database of its own name: so it is one that no database has.
+ROW = "row_of_data"
 
 
 class Stages:
@@ -64,7 +68,7 @@ class Stages:
 
     def rename_lost(self) -> dict[str, str]:
         """Begin with a stage that renames columns whose names no stage can have; return the new ones, all quoted."""
-        lost = self._dialect.lost_names
+        lost = self._dialect.names.lost
         names = [name for name in self.reads if lost is not None and re.fullmatch(lost, name[1:-1].lower())]
         if not names or self.keep is None:
             return {}
@@ -106,7 +110,7 @@ class Stages:
 
     def number_rows(self, name: str) -> None:
         """Make a stage of the columns that are read and kept, and a number of each row under the given name."""
-        columns = [*self.reads, f"{self._dialect.row_number} AS {name}"]
+        columns = [*self.reads, f"{self._dialect.statements.row_number} AS {name}"]
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [name])
 
     def sort(self, key: str) -> None:
@@ -137,14 +141,15 @@ class Stages:
 
         ``into`` is a clause of its own, before FROM.
         """
-        if self._dialect.aliases_hide_columns and {self._dialect.quote(name) for name in values} & {*self.reads}:
+        statements, names = self._dialect.statements, {self._dialect.quote(name) for name in values}
+        if statements.aliases_hide_columns and names & {*self.reads}:
             values = self.name(values)
         if self.keep is not None:
             columns = self.kept()
         elif not self._named:
             columns = [self._everything()]
-        elif self._dialect.except_columns is not None:
-            columns = [self._dialect.except_columns.format(v=", ".join(self._named))]
+        elif statements.except_columns is not None:
+            columns = [statements.except_columns.format(v=", ".join(self._named))]
         else:
             raise ParameterError(
                 f"the query takes several stages, and {self._dialect.name} can't leave columns of theirs out; "
@@ -169,15 +174,16 @@ class Stages:
         name, query = f"{self._stage}{number + 1}", self._stages[number]
         if number not in self._fenced:
             return f"{name} AS (\n{query}\n)"
-        return self._dialect.fenced_stage.format(name=name, select=query.removeprefix("SELECT "))
+        return self._dialect.statements.fenced_stage.format(name=name, select=query.removeprefix("SELECT "))
 
     def _everything(self) -> str:
-        return "*" if self._stages else self._dialect.star.format(table=self._table)
+        return "*" if self._stages else self._dialect.statements.star.format(table=self._table)
 
     def source(self, alias: str = "") -> str:
-        """Return the FROM of the next stage, and WHERE of the first."""
+        """Return the FROM of the next stage, under an alias if it has one, and WHERE of the first."""
         if self._stages:
-            return f"FROM {self._stage}{len(self._stages)} {alias}".rstrip()
+            called = f" {self._dialect.statements.alias}{alias}" if alias else ""
+            return f"FROM {self._stage}{len(self._stages)}{called}"
         return f"FROM {self._table}" + (f"\nWHERE {self._where}" if self._where else "")
 
     def check(self, columns: int) -> None:

@@ -15,8 +15,9 @@ import polars as pl
 
 from frameboost.compile.sql.columns import Column
 from frameboost.compile.sql.scoring_query import Scored, finish
-from frameboost.compile.sql.stages import Stages
-from frameboost.dialects.dialect import Dialect, Outside
+from frameboost.compile.sql.stages import ROW, Stages
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.literals import Outside
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
@@ -25,8 +26,7 @@ from frameboost.trees.tree import Tree
 __all__ = ["query_over_table", "table_frame", "table_statements"]
 
 _ROWS_A_STATEMENT = 500
-# Aliases: a database of such a name would be hidden by them where a view has it before the tables' names (ClickHouse).
-_ROW, _NODE, _NAMED = "row_of_data", "node_of_tree", "named_by_node"
+_NODE, _NAMED = "node_of_tree", "named_by_node"  # aliases like that of a row, `ROW`
 _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
 
 
@@ -52,17 +52,17 @@ def table_frame(trees: Sequence[Tree], columns: Sequence[Column]) -> pl.DataFram
 
 def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect) -> list[str]:
     """Return the statements that make the table and fill it (see `Model.table_statements`)."""
-    if dialect.define_table is None:
+    if dialect.statements.define_table is None:
         raise ParameterError(f"{dialect.name} makes tables of files in S3; load model.table_frame()")
     kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
-    types = dict.fromkeys(_NUMBERS, dialect.types["int64"])
+    types = dict.fromkeys(_NUMBERS, dialect.types.columns["int64"])
     types |= {column: str(dialect.type_of(kind)) for column, kind in kinds.items()}
     if _has_categories(trees):
-        types["category"] = dialect.types["string"]
-    types["value"] = dialect.types["float64"]
+        types["category"] = dialect.types.columns["string"]
+    types["value"] = dialect.types.columns["float64"]
     table = dialect.quote_path(name)
-    defined = (f"{dialect.quote(column)} {dialect.nullable.format(t=type_)}" for column, type_ in types.items())
-    statements = [dialect.define_table.format(name=table, columns=",\n  ".join(defined))]
+    defined = (f"{dialect.quote(column)} {dialect.types.nullable.format(t=type_)}" for column, type_ in types.items())
+    statements = [dialect.statements.define_table.format(name=table, columns=",\n  ".join(defined))]
     names = ", ".join(map(dialect.quote, types))
 
     def literal(column: str, value: Physical | None) -> str:
@@ -80,23 +80,23 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column]
     for first in range(0, len(rows), _ROWS_A_STATEMENT):
         some = rows[first : first + _ROWS_A_STATEMENT]
         given = [[literal(column, row.get(column)) for column in types] for row in some]
-        statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(given)}")
-    if dialect.create_index is not None:
+        statements.append(f"INSERT INTO {table} ({names})\n{dialect.statements.rows_of(given)}")
+    if dialect.statements.create_index is not None:
         statements += [_index(name, column, dialect) for column in ("id", "named_by")[: 1 + _has_categories(trees)]]
     return statements
 
 
 def _index(name: str, column: str, dialect: Dialect) -> str:
     """Return the statement that makes an index, named after the table as far as names are that long."""
-    assert dialect.create_index is not None
+    assert dialect.statements.create_index is not None
     *schema, own = dialect.parts_of(name)
     digest = hashlib.sha256(own.encode()).hexdigest()[:8]
-    room = (dialect.longest_name or 1000) // (4 if dialect.name_in_bytes else 1) - len(column) - len(digest) - 2
+    room = (dialect.names.longest or 1000) // (4 if dialect.names.in_bytes else 1) - len(column) - len(digest) - 2
     index = f"{own}_{column}" if len(own) <= room else f"{own[:room]}_{digest}_{column}"
     table, place = dialect.quote_path(name), [dialect.quote(index)]
-    if dialect.index_in_schema:
+    if dialect.statements.index_in_schema:
         table, place = dialect.quote(own), [*map(dialect.quote, schema), *place]
-    return dialect.create_index.format(index=".".join(place), name=table, columns=dialect.quote(column))
+    return dialect.statements.create_index.format(index=".".join(place), name=table, columns=dialect.quote(column))
 
 
 def _number(value: Physical, dialect: Dialect) -> str:
@@ -185,10 +185,10 @@ def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str
     row, node, *sums = stages.reserve(2 + len(scored.bases))
     stages.number_rows(row)
     for level in range(max(1, *(max(tree.depths()) for tree in trees))):
-        came_from = stages.source(f"{scored.dialect.alias}{_ROW}")
-        carried = [f"{_ROW}.{column} AS {column}" for column in [row, *stages.reads]]
+        came_from = stages.source(ROW)
+        carried = [f"{ROW}.{column} AS {column}" for column in [row, *stages.reads]]
         stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
-    came_from = stages.source(f"{scored.dialect.alias}{_ROW}")
+    came_from = stages.source(ROW)
     kept = list(dict.fromkeys([*stages.keep, *(name for _, name in scored.base_columns)]))
     stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
     margins = {
@@ -202,16 +202,16 @@ class _Walk:
     """Rows on their way through the nodes of a table."""
 
     def __init__(self, scored: Scored, trees: Sequence[Tree], table: str) -> None:
-        self._dialect, self._table = scored.dialect, table
+        self._dialect, self._table = scored.dialect, f"{table} {scored.dialect.statements.alias}"
         asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-        self._asked = {f: replace(scored.columns[f], name=f"{_ROW}.{scored.columns[f].name}") for f in asked}
+        self._asked = {f: replace(scored.columns[f], name=f"{ROW}.{scored.columns[f].name}") for f in asked}
         self._n_outputs, self._is_of_leaves = len(scored.bases), scored.is_of_leaves
 
     def _of(self, alias: str, column: str) -> str:
         return f"{alias}.{self._dialect.quote(column)}"
 
     def _join_nodes(self, node: str) -> str:
-        return f"JOIN {self._table} {self._dialect.alias}{_NODE} ON {self._of(_NODE, 'id')} = {_ROW}.{node}"
+        return f"JOIN {self._table}{_NODE} ON {self._of(_NODE, 'id')} = {ROW}.{node}"
 
     def step(self, came_from: str, carried: Sequence[str], node: str, *, is_first: bool) -> str:
         """Return the query that takes each row to its next node, from the root if it is the first."""
@@ -220,7 +220,7 @@ class _Walk:
         going = f"CASE {self._of(_NODE, 'feature')} {nexts} ELSE {here} END" if nexts else here
         joins = [self._join_nodes(node)]
         if is_first:
-            joins = [f"CROSS JOIN {self._table} {self._dialect.alias}{_NODE}"]
+            joins = [f"CROSS JOIN {self._table}{_NODE}"]
         steps = [f"SELECT {', '.join([*carried, f'{going} AS {node}'])}", came_from, *joins, *self._join_members()]
         return "\n".join([*steps, *([f"WHERE {self._of(_NODE, 'node')} = 0"] if is_first else [])])
 
@@ -229,11 +229,11 @@ class _Walk:
         named = {f: column for f, column in self._asked.items() if column.feature.type.is_categorical}
         if not named:
             return []
-        n = self._of
+        n, text = self._of, self._dialect.expressions.text
         values = " ".join(f"WHEN {f} THEN {self._category(column)}" for f, column in named.items())
         return [
-            f"LEFT JOIN {self._table} {self._dialect.alias}{_NAMED} ON {n(_NAMED, 'named_by')} = {n(_NODE, 'id')} "
-            f"AND {self._dialect.text.format(x=n(_NAMED, 'category'))} = CASE {n(_NODE, 'feature')} {values} END"
+            f"LEFT JOIN {self._table}{_NAMED} ON {n(_NAMED, 'named_by')} = {n(_NODE, 'id')} "
+            f"AND {text.format(x=n(_NAMED, 'category'))} = CASE {n(_NODE, 'feature')} {values} END"
         ]
 
     def _category(self, column: Column) -> str:
@@ -241,7 +241,7 @@ class _Walk:
         if column.feature.type.name == "string":
             return column.value
         dialect = self._dialect
-        return dialect.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
+        return dialect.expressions.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
 
     def _next(self, column: Column) -> str:
         """Return the node that a row goes to from a node that asks about this column."""
@@ -251,7 +251,7 @@ class _Walk:
             is_member = f"{self._of(_NAMED, 'named_by')} IS NOT NULL"
             return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_member} THEN {left} ELSE {right} END"
         if kind.family == "boolean":
-            is_true = dialect.is_true.format(x=column.name)
+            is_true = dialect.expressions.is_true.format(x=column.name)
             return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_true} THEN {right} ELSE {left} END"
         above = f"{column.value} >= {self._of(_NODE, _threshold_name(kind.widened))}"
         return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
@@ -267,9 +267,9 @@ class _Walk:
             if self._n_outputs > 1:
                 value = f"CASE WHEN {of} = {k} THEN {value} ELSE {nothing} END"
             added.append(f"SUM({value}) AS {name}")
-        kept = [f"{_ROW}.{column}" for column in keep]
-        named = [f"{_ROW}.{column} AS {column}" for column in keep]
+        kept = [f"{ROW}.{column}" for column in keep]
+        named = [f"{ROW}.{column} AS {column}" for column in keep]
         return (
             f"SELECT {', '.join([*named, *added])}\n{came_from}\n{self._join_nodes(node)}\n"
-            f"GROUP BY {', '.join([f'{_ROW}.{row}', *kept])}"
+            f"GROUP BY {', '.join([f'{ROW}.{row}', *kept])}"
         )

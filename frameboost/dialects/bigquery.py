@@ -1,0 +1,57 @@
+"""BigQuery's dialect."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions, guarded_exp
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import BACKSLASH_ESCAPES, Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import Statements
+
+__all__ = ["BIGQUERY"]
+
+BIGQUERY = Dialect(
+    name="bigquery",
+    names=Names(
+        # Backticks, with the escapes of strings. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
+        quotes=("`", "`"), escapes={"\\": "\\\\"},
+        # 300 characters, of which these are none; names that differ only in case are duplicates. https://docs.cloud.google.com/bigquery/docs/schemas
+        unnameable="\0!\"$()*,./;?@[\\]^`{}~\n\r\t", longest=300, any_case=True,
+    ),
+    literals=Literals(
+        # A backslash is an escape; no line ends in '…'. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
+        escapes={**BACKSLASH_ESCAPES, "'": "\\'"},
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
+        infinity=("CAST('inf' AS FLOAT64)", "CAST('-inf' AS FLOAT64)"),
+        # BIGNUMERIC has 38 digits before the point. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
+        integer_digits=38, wide_integer="BIGNUMERIC '{v}'", decimal="BIGNUMERIC '{v}'",
+        # DATETIME has no time zone, TIMESTAMP has. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
+        timestamp="DATETIME '{v}'",
+    ),
+    types=ColumnTypes(
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
+        columns={
+            **dict.fromkeys(SIGNED_INTEGERS, "INT64"), **wide("BIGNUMERIC"), "float32": "FLOAT64",
+            "float64": "FLOAT64", "decimal": "BIGNUMERIC", "boolean": "BOOL", "date": "DATE", "timestamp": "DATETIME",
+            "timestamptz": "TIMESTAMP", "string": "STRING",
+        },
+    ),
+    expressions=Expressions(
+        # Comparisons with NaN are FALSE. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions
+        is_number="NOT IS_NAN({x})",
+        # Overflow is an error. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions
+        exp=guarded_exp("709.0", "-708.0"),
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
+        array="[{v}]",
+    ),
+    statements=Statements(
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax
+        except_columns="* EXCEPT ({v})",
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/dml-syntax
+        update_needs_where=True,
+    ),
+    # 1 MB of query, 256 K characters of view, 10,000 columns; depth is our own caution. https://docs.cloud.google.com/bigquery/quotas
+    limits=Limits(text=10**6, view=256_000, depth=500, columns=10_000),
+)  # fmt: skip

@@ -1,0 +1,68 @@
+"""ClickHouse's dialect."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import ColumnTypes
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import BACKSLASH_ESCAPES, Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import Statements
+
+__all__ = ["CLICKHOUSE"]
+
+CLICKHOUSE = Dialect(
+    name="clickhouse",
+    # A backslash is an escape in quoted names too. https://clickhouse.com/docs/sql-reference/syntax
+    names=Names(escapes={"\\": "\\\\"}),
+    literals=Literals(
+        # https://clickhouse.com/docs/sql-reference/syntax
+        escapes=BACKSLASH_ESCAPES,
+        # https://clickhouse.com/docs/sql-reference/data-types/float
+        infinity=("toFloat64('inf')", "toFloat64('-inf')"),
+        # A number with more digits is read as a Float64. https://clickhouse.com/docs/sql-reference/syntax
+        wide_integer="toInt256('{v}')", decimal="toDecimal256('{v}', {s})",
+        # 1900 to 2299; nanoseconds end in 2262. https://clickhouse.com/docs/sql-reference/data-types/datetime64
+        date="toDate32('{v}')", timestamp="toDateTime64('{v}', 9, 'UTC')", timestamptz="toDateTime64('{v}', 9, 'UTC')",
+        digits=9, years=(1900, 2261),
+    ),
+    types=ColumnTypes(
+        # https://clickhouse.com/docs/sql-reference/data-types
+        columns={
+            "int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64", "int128": "Int128", "uint8": "UInt8",
+            "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "uint128": "UInt128", "codes": "Int64",
+            "float32": "Float32", "float64": "Float64", "decimal": "Decimal({p}, {s})", "boolean": "Bool",
+            "date": "Date32", "timestamp[ms]": "DateTime64(3, 'UTC')", "timestamp[us]": "DateTime64(6, 'UTC')",
+            "timestamp[ns]": "DateTime64(9, 'UTC')", "timestamptz[ms]": "DateTime64(3, 'UTC')",
+            "timestamptz[us]": "DateTime64(6, 'UTC')", "timestamptz[ns]": "DateTime64(9, 'UTC')", "string": "String",
+        },
+        # A type takes no NULL unless it is Nullable. https://clickhouse.com/docs/sql-reference/data-types/nullable
+        nullable="Nullable({t})", casts={"codes": "Nullable(Int64)", "string": "Nullable(String)"},
+    ),
+    expressions=Expressions(
+        # https://clickhouse.com/docs/sql-reference/data-types/float
+        is_number="NOT isNaN({x})",
+        # As short as can be, for the sake of the limit on text. https://clickhouse.com/docs/sql-reference/functions/conditional-functions
+        branch="if({c}, {t}, {e})",
+        # Items are counted from 1. https://clickhouse.com/docs/sql-reference/data-types/array
+        array="[{v}]", element="{x}[1 + {i}]",
+    ),
+    statements=Statements(
+        # https://clickhouse.com/docs/sql-reference/statements/select
+        except_columns="* EXCEPT ({v})",
+        # Measured, 26; prefer_column_name_to_alias turns it round. https://clickhouse.com/docs/operations/settings/settings
+        aliases_hide_columns=True,
+        # A table has an engine. https://clickhouse.com/docs/sql-reference/statements/create/table
+        define_table="CREATE TABLE {name} (\n  {columns}\n) ENGINE = MergeTree ORDER BY tuple()",
+        create_table="CREATE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
+        # A mutation, which needs WHERE. https://clickhouse.com/docs/sql-reference/statements/alter/update
+        update="ALTER TABLE {name}\nUPDATE {column} = {value}{where}", update_needs_where=True,
+    ),
+    limits=Limits(
+        # max_query_size and max_parser_depth. https://clickhouse.com/docs/operations/settings/settings
+        text=262_144, depth=1000,
+        # max_subquery_depth and max_ast_elements. https://clickhouse.com/docs/operations/settings/query-complexity
+        stages=100, elements=50_000,
+    ),
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""Expressions in a dialect: conditions, sums, functions and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Expressions", "guarded_exp"]
+
+
+def guarded_exp(high: str, low: str) -> str:
+    """Return the template of EXP where overflow is an error: of an argument that is kept between two literals.
+
+    709.78 and −745.13 are where the range of float64 ends.
+    """
+    return f"EXP(GREATEST(LEAST({{x}}, {high}), {low}))"
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """Templates of expressions; ``{x}`` is a column or another expression.
+
+    Attributes
+    ----------
+    is_number
+        A condition on a float that is true unless it is NULL or NaN; None where there is no NaN.
+    is_true, is_false
+        A Boolean column as a condition.
+    text
+        A string column, such that ``=`` with `Literals.text` holds for equal strings only.
+    longest_list
+        Values that ``IN`` takes; 0 for none, where a chain of OR is better, None for any number.
+    branch
+        One of two values, ``{t}`` and ``{e}``, by a condition ``{c}``, the second where it is NULL.
+    case_skips_unmet_whens
+        Whether CASE is evaluated by vectors of rows, and a WHEN that no row of a vector satisfies is skipped. Then
+        scoring is faster where rows that take the same branches stand together (``form="sorted"``).
+    longest_sum
+        Terms that a sum has without parentheses; None for balanced sums in parentheses.
+    uncompiled
+        A zero that keeps the database from compiling a query into one piece of code, which takes long where there is
+        much of it.
+    functions
+        Names of functions where they are not the standard's.
+    exp
+        e to the power of ``{x}``, however large or small.
+    array
+        A list of the numbers ``{v}``; None where a column holds but one.
+    element
+        Item number ``{i}``, from 0, of such a list; given where that is a fast way to look a leaf up.
+    lambda_
+        ``{value}``, SQL over ``m``, for the only item of a list; None where a value can't be named in passing.
+    """
+
+    is_number: str | None = None
+    is_true: str = "{x}"
+    is_false: str = "NOT {x}"
+    text: str = "{x}"
+    longest_list: int | None = None
+    branch: str = "CASE WHEN {c} THEN {t} ELSE {e} END"
+    case_skips_unmet_whens: bool = False
+    longest_sum: int | None = None
+    uncompiled: str | None = None
+    functions: Mapping[str, str] = field(default_factory=dict)
+    exp: str = "EXP({x})"
+    array: str | None = None
+    element: str | None = None
+    lambda_: str | None = None
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of one of the functions that expressions have."""
+        if function == "EXP":
+            return self.exp.format(x=arguments[0])
+        return f"{self.functions.get(function, function)}({', '.join(arguments)})"
+
+    def any_of(self, value: str, literals: Sequence[str]) -> str:
+        """Return the condition that a value is one of the literals, of which there is at least one."""
+        if len(literals) == 1 or self.longest_list == 0:
+            return " OR ".join(f"{value} = {literal}" for literal in literals)
+        size = self.longest_list or len(literals)
+        parts = (literals[first : first + size] for first in range(0, len(literals), size))
+        return " OR ".join(f"{value} IN ({', '.join(part)})" for part in parts)
+
+    def sum(self, terms: Sequence[str]) -> str:
+        """Return a sum of numbers on a grid, whose order does not matter, in parentheses if it has several terms.
+
+        Most parsers give up on a chain of some hundred additions, so it is a balanced tree: four terms are
+        ``((a + b) + (c + d))``. Spark's parser takes longer the deeper parentheses nest, and likes a chain that is not
+        too long.
+        """
+        if len(terms) == 1:
+            return terms[0]
+        if self.longest_sum is not None and len(terms) <= self.longest_sum:
+            return "(" + "\n + ".join(terms) + ")"
+        middle = len(terms) // 2
+        return f"({self.sum(terms[:middle])}\n + {self.sum(terms[middle:])})"
+
+    def total(self, terms: Sequence[str]) -> str:
+        """Return the same sum where it stands alone."""
+        text = self.sum(terms)
+        return text if self.longest_sum is None or len(terms) == 1 else text[1:-1]

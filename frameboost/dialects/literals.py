@@ -1,0 +1,147 @@
+"""Literals in a dialect: how thresholds, leaf values and categories are written so that they read back exactly."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from frameboost.schema.types import FeatureType, Physical
+
+__all__ = ["BACKSLASH_ESCAPES", "Literals", "Outside"]
+
+# Of a database where a backslash is an escape in strings.
+BACKSLASH_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_LONGEST_INTEGER = 2**63
+_USUAL = 1e-125
+_PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class Outside(Enum):
+    """A threshold that no value of a column can be written as: every present value is below it, or none is."""
+
+    ABOVE = "every value is less"
+    BELOW = "no value is less"
+
+
+@dataclass(frozen=True)
+class Literals:
+    """Templates of literals; ``{v}`` is the value as text.
+
+    Attributes
+    ----------
+    string_prefix, escapes
+        What stands before a quoted string, and what is written for a character inside, besides ``''`` for a quote.
+    text
+        A string literal ``{v}`` that compares exactly with a column as `Expressions.text` has it.
+    double
+        A finite float64: ``{v}`` is the shortest text with a point or an exponent, ``{e}`` one with an exponent.
+    extreme
+        The same for numbers beyond 1e±125, where these are written in another way.
+    infinity
+        ∞ and −∞; None where the type has none.
+    integer_digits
+        Decimal digits of the widest integers; None for any number.
+    wide_integer, decimal
+        An integer beyond 64 bits, and a decimal of precision ``{p}`` and scale ``{s}``.
+    date, timestamp, timestamptz
+        ``{v}`` is as in ISO 8601 with ``time_separator`` before the time.
+    digits, has_whole_fractions
+        Digits of a second's fraction, and whether all of them are always written.
+    years
+        First and last year of dates and times.
+    has_endless_dates
+        Whether dates and timestamps may be ``infinity``.
+    interval
+        ``{v}`` microseconds; None where a duration is a column of integers, in the units of its type.
+    """
+
+    string_prefix: str = ""
+    escapes: Mapping[str, str] = field(default_factory=dict)
+    text: str = "{v}"
+    double: str = "{v}"
+    extreme: str | None = None
+    infinity: tuple[str, str] | None = None
+    integer_digits: int | None = None
+    wide_integer: str = "{v}"
+    decimal: str = "{v}"
+    date: str = "DATE '{v}'"
+    timestamp: str = "TIMESTAMP '{v}'"
+    timestamptz: str = "TIMESTAMP '{v}+00:00'"
+    time_separator: str = " "
+    digits: int = 6
+    has_whole_fractions: bool = False
+    years: tuple[int, int] = (1, 9999)
+    has_endless_dates: bool = False
+    interval: str | None = None
+
+    def literal(self, kind: FeatureType, value: Physical) -> str | Outside:
+        """Return a physical value as a literal that compares exactly with a column of the type."""
+        if isinstance(value, str):
+            return self.text.format(v=self.string(value))
+        if kind.is_float:
+            number = float(value)
+            if math.isinf(number) and self.infinity is None:
+                return Outside.ABOVE if number > 0 else Outside.BELOW
+            return self.number(number)
+        whole = int(value)
+        if kind.precision_and_scale:
+            precision, scale = kind.precision_and_scale
+            return self.decimal.format(v=f"{kind.decimal(whole):f}", p=precision, s=scale)
+        if kind.family in ("date", "timestamp", "timestamptz"):
+            return self._moment(kind, whole)
+        if kind.family == "duration" and self.interval is not None:
+            # The first microsecond from the threshold on: −(−a // b) rounds up.
+            return self.interval.format(v=-(-whole * 10**6 // _PER_SECOND[kind.unit or "us"]))
+        if self.integer_digits is not None and abs(whole) >= 10**self.integer_digits:
+            return Outside.ABOVE if whole > 0 else Outside.BELOW
+        return str(whole) if -_LONGEST_INTEGER <= whole < _LONGEST_INTEGER else self.wide_integer.format(v=whole)
+
+    def number(self, value: float) -> str:
+        """Return a float64 as a literal of the type that reads back as the same number."""
+        if math.isinf(value):
+            assert self.infinity is not None, "the database has no infinities"
+            return self.infinity[value < 0]
+        text = repr(float(value))
+        if self.extreme is not None and value and not _USUAL < abs(value) < 1 / _USUAL:
+            return self.extreme.format(v=text)
+        return self.double.format(v=text, e=text if "e" in text else f"{text}e0")
+
+    def string(self, value: str) -> str:
+        """Return a string as a literal."""
+        escapes = {"'": "''", **self.escapes}
+        return f"{self.string_prefix}'" + "".join(escapes.get(c, c) for c in value) + "'"
+
+    def _moment(self, kind: FeatureType, value: int) -> str | Outside:
+        """Return a date or a time as a literal, rounded up to the database's fractions of a second.
+
+        A threshold t asks ``x < t``, so the first value from t on that the column can have says the same.
+        """
+        template = {"date": self.date, "timestamp": self.timestamp, "timestamptz": self.timestamptz}[kind.family]
+        assert kind.bounds is not None
+        if abs(value) == kind.bounds[1] and self.has_endless_dates:
+            return template.replace("+00:00", "").format(v="infinity" if value > 0 else "-infinity")
+        if kind.family == "date":
+            seconds, fraction = value * 86_400, ""
+        else:
+            parts = -(-value * 10**self.digits // _PER_SECOND[kind.unit or "us"])
+            seconds, rest = divmod(parts, 10**self.digits)
+            fraction = f".{rest:0{self.digits}d}"
+            fraction = fraction if self.has_whole_fractions else fraction.rstrip("0").rstrip(".")
+        if not _second_of(self.years[0]) <= seconds < _second_of(self.years[1] + 1):
+            return Outside.ABOVE if value > 0 else Outside.BELOW
+        moment = _EPOCH + dt.timedelta(seconds=seconds)
+        text = (
+            moment.date().isoformat() if kind.family == "date" else moment.isoformat(sep=self.time_separator) + fraction
+        )
+        return template.format(v=text)
+
+
+def _second_of(year: int) -> int:
+    """Return when the year begins, in seconds since 1970."""
+    days = (dt.datetime(min(year, 9999), 1, 1) - _EPOCH).days
+    return (days + 365 * (year > 9999)) * 86_400  # Python's calendar ends with 9999, a year of 365 days

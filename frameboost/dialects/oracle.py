@@ -1,0 +1,55 @@
+"""Oracle's dialect."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import INDEX, Statements
+
+__all__ = ["ORACLE"]
+
+ORACLE = Dialect(
+    name="oracle",
+    # No quote inside, and 128 bytes. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Database-Object-Names-and-Qualifiers.html
+    names=Names(unnameable='\0"', longest=128, in_bytes=True),
+    literals=Literals(
+        # A number is NUMBER, which has no exponents beyond 125. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Literals.html
+        double="CAST({v} AS BINARY_DOUBLE)", extreme="TO_BINARY_DOUBLE('{v}')",
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Literals.html
+        infinity=("BINARY_DOUBLE_INFINITY", "-BINARY_DOUBLE_INFINITY"),
+        # NUMBER has 38 digits, a TIMESTAMP 9 of a second. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Data-Types.html
+        integer_digits=38, digits=9,
+    ),
+    types=ColumnTypes(
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Data-Types.html
+        columns={
+            **dict.fromkeys(SIGNED_INTEGERS, "NUMBER(19)"), **wide("NUMBER(38)"), "float32": "BINARY_FLOAT",
+            "float64": "BINARY_DOUBLE", "decimal": "NUMBER({p}, {s})", "boolean": "NUMBER(1)", "date": "DATE",
+            "timestamp": "TIMESTAMP(9)", "timestamptz": "TIMESTAMP(9) WITH TIME ZONE", "string": "VARCHAR2(4000)",
+        },
+    ),
+    expressions=Expressions(
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Floating-Point-Conditions.html
+        is_number="{x} IS NOT NAN",
+        # 19c has no Boolean columns. https://docs.oracle.com/en/database/oracle/oracle-database/23/sqlrf/Data-Types.html
+        is_true="{x} = 1", is_false="{x} = 0",
+        # 1,000 expressions in 19c. https://docs.oracle.com/error-help/db/ora-01795
+        longest_list=1000,
+    ),
+    statements=Statements(
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/SELECT.html
+        star="{table}.*", alias="", insert_row="SELECT {v} FROM DUAL",
+        # ROW_NUMBER needs ORDER BY, ROWNUM doesn't. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/ROW_NUMBER.html
+        row_number="ROWNUM",
+        # CTEs may be merged. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Comments.html
+        fenced_stage="{name} AS (\nSELECT /*+ NO_MERGE */ {select}\n)",
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/CREATE-INDEX.html
+        create_index=INDEX,
+    ),
+    # 1,000 columns in a table; text and depth are our own caution. https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/logical-database-limits.html
+    limits=Limits(text=2**20, depth=500, columns=1000),
+)  # fmt: skip

@@ -1,0 +1,102 @@
+"""PostgreSQL's dialect, and Redshift's, which began as PostgreSQL 8."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions, guarded_exp
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import INDEX, MATERIALIZED, PLAIN_STAGE, Statements
+
+__all__ = ["POSTGRES", "REDSHIFT"]
+
+POSTGRES = Dialect(
+    name="postgres",
+    # 63 bytes. https://www.postgresql.org/docs/current/limits.html
+    names=Names(longest=63, in_bytes=True),
+    literals=Literals(
+        # A number with a point or an exponent is numeric at first. https://www.postgresql.org/docs/current/sql-syntax-lexical.html
+        double="{v}::float8",
+        # https://www.postgresql.org/docs/current/datatype-numeric.html
+        infinity=("'Infinity'::float8", "'-Infinity'::float8"),
+        # Dates and timestamps may be infinity. https://www.postgresql.org/docs/current/datatype-datetime.html
+        timestamptz="TIMESTAMPTZ '{v}+00:00'",
+        has_endless_dates=True,
+        interval="INTERVAL '{v} microseconds'",
+    ),
+    types=ColumnTypes(
+        # https://www.postgresql.org/docs/current/datatype.html
+        columns={
+            **SIGNED_INTEGERS, **wide("NUMERIC"), "float32": "REAL", "float64": "DOUBLE PRECISION",
+            "decimal": "NUMERIC({p}, {s})", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
+            "timestamptz": "TIMESTAMPTZ", "duration": "INTERVAL", "string": "TEXT",
+        },
+    ),
+    expressions=Expressions(
+        # NULL is not true, and NaN is the greatest number. https://www.postgresql.org/docs/current/datatype-numeric.html
+        is_number="{x} <= 'Infinity'::float8",
+        # Overflow is an error (measured, 16). https://www.postgresql.org/docs/current/functions-math.html
+        exp=guarded_exp("709::float8", "-708::float8"),
+        # https://www.postgresql.org/docs/current/arrays.html
+        array="ARRAY[{v}]",
+    ),
+    statements=Statements(
+        keeps_order=True,
+        # A CTE is folded into the query since 12 unless MATERIALIZED. https://www.postgresql.org/docs/current/queries-with.html
+        fenced_stage=MATERIALIZED,
+        # https://www.postgresql.org/docs/current/sql-createindex.html
+        create_index=INDEX,
+    ),
+    limits=Limits(
+        # No number in the documentation: our own caution, of text and depth (docs/vendors.md).
+        text=256 * 2**20, view=32 * 2**20, depth=1000,
+        # 200 joins of one CTE to the next take 8 s (measured, 16).
+        stages=200,
+        # https://www.postgresql.org/docs/current/limits.html
+        columns=1664,
+    ),
+)  # fmt: skip
+
+REDSHIFT = POSTGRES.child(
+    "redshift",
+    names={
+        # 127 bytes; folded to lower case. https://docs.aws.amazon.com/redshift/latest/dg/r_names.html
+        "longest": 127, "any_case": True,
+    },
+    literals={
+        # QUOTE_LITERAL doubles backslashes. https://docs.aws.amazon.com/redshift/latest/dg/r_QUOTE_LITERAL.html
+        "escapes": {"\\": "\\\\"},
+        # The type of a literal is not said. https://docs.aws.amazon.com/redshift/latest/dg/r_numeric_literals201.html
+        "double": "'{v}'::float8",
+        # At most 38 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_numeric_computations201.html
+        "integer_digits": 38,
+        # No infinity is listed, and durations are integers. https://docs.aws.amazon.com/redshift/latest/dg/r_Datetime_types.html
+        "has_endless_dates": False, "interval": None,
+        # As below, of literals.
+        "text": "({v} || '.')",
+    },
+    types={
+        # https://docs.aws.amazon.com/redshift/latest/dg/c_Supported_data_types.html
+        **wide("NUMERIC(38, 0)"), "duration": None, "string": "VARCHAR(65535)",
+    },
+    expressions={
+        # Blanks at the end don't count, with something behind them they do. https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html
+        "text": "({x} || '.')",
+        # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
+        "array": None,
+    },
+    statements={
+        # No keyword against folding a CTE is documented. https://docs.aws.amazon.com/redshift/latest/dg/r_WITH_clause.html
+        "fenced_stage": PLAIN_STAGE,
+        # No indexes. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-features.html
+        "create_index": None, "keeps_order": False,
+    },
+    limits={
+        # 16 MB for one statement. https://docs.aws.amazon.com/redshift/latest/dg/c_redshift-sql.html
+        "text": 16 * 10**6, "view": None, "depth": 500, "stages": None,
+        # Of a table. https://docs.aws.amazon.com/redshift/latest/dg/r_CREATE_TABLE_NEW.html
+        "columns": 1600,
+    },
+)  # fmt: skip

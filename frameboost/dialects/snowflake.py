@@ -1,0 +1,63 @@
+"""Snowflake's dialect."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions, guarded_exp
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import BACKSLASH_ESCAPES, Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import Statements
+
+__all__ = ["SNOWFLAKE"]
+
+SNOWFLAKE = Dialect(
+    name="snowflake",
+    # 255 characters. https://docs.snowflake.com/en/sql-reference/identifiers-syntax
+    names=Names(longest=255),
+    literals=Literals(
+        # A backslash is an escape. https://docs.snowflake.com/en/sql-reference/data-types-text
+        escapes=BACKSLASH_ESCAPES,
+        # Which literals are FLOAT is not said of all, of a cast there is no doubt. https://docs.snowflake.com/en/sql-reference/data-types-numeric
+        double="'{v}'::FLOAT", infinity=("'inf'::FLOAT", "'-inf'::FLOAT"),
+        # NUMBER has 38 digits. https://docs.snowflake.com/en/sql-reference/data-types-numeric
+        integer_digits=38,
+        # Without a format the session's settings have a say. https://docs.snowflake.com/en/sql-reference/functions/to_timestamp
+        timestamp="TO_TIMESTAMP_NTZ('{v}', 'YYYY-MM-DD HH24:MI:SS.FF9')",
+        timestamptz="TO_TIMESTAMP_TZ('{v} +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM')",
+        has_whole_fractions=True, digits=9,
+    ),
+    types=ColumnTypes(
+        # https://docs.snowflake.com/en/sql-reference/intro-summary-data-types
+        columns={
+            **dict.fromkeys(SIGNED_INTEGERS, "NUMBER(38, 0)"), **wide("NUMBER(38, 0)"), "float32": "FLOAT",
+            "float64": "FLOAT", "decimal": "NUMBER({p}, {s})", "boolean": "BOOLEAN", "date": "DATE",
+            "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP_TZ", "string": "VARCHAR",
+        },
+    ),
+    expressions=Expressions(
+        # NaN is the greatest number. https://docs.snowflake.com/en/sql-reference/data-types-numeric
+        is_number="{x} <= 'inf'::FLOAT",
+        # An error named 16,384 values for years. https://docs.snowflake.com/en/sql-reference/functions/in
+        longest_list=16_384,
+        # Overflow is not documented, so it is avoided. https://docs.snowflake.com/en/sql-reference/functions/exp
+        exp=guarded_exp("709", "-708"),
+        # https://docs.snowflake.com/en/sql-reference/functions/array_construct
+        array="ARRAY_CONSTRUCT({v})",
+    ),
+    statements=Statements(
+        # https://docs.snowflake.com/en/sql-reference/sql/select
+        except_columns="* EXCLUDE ({v})",
+        # ORDER BY is not optional. https://docs.snowflake.com/en/sql-reference/functions/row_number
+        row_number="ROW_NUMBER() OVER (ORDER BY 1)",
+    ),
+    limits=Limits(
+        # 1 MB recommended. https://docs.snowflake.com/en/user-guide/query-size-limits
+        text=10**6,
+        # 95 KB. https://docs.snowflake.com/en/sql-reference/sql/create-view
+        view=95_000,
+        # No number in the documentation: our own caution.
+        depth=500,
+    ),
+)  # fmt: skip

@@ -1,0 +1,61 @@
+"""Spark's dialect, and Databricks', which is Spark's but for a few things."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import BACKSLASH_ESCAPES, Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import Statements
+
+__all__ = ["DATABRICKS", "SPARK"]
+
+SPARK = Dialect(
+    name="spark",
+    # Backticks, doubled inside; not case-sensitive. https://spark.apache.org/docs/latest/sql-ref-identifier.html
+    names=Names(quotes=("`", "`"), any_case=True),
+    literals=Literals(
+        # A backslash is an escape; before 4.0 two quotes are an end and a beginning. https://spark.apache.org/docs/latest/sql-ref-literals.html
+        escapes={**BACKSLASH_ESCAPES, "'": "\\'"},
+        # With only a point a literal is DECIMAL. https://spark.apache.org/docs/latest/sql-ref-literals.html
+        double="{v}D",
+        # https://spark.apache.org/docs/latest/sql-ref-datatypes.html
+        infinity=("DOUBLE('Infinity')", "DOUBLE('-Infinity')"),
+        # DECIMAL has at most 38 digits. https://spark.apache.org/docs/latest/sql-ref-datatypes.html
+        integer_digits=38, wide_integer="CAST('{v}' AS DECIMAL(38, 0))", decimal="CAST('{v}' AS DECIMAL({p}, {s}))",
+        # TIMESTAMP is one with the session's time zone. https://spark.apache.org/docs/latest/sql-ref-datatypes.html
+        timestamp="TIMESTAMP_NTZ '{v}'",
+    ),
+    types=ColumnTypes(
+        # https://spark.apache.org/docs/latest/sql-ref-datatypes.html
+        columns={
+            **SIGNED_INTEGERS, "int8": "TINYINT", "int32": "INT", **wide("DECIMAL(38, 0)"), "float32": "FLOAT",
+            "float64": "DOUBLE", "decimal": "DECIMAL({p}, {s})", "boolean": "BOOLEAN", "date": "DATE",
+            "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "string": "STRING",
+        },
+    ),
+    expressions=Expressions(
+        # NaN is the greatest number. https://spark.apache.org/docs/latest/sql-ref-datatypes.html
+        is_number="NOT isnan({x})",
+        # The parser takes longer the deeper parentheses nest (measured, 4).
+        longest_sum=60,
+        # What has a lambda is left to the interpreter (measured, 4). https://spark.apache.org/docs/latest/api/sql/index.html
+        uncompiled="aggregate(array({x}), 0D, (zero, value) -> zero)",
+        # https://spark.apache.org/docs/latest/api/sql/index.html
+        array="array({v})",
+    ),
+    # A window needs ORDER BY. https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-window.html
+    statements=Statements(row_number="ROW_NUMBER() OVER (ORDER BY 1)"),
+    # No number in the documentation: our own caution (docs/vendors.md).
+    limits=Limits(text=16 * 2**20, depth=500, elements=200_000),
+)  # fmt: skip
+
+DATABRICKS = SPARK.child(
+    "databricks",
+    # https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-qry-star
+    statements={"except_columns": "* EXCEPT ({v})"},
+    # Of the statement API, whatever Spark's is taken to be. https://docs.databricks.com/api/workspace/statementexecution/executestatement
+    limits={"text": 16 * 2**20},
+)

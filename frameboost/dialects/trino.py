@@ -1,0 +1,63 @@
+"""Trino's dialect, and those of Presto, from which it was forked, and of Athena, which is built on both."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import Literals
+from frameboost.dialects.names import Names
+
+__all__ = ["ATHENA", "PRESTO", "TRINO"]
+
+TRINO = Dialect(
+    name="trino",
+    # Not case-sensitive. https://trino.io/docs/current/language/reserved.html
+    names=Names(any_case=True),
+    literals=Literals(
+        # 1.1 is DECIMAL. https://trino.io/docs/current/language/types.html
+        double="{e}",
+        # https://trino.io/docs/current/functions/math.html
+        infinity=("infinity()", "-infinity()"),
+        # At most 38 digits. https://trino.io/docs/current/language/types.html
+        integer_digits=38, wide_integer="DECIMAL '{v}'", decimal="DECIMAL '{v}'",
+        # https://trino.io/docs/current/language/types.html
+        timestamptz="TIMESTAMP '{v} UTC'",
+    ),
+    types=ColumnTypes(
+        # https://trino.io/docs/current/language/types.html
+        columns={
+            **SIGNED_INTEGERS, "int8": "TINYINT", **wide("DECIMAL(38, 0)"), "float32": "REAL", "float64": "DOUBLE",
+            "decimal": "DECIMAL({p}, {s})", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP(6)",
+            "timestamptz": "TIMESTAMP(6) WITH TIME ZONE", "string": "VARCHAR",
+        },
+    ),
+    expressions=Expressions(
+        # https://trino.io/docs/current/functions/math.html
+        is_number="NOT is_nan({x})",
+        # https://trino.io/docs/current/functions/array.html
+        array="ARRAY[{v}]",
+    ),
+    # query.max-length; depth is our own caution. https://trino.io/docs/current/admin/properties-query-management.html
+    limits=Limits(text=10**6, depth=500),
+)  # fmt: skip
+
+PRESTO = TRINO.child(
+    "presto",
+    # Times have milliseconds. https://prestodb.io/docs/current/language/types.html
+    literals={"digits": 3},
+    types={"timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"},
+)
+
+ATHENA = TRINO.child(
+    "athena",
+    # A table is made with a place in S3. https://docs.aws.amazon.com/athena/latest/ug/ctas-considerations-limitations.html
+    statements={"define_table": None},
+    limits={
+        # https://docs.aws.amazon.com/athena/latest/ug/service-limits.html
+        "text": 262_144,
+        # Glue's 409,600 bytes are JSON (a quarter more) in base64 (4 bytes for 3). https://docs.aws.amazon.com/glue/latest/webapi/API_TableInput.html
+        "view": 409_600 * 3 // 4 * 3 // 4,
+    },
+)

@@ -1,0 +1,96 @@
+"""SQL Server's dialect, and that of Microsoft Fabric."""
+
+from __future__ import annotations
+
+from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.expressions import Expressions, guarded_exp
+from frameboost.dialects.limits import Limits
+from frameboost.dialects.literals import Literals
+from frameboost.dialects.names import Names
+from frameboost.dialects.statements import INDEX, Statements
+
+__all__ = ["FABRIC", "TSQL"]
+
+TSQL = Dialect(
+    name="tsql",
+    # 128 characters; case is the collation's. https://learn.microsoft.com/en-us/sql/relational-databases/databases/database-identifiers
+    names=Names(quotes=("[", "]"), longest=128, any_case=True),
+    literals=Literals(
+        # '…' goes through the code page, N'…' doesn't. https://learn.microsoft.com/en-us/sql/t-sql/data-types/constants-transact-sql
+        string_prefix="N",
+        # A backslash before a line's end takes it away; as a number it stays. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/sql-server-utilities-statements-backslash
+        escapes={"\n": "' + NCHAR(10) + N'", "\r": "' + NCHAR(13) + N'"},
+        # As below, of literals.
+        text="CAST({v} AS VARBINARY(8000))",
+        # With only a point it is decimal. https://learn.microsoft.com/en-us/sql/t-sql/data-types/constants-transact-sql
+        double="{e}",
+        # DECIMAL has 38 digits. https://learn.microsoft.com/en-us/sql/t-sql/data-types/decimal-and-numeric-transact-sql
+        integer_digits=38,
+        # 7 digits; without the T the session's language has a say. https://learn.microsoft.com/en-us/sql/t-sql/data-types/datetime2-transact-sql
+        date="CAST('{v}' AS DATE)", timestamp="CAST('{v}' AS DATETIME2(7))",
+        timestamptz="CAST('{v}+00:00' AS DATETIMEOFFSET(7))", time_separator="T", digits=7,
+    ),
+    types=ColumnTypes(
+        # https://learn.microsoft.com/en-us/sql/t-sql/data-types/data-types-transact-sql
+        columns={
+            **SIGNED_INTEGERS, "uint8": "TINYINT", **wide("DECIMAL(38, 0)"), "float32": "REAL", "float64": "FLOAT",
+            "decimal": "DECIMAL({p}, {s})", "boolean": "BIT", "date": "DATE", "timestamp": "DATETIME2(7)",
+            "timestamptz": "DATETIMEOFFSET(7)", "string": "NVARCHAR(4000)",
+        },
+    ),
+    expressions=Expressions(
+        # BIT is a number, no condition. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/comparison-operators-transact-sql
+        is_true="{x} = 1", is_false="{x} = 0",
+        # Neither case nor blanks at the end count; of bytes they do. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/string-comparison-assignment
+        text="CAST(CAST({x} AS NVARCHAR(4000)) AS VARBINARY(8000))",
+        # https://learn.microsoft.com/en-us/sql/t-sql/functions/log-transact-sql
+        functions={"LN": "LOG"},
+        # Overflow is an error. https://learn.microsoft.com/en-us/sql/t-sql/statements/set-arithabort-transact-sql
+        exp=guarded_exp("709e0", "-708e0"),
+    ),
+    statements=Statements(
+        # COUNT and SUM of integers are int. https://learn.microsoft.com/en-us/sql/t-sql/functions/count-big-transact-sql
+        count=("COUNT_BIG(*)", "SUM(CAST(CASE WHEN {c} THEN 1 ELSE 0 END AS BIGINT))"),
+        # ORDER BY is required. https://learn.microsoft.com/en-us/sql/t-sql/functions/row-number-transact-sql
+        row_number="ROW_NUMBER() OVER (ORDER BY (SELECT NULL))",
+        # CTEs are merged, TOP is the usual fence. https://dba.stackexchange.com/questions/221555/what-rules-determine-when-sql-server-use-a-cte-as-an-optimization-fence
+        fenced_stage="{name} AS (\nSELECT TOP (9223372036854775807) {select}\n)",
+        # https://learn.microsoft.com/en-us/sql/t-sql/statements/create-index-transact-sql
+        create_index=INDEX,
+        # No CREATE TABLE AS. https://learn.microsoft.com/en-us/sql/t-sql/queries/select-into-clause-transact-sql
+        selects_into=True,
+    ),
+    limits=Limits(
+        # 65,536 packets of 4 KB; columns of a SELECT. https://learn.microsoft.com/en-us/sql/sql-server/maximum-capacity-specifications-for-sql-server
+        text=256 * 2**20, columns=4096,
+        # No number in the documentation: our own caution.
+        depth=500,
+        # https://learn.microsoft.com/en-us/sql/t-sql/language-elements/case-transact-sql
+        case_depth=10,
+        # https://learn.microsoft.com/en-us/sql/relational-databases/errors-events/mssqlserver-8632-database-engine-error
+        terms=65_535,
+    ),
+)  # fmt: skip
+
+FABRIC = TSQL.child(
+    "fabric",
+    # https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
+    names={"any_case": False},
+    literals={
+        # Strings are UTF-8, in both collations, so bytes compare as they stand. https://learn.microsoft.com/en-us/fabric/data-warehouse/collation
+        "string_prefix": "", "escapes": {"\n": "' + CHAR(10) + '", "\r": "' + CHAR(13) + '"},
+        # No DATETIMEOFFSET, and 6 digits of a second. https://learn.microsoft.com/en-us/fabric/data-warehouse/data-types
+        "timestamp": "CAST('{v}' AS DATETIME2(6))", "timestamptz": "CAST('{v}' AS DATETIME2(6))", "digits": 6,
+    },
+    types={
+        # No TINYINT, NVARCHAR or DATETIMEOFFSET. https://learn.microsoft.com/en-us/fabric/data-warehouse/data-types
+        "uint8": "SMALLINT", "timestamp": "DATETIME2(6)", "timestamptz": "DATETIME2(6)", "string": "VARCHAR(8000)",
+    },
+    # https://learn.microsoft.com/en-us/fabric/data-warehouse/collation
+    expressions={"text": "CAST({x} AS VARBINARY(8000))"},
+    # CREATE TABLE AS, and no indexes. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
+    statements={"selects_into": False, "create_index": None},
+    # 1,024 columns in a table; the text is our own caution. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
+    limits={"text": 16 * 2**20, "columns": 1024},
+)  # fmt: skip
