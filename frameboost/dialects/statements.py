@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 __all__ = ["INDEX", "MATERIALIZED", "PLAIN_STAGE", "Statements"]
 
+# SQLite joins no more SELECTs than 500. https://www.sqlite.org/limits.html
+_MOST_SELECTS = 400
+
 INDEX = "CREATE INDEX {index} ON {name} ({columns})"
 PLAIN_STAGE = "{name} AS (\nSELECT {select}\n)"
 MATERIALIZED = "{name} AS MATERIALIZED (\nSELECT {select}\n)"
@@ -67,6 +70,22 @@ class Statements:
     selects_into: bool = False
     update: str = "UPDATE {name}\nSET {column} = {value}{where}"
     update_needs_where: bool = False
+
+    def constant_rows(self, rows: Sequence[Sequence[str]], names: Sequence[str]) -> str:
+        """Return a query of rows of literals, under quoted names; there is at least one row.
+
+        Every database has SELECTs joined by UNION ALL, not every one VALUES in FROM.
+        """
+        first = [f"{value} AS {name}" for value, name in zip(rows[0], names, strict=True)]
+        template = self.insert_row or "SELECT {v}"
+        return self._union([template.format(v=", ".join(row)) for row in (first, *rows[1:])])
+
+    def _union(self, selects: Sequence[str]) -> str:
+        if len(selects) <= _MOST_SELECTS:
+            return "\nUNION ALL\n".join(selects)
+        parts = [selects[first : first + _MOST_SELECTS] for first in range(0, len(selects), _MOST_SELECTS)]
+        whole = [f"SELECT * FROM (\n{self._union(part)}\n) {self.alias}part_{i}" for i, part in enumerate(parts)]
+        return self._union(whole)
 
     def rows_of(self, rows: Sequence[Sequence[str]]) -> str:
         """Return rows of literals as INSERT takes them."""

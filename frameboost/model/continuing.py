@@ -8,7 +8,7 @@ from dataclasses import replace
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import margin_expr
 from frameboost.compile.sql.case import margin_sql
-from frameboost.compile.sql.columns import find_columns
+from frameboost.compile.sql.conditions import find_columns
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.dialects.duckdb import DUCKDB

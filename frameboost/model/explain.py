@@ -10,9 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.columns import Column
+from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.explain import contribution_trees, contributions_query, reasons_query
-from frameboost.compile.sql.forms import excess
+from frameboost.compile.sql.size import excess
 from frameboost.compile.sql.stages import Stages
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import open_source
@@ -68,8 +68,8 @@ def interaction_frame(
 
 
 def query_for_explanations(
-    table: str, dialect: Dialect, keep: Sequence[str], top: int | None, columns: Sequence[Column], base_margin: float,
-    trees: Sequence[Tree],
+    table: str, dialect: Dialect, keep: Sequence[str], top: int | None, columns: Sequence[FeatureColumn],
+    base_margin: float, trees: Sequence[Tree],
 ) -> str:  # fmt: skip
     """Return a SELECT (see `Model.explain_query`)."""
     features = [column.feature for column in columns]

@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.checks.arguments import anything, checked
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.columns import find_columns
+from frameboost.compile.sql.conditions import find_columns
 from frameboost.dialects.known import get_dialect
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression

@@ -12,10 +12,11 @@ import polars as pl
 
 from frameboost.checks.arguments import anything, checked, name_of, table, whole, word
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.columns import Column, find_columns
+from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.compile.sql.drift import drift_query
-from frameboost.compile.sql.forms import FORMS, excess
-from frameboost.compile.sql.scoring_query import named
+from frameboost.compile.sql.outputs import named
+from frameboost.compile.sql.scoring_query import FORMS
+from frameboost.compile.sql.size import excess
 from frameboost.compile.sql.stages import Stages
 from frameboost.data.atomic_files import write_text
 from frameboost.dialects.known import get_dialect
@@ -37,7 +38,9 @@ class ExportingModel(SqlScorer):
     _parameters: dict[str, Any]
     _ensemble: Ensemble
 
-    def _header(self, columns: Sequence[Column], names: Mapping[str, str] | None, dialect: str, trained: object) -> str:
+    def _header(
+        self, columns: Sequence[FeatureColumn], names: Mapping[str, str] | None, dialect: str, trained: object
+    ) -> str:
         text = dump_model(self._ensemble)
         return header(text, self._loss.name, len(self._trees), columns, names or {}, dialect, trained)
 

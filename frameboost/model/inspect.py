@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.messages import cut, listed, shown
-from frameboost.compile.sql.case import condition_sql
+from frameboost.compile.sql.conditions import condition_sql
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree

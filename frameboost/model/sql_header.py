@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.columns import Column
+from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.errors import ParameterError
 
 __all__ = ["fingerprint", "header"]
@@ -23,7 +23,7 @@ def header(
     model_file: str,
     objective: str,
     n_trees: int,
-    columns: Sequence[Column],
+    columns: Sequence[FeatureColumn],
     names: Mapping[str, str],
     dialect: str,
     trained: object,

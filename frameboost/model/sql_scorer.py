@@ -11,10 +11,11 @@ import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, name_of, table, word
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.case import output_sql
-from frameboost.compile.sql.columns import find_columns
-from frameboost.compile.sql.forms import FORMS, Made, check_size, excess, scoring_query
-from frameboost.compile.sql.scoring_query import Scored, named
+from frameboost.compile.sql.conditions import find_columns
+from frameboost.compile.sql.outputs import named, output_sql
+from frameboost.compile.sql.scoring_query import FORMS, Made, scoring_query
+from frameboost.compile.sql.size import check_size, excess
+from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.feature_columns import find_margins
@@ -172,7 +173,7 @@ class SqlScorer(Scorer):
 
     @checked(scored=anything, form=word(*FORMS), made=anything)
     def _query(
-        self, scored: Scored, table: str, keep: Sequence[str] | None = None, where: str | None = None,
+        self, scored: SqlModel, table: str, keep: Sequence[str] | None = None, where: str | None = None,
         name: str = "prediction", form: str = "auto", trees: str | None = None, *, made: Made = _QUERY,
     ) -> str:  # fmt: skip
         _check_keep(keep, named([""] * len(scored.output.values), name))
@@ -187,12 +188,12 @@ class SqlScorer(Scorer):
     def _scored(
         self, output: str, dialect: str, columns: Mapping[str, str] | None = None,
         base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
-    ) -> Scored:  # fmt: skip
+    ) -> SqlModel:  # fmt: skip
         spoken = get_dialect(dialect, limits)
         found = find_columns(self._features, spoken, columns)
         if output == "leaf":
             numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))))] for tree in self._trees]
-            return Scored(leaf_output(len(numbers)), [0.0] * len(numbers), numbers, found, spoken, is_of_leaves=True)
+            return SqlModel(leaf_output(len(numbers)), [0.0] * len(numbers), numbers, found, spoken, is_of_leaves=True)
         wanted = output_of(self._loss, output, self._calibration)
         starts: list[tuple[str, str]] = []
         if base_margin is not None:
@@ -202,7 +203,7 @@ class SqlScorer(Scorer):
             ]
         bases: Sequence[float | str] = [sql for sql, _ in starts] or self._base_margins
         trees = [self._of_output(k) for k in range(len(bases))]
-        return Scored(wanted, bases, trees, found, spoken, starts)
+        return SqlModel(wanted, bases, trees, found, spoken, starts)
 
     # --- as a view, a table, a column ---------------------------------------------------------------------------------
 

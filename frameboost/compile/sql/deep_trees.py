@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frameboost.compile.sql.case import case_depth, chained_sql, n_terms, tree_sql
-from frameboost.compile.sql.columns import Column
+from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
@@ -13,7 +13,7 @@ from frameboost.trees.tree import Tree
 __all__ = ["tree_texts"]
 
 
-def tree_texts(trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect, stages: Stages) -> list[str]:
+def tree_texts(trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect, stages: Stages) -> list[str]:
     """Return the trees as expressions over the columns and what the stages, which grow, have named.
 
     A tree that nests too deep is walked in steps: a stage says which node a row has come to, the next goes on from
@@ -44,7 +44,7 @@ class _Walk:
         The column that says which node a row has come to; None for the root.
     """
 
-    def __init__(self, tree: Tree, columns: Sequence[Column], dialect: Dialect) -> None:
+    def __init__(self, tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect) -> None:
         self._tree, self._columns, self._dialect = tree, columns, dialect
         self._nested = tree.nestings()
         self._front = [0]  # the nodes that a row may have come to

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from frameboost.compile.sql.columns import Column
-from frameboost.compile.sql.constant_rows import constant_rows
+from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.schema.types import Physical
@@ -35,7 +34,7 @@ class WatchedBin:
 
 
 def drift_query(
-    stages: Stages, bins: Mapping[int, Sequence[WatchedBin]], columns: Sequence[Column], dialect: Dialect
+    stages: Stages, bins: Mapping[int, Sequence[WatchedBin]], columns: Sequence[FeatureColumn], dialect: Dialect
 ) -> str:
     """Return the query (see `Model.drift_query`); the rows are read once."""
     watched_bins = [(f, watched) for f, of_feature in bins.items() for watched in of_feature]
@@ -51,7 +50,7 @@ def drift_query(
          dialect.string(_label(columns[f], watched)), dialect.number(watched.share)]
         for place, (f, watched) in enumerate(watched_bins)
     ]  # fmt: skip
-    listed = constant_rows(rows, [quote(name) for name in described], dialect)
+    listed = dialect.statements.constant_rows(rows, [quote(name) for name in described])
     found = " ".join(f"WHEN {place} THEN a.{names[str(place)]}" for place in range(len(watched_bins)))
     share, before = quote("share"), quote("training_share")
     stages.replace(
@@ -71,7 +70,7 @@ def drift_query(
     )
 
 
-def _condition(column: Column, watched: WatchedBin, every: Sequence[WatchedBin], dialect: Dialect) -> str:
+def _condition(column: FeatureColumn, watched: WatchedBin, every: Sequence[WatchedBin], dialect: Dialect) -> str:
     """Return a condition that is true of a row in the bin."""
     if watched.number == MISSING:
         return column.is_missing()
@@ -86,11 +85,11 @@ def _condition(column: Column, watched: WatchedBin, every: Sequence[WatchedBin],
     )
 
 
-def _literal(column: Column, value: Physical) -> str:
+def _literal(column: FeatureColumn, value: Physical) -> str:
     return str(column.dialect.literal(column.feature.type, value))
 
 
-def _label(column: Column, watched: WatchedBin) -> str:
+def _label(column: FeatureColumn, watched: WatchedBin) -> str:
     """Return what is in the bin, for people."""
     if watched.number == MISSING:
         return "missing"

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from frameboost.compile.sql.case import margin_sql
-from frameboost.compile.sql.columns import Column, renamed
-from frameboost.compile.sql.constant_rows import constant_rows
+from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.stages import ROW, Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.node_means import means_on_grid
@@ -37,7 +36,7 @@ def contributions_query(
     bias_name: str,
     bias: float,
     steps: Sequence[Sequence[Tree]],
-    columns: Sequence[Column],
+    columns: Sequence[FeatureColumn],
     dialect: Dialect,
 ) -> str:
     """Return a SELECT with a column a feature, and one for the bias (see `Model.explain_query`)."""
@@ -49,7 +48,7 @@ def contributions_query(
 
 
 def reasons_query(
-    stages: Stages, top: int, steps: Sequence[Sequence[Tree]], columns: Sequence[Column], dialect: Dialect
+    stages: Stages, top: int, steps: Sequence[Sequence[Tree]], columns: Sequence[FeatureColumn], dialect: Dialect
 ) -> str:
     """Return a SELECT with the ``top`` largest contributions and whose they are (see `Model.explain_query`).
 
@@ -67,7 +66,7 @@ def reasons_query(
     stages.check(len(kept) + len(worked_out))
     stages.reduce(f"SELECT {', '.join([*kept, *worked_out])}\n{stages.source()}", kept, [*values.values(), row])
     names = [[str(i), dialect.string(column.feature.name)] for i, column in enumerate(columns)]
-    listed = constant_rows(names, [place, feature], dialect)
+    listed = dialect.statements.constant_rows(names, [place, feature])
     own = dialect.number(0.0)
     if values:
         whens = " ".join(f"WHEN {i} THEN {ROW}.{name}" for i, name in values.items())

@@ -1,161 +1,120 @@
-"""Which form a scoring query takes: the first that fits into what the database's documentation says it takes."""
+"""The forms of a scoring query that have the trees in them: expressions (``case``), ``sorted`` and ``staged``.
+
+`frameboost.compile.sql.tree_table` has the fourth, over a table of the trees.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 
-from frameboost.checks.messages import shown
-from frameboost.compile.sql.case import n_terms
-from frameboost.compile.sql.scoring_query import Scored, as_expressions, expression_depth, in_stages, sort_rows
+from frameboost.compile.sql.case import n_terms, tree_sql
+from frameboost.compile.sql.deep_trees import tree_texts
+from frameboost.compile.sql.outputs import each_once, named, shaped
+from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
-from frameboost.compile.sql.tree_table import query_over_table
 from frameboost.dialects.dialect import Dialect
-from frameboost.errors import ParameterError
 from frameboost.trees.tree import Tree
 
-__all__ = ["FORMS", "Made", "check_size", "excess", "scoring_query"]
+__all__ = ["as_expressions", "finish", "in_stages", "sort_rows"]
 
-FORMS = ("auto", "case", "sorted", "staged", "table")
-# Levels of a parser's tree that a level of ours may be, and what is around it.
-_LEVELS, _AROUND = 2, 20
-# Entries of a parser's stack that are taken by CASE … WHEN … THEN, by ``(… +`` and by what is around and in them.
-_STACKED_A_CASE, _STACKED_A_SUM, _STACKED_AROUND = 5, 3, 26
-
-
-@dataclass(frozen=True)
-class Made:
-    """What becomes of a scoring query: a view or a table of that name, quoted; by default it stays a query."""
-
-    what: Literal["query", "view", "table"] = "query"
-    name: str = ""
-
-    def into(self, dialect: Dialect) -> str:
-        """Return the clause before FROM that makes a table of the query, where that is how it is done."""
-        return f"INTO {self.name}\n" if self.what == "table" and dialect.statements.selects_into else ""
-
-    def statement(self, query: str, dialect: Dialect) -> str:
-        """Return the whole statement, of a query that has the clause."""
-        if self.what == "query" or self.into(dialect):
-            return query
-        template = dialect.statements.create_view if self.what == "view" else dialect.statements.create_table
-        return template.format(name=self.name, query=query)
+# Trees in one column of a stage: few enough for any compiler of expressions, enough that columns stay few.
+_TREES_A_COLUMN = 50
+# What is left for columns that are passed on.
+_ROOM = 5_000
 
 
-def scoring_query(
-    scored: Scored, make_stages: Callable[[], Stages], form: str, trees_table: str | None, name: str, made: Made
-) -> str:
-    """Return the query in that form, as what is made of it.
+# --- the order of rows ------------------------------------------------------------------------------------------------
 
-    ``auto`` takes the first of ``case``, ``staged`` and ``table`` that fits.
 
-    Raises
-    ------
-    ParameterError
-        If the model can't have that form, or none fits: then with the numbers.
+def sort_rows(model: SqlModel, stages: Stages) -> Stages:
+    """Begin the stages with one that sorts rows by their leaf in the first tree that splits; return them.
+
+    DuckDB evaluates CASE by vectors of 2,048 rows, and skips a WHEN that none of them satisfies. Rows of one leaf agree
+    on the conditions above it, which later trees often ask again. So each vector evaluates fewer branches. Leaves are
+    numbered from left to right, so that neighbours agree on the upper splits. For the tree
+    ``x < 3 ? (y < 5 ? a : b) : c`` that is ``ORDER BY CASE WHEN x < 3 THEN CASE WHEN y < 5 THEN 0 ELSE 1 END ELSE 2
+    END``.
     """
-    _check_form(form, trees_table, scored.dialect)
-    dialect, into = scored.dialect, made.into(scored.dialect)
-    is_view, fits_otherwise = made.what == "view", False
-    noun = "view" if is_view else "query"
-    reason = ""
-    for query, trees, in_one in _without_table(scored, make_stages, form, name, into):
-        if query is None:
-            reason = "the output has a margin in it several times, which takes form='staged'"
-            continue
-        statement = made.statement(query, dialect)
-        reason = excess(statement, trees, dialect, in_one=in_one, of_view=is_view)
-        if not reason:
-            return statement
-        fits_otherwise |= is_view and not excess(statement, trees, dialect, in_one=in_one)
-        if _too_long(statement, dialect, of_view=is_view):
-            break  # stages are longer still
-    if trees_table is not None and form in ("auto", "table"):
-        statement = made.statement(query_over_table(scored, make_stages(), trees_table, name, into), dialect)
-        reason = excess(statement, [], dialect, in_one=False, of_view=is_view)
-        if not reason:
-            return statement
-        raise ParameterError(f"the model does not fit into one {noun}, not even as form='table': {reason}")
-    advice = _advice(form, dialect, made, fits_a_table=fits_otherwise)
-    raise ParameterError(f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}")
+    tree = next((tree for tree in model.every_tree() if not tree.is_leaf(0)), None)
+    if tree is None:
+        return stages
+    numbers = dict(zip(tree.leaves_in_order(), itertools.count()))
+    numbered = replace(tree, value=tuple(float(numbers.get(node, 0)) for node in range(len(tree))))
+    stages.sort(tree_sql(numbered, model.columns, model.dialect))
+    return stages
 
 
-def _check_form(form: str, trees_table: str | None, dialect: Dialect) -> None:
-    if form == "table" and trees_table is None:
-        raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
-    if form == "sorted" and not dialect.expressions.case_skips_unmet_whens:
-        raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
+# --- one expression a value -------------------------------------------------------------------------------------------
 
 
-def _without_table(
-    scored: Scored, make_stages: Callable[[], Stages], form: str, name: str, into: str
-) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
-    """Yield the queries that have the trees in them, those trees, and whether each margin is a single expression."""
-
-    def stages() -> Stages:
-        return sort_rows(scored, make_stages()) if form == "sorted" else make_stages()
-
-    if form in ("auto", "case", "sorted"):
-        yield as_expressions(scored, stages(), name, into), scored.trees, True
-    if form in ("auto", "staged", "sorted"):
-        yield in_stages(scored, stages(), name, into), scored.trees, False
+def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -> str | None:
+    """Return the query with an expression for each value; None if a value would have a margin in it twice."""
+    output, dialect = model.output, model.dialect
+    if not each_once(output):
+        return None
+    margins = {margin: model.margin(k) for k, margin in enumerate(output.margins)}
+    values = shaped(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
+    return stages.select(named(values, name), into)
 
 
-def _advice(form: str, dialect: Dialect, made: Made, *, fits_a_table: bool) -> str:
-    """Return what would work."""
-    call = {"query": "model.query", "view": "model.create_view_sql", "table": "model.create_table_sql"}[made.what]
-    load = (
-        "load model.table_frame() as a table 'trees'"
-        if dialect.statements.define_table is None
-        else "load the trees with model.table_statements('trees', ...)"
-    )
-    ways = ["make a table of it with model.create_table_sql"] if fits_a_table else []
-    if form == "auto":
-        ways.append(f"{load} and take {call}(..., trees='trees')")
-    elif not ways:
-        ways.append("leave form at 'auto', or take form='table'")
-    return ", or ".join(ways)
+# --- stages -----------------------------------------------------------------------------------------------------------
 
 
-def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> None:
-    """Raise `ParameterError` if an expression is more than the database takes."""
-    if reason := excess(text, trees, dialect, in_one=True):
-        raise ParameterError(
-            f"the model does not fit into one expression: {reason}; take model.query, which knows other forms"
-        )
+def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str:
+    """Return the query that adds up the trees column by column, then takes the sums through the output's stages."""
+    model = model.renamed(stages.rename_lost())
+    dialect, output = model.dialect, model.output
+    texts_in_order = iter(tree_texts(model.every_tree(), model.columns, dialect, stages))
+    texts = [[next(texts_in_order) for _ in of_output] for of_output in model.trees]
+    sums: dict[str, str] = {}
+    for of_stage in _by_terms(model, texts):
+        sums |= stages.name(of_stage)
+    margins = {}
+    for k, (margin, base) in enumerate(zip(output.margins, model.bases, strict=True)):
+        parts = [column for key, column in sums.items() if key.startswith(f"{k}_")]
+        if isinstance(base, str):  # not on the grid: added last
+            margins[margin] = f"({dialect.sum(parts)} + {base})"
+        else:
+            margins[margin] = dialect.sum([dialect.number(base), *parts])
+    return finish(model, stages, margins, name, into)
 
 
-def excess(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_one: bool, of_view: bool = False) -> str:
-    """Return what is more than the database takes, with the numbers; nothing if all fits.
+def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """Return sums of some trees each, in as many stages as it takes for none to have more names and values than it may.
 
-    ``in_one``: whether each margin is a single expression, so that what limits one counts. ``of_view``: whether the
-    text makes a view.
+    A database that limits them counts the whole of a SELECT as one expression.
     """
-    limits = dialect.limits
-    if _too_long(text, dialect, of_view=of_view):
-        noun, most = ("view", limits.of_view()) if of_view else ("query", limits.text)
-        return f"it has {len(text.encode()):,} bytes, and a {noun} in {dialect.name} at most {most:,}"
-    every = [tree for of_output in trees for tree in of_output]
-    terms = sum(n_terms(tree, dialect) for tree in every)
-    if limits.elements is not None and 2 * terms > limits.elements:
-        return f"it has about {2 * terms:,} elements, and a query in {dialect.name} at most {limits.elements:,}"
-    if not in_one or not every:
-        return ""
-    if limits.terms is not None and terms > limits.terms:
-        return f"it has about {terms:,} names and values, and an expression in {dialect.name} at most {limits.terms:,}"
-    cases, sums = expression_depth(trees, dialect)
-    if limits.case_depth is not None and cases + 1 > limits.case_depth:
-        return f"its CASEs nest {cases + 1} deep, and in {dialect.name} {limits.case_depth} deep at most"
-    depth = _LEVELS * (cases + sums) + _AROUND
-    if limits.depth is not None and depth > limits.depth:
-        return f"it is about {depth} levels deep, and an expression in {dialect.name} at most {limits.depth}"
-    stack = _STACKED_A_CASE * cases + _STACKED_A_SUM * sums + _STACKED_AROUND
-    if limits.stack is not None and stack > limits.stack:
-        return f"it takes about {stack} entries of the parser's stack, which has {limits.stack} in {dialect.name}"
-    return ""
+    most, zero = model.dialect.limits.terms, model.uncompiled
+    room = None if most is None else most - _ROOM
+    stages: list[dict[str, str]] = [{}]
+    terms = 0
+    for k, of_output in enumerate(texts):
+        for here in _slices(model.trees[k], model.dialect, room):
+            more = sum(n_terms(tree, model.dialect) for tree in model.trees[k][here])
+            if room is not None and stages[-1] and terms + more > room:
+                stages, terms = [*stages, {}], 0
+            total = [*of_output[here], *([zero] if zero and not stages[-1] else [])]
+            stages[-1][f"{k}_{here.start}"], terms = model.dialect.expressions.total(total), terms + more
+    return stages
 
 
-def _too_long(text: str, dialect: Dialect, *, of_view: bool) -> bool:
-    most = dialect.limits.of_view() if of_view else dialect.limits.text
-    return most is not None and len(text.encode()) > most
+def _slices(trees: Sequence[Tree], dialect: Dialect, room: int | None) -> list[slice]:
+    """Return which trees make a column each: not too many, and with no more names and values than there is room for."""
+    starts, terms = [0], 0
+    for i, tree in enumerate(trees):
+        terms += n_terms(tree, dialect)
+        if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or (room is not None and terms > room)):
+            starts, terms = [*starts, i], n_terms(tree, dialect)
+    return [slice(first, last) for first, last in zip(starts, [*starts[1:], len(trees)], strict=True) if last > first]
+
+
+def finish(model: SqlModel, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
+    """Return the query that takes margins, as SQL over the last stage, through the output's stages."""
+    output, dialect = model.output, model.dialect
+    known = margins if each_once(output) else stages.name(margins, often=True)
+    for stage in output.stages:
+        known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
+    values = shaped(output, [value.to_sql(known, dialect) for value in output.values], dialect)
+    return stages.select(named(values, name), into)

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from frameboost.compile.sql.columns import Column
-from frameboost.compile.sql.scoring_query import Scored, finish
+from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.compile.sql.forms import finish
+from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import ROW, Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.literals import Outside
@@ -33,7 +34,7 @@ _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "l
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def table_frame(trees: Sequence[Tree], columns: Sequence[Column]) -> pl.DataFrame:
+def table_frame(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> pl.DataFrame:
     """Return the table as a frame (see `Model.table_frame`)."""
     rows = _all_rows(trees, columns, lambda kind, threshold: None)
     found = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in _NUMBERS]
@@ -50,7 +51,7 @@ def table_frame(trees: Sequence[Tree], columns: Sequence[Column]) -> pl.DataFram
     return pl.DataFrame([*found, pl.Series("value", [row.get("value") for row in rows], dtype=pl.Float64)])
 
 
-def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Column], dialect: Dialect) -> list[str]:
+def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect) -> list[str]:
     """Return the statements that make the table and fill it (see `Model.table_statements`)."""
     if dialect.statements.define_table is None:
         raise ParameterError(f"{dialect.name} makes tables of files in S3; load model.table_frame()")
@@ -107,7 +108,7 @@ def _has_categories(trees: Sequence[Tree]) -> bool:
     return any(codes is not None for tree in trees for codes in tree.categories)
 
 
-def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[Column]) -> list[FeatureType]:
+def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> list[FeatureType]:
     """Return the types that thresholds are compared in, each a column of the table."""
     asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
     kinds = [columns[f].feature.type for f in asked]
@@ -119,7 +120,7 @@ def _threshold_name(kind: FeatureType) -> str:
 
 
 def _all_rows(
-    trees: Sequence[Tree], columns: Sequence[Column], outside: Callable[[FeatureType, Physical], Outside | None]
+    trees: Sequence[Tree], columns: Sequence[FeatureColumn], outside: Callable[[FeatureType, Physical], Outside | None]
 ) -> list[dict[str, Physical]]:
     """Return a row for each node, and one for each category that a node names.
 
@@ -172,40 +173,40 @@ def _question(
 # --- the query --------------------------------------------------------------------------------------------------------
 
 
-def query_over_table(scored: Scored, stages: Stages, trees_table: str, name: str, into: str = "") -> str:
+def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: str, into: str = "") -> str:
     """Return the query that scores rows with the trees in a table (see `table_statements`).
 
     Each level is a stage of its own, so that no optimizer joins the levels in another order.
     """
     if stages.keep is None:
         raise ParameterError("form='table' adds up many rows for each of yours; name the columns to return in keep")
-    scored = scored.renamed(stages.rename_lost())
-    trees = scored.every_tree()
-    walk = _Walk(scored, trees, scored.dialect.quote_path(trees_table))
-    row, node, *sums = stages.reserve(2 + len(scored.bases))
+    model = model.renamed(stages.rename_lost())
+    trees = model.every_tree()
+    walk = _Walk(model, trees, model.dialect.quote_path(trees_table))
+    row, node, *sums = stages.reserve(2 + len(model.bases))
     stages.number_rows(row)
     for level in range(max(1, *(max(tree.depths()) for tree in trees))):
         came_from = stages.source(ROW)
         carried = [f"{ROW}.{column} AS {column}" for column in [row, *stages.reads]]
         stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
     came_from = stages.source(ROW)
-    kept = list(dict.fromkeys([*stages.keep, *(name for _, name in scored.base_columns)]))
+    kept = list(dict.fromkeys([*stages.keep, *(name for _, name in model.base_columns)]))
     stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
     margins = {
-        margin: f"({alias} + {base})" if isinstance(base, str) else f"({scored.dialect.number(base)} + {alias})"
-        for margin, base, alias in zip(scored.output.margins, scored.bases, sums, strict=True)
+        margin: f"({alias} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {alias})"
+        for margin, base, alias in zip(model.output.margins, model.bases, sums, strict=True)
     }
-    return finish(scored, stages, margins, name, into)
+    return finish(model, stages, margins, name, into)
 
 
 class _Walk:
     """Rows on their way through the nodes of a table."""
 
-    def __init__(self, scored: Scored, trees: Sequence[Tree], table: str) -> None:
-        self._dialect, self._table = scored.dialect, f"{table} {scored.dialect.statements.alias}"
+    def __init__(self, model: SqlModel, trees: Sequence[Tree], table: str) -> None:
+        self._dialect, self._table = model.dialect, f"{table} {model.dialect.statements.alias}"
         asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-        self._asked = {f: replace(scored.columns[f], name=f"{ROW}.{scored.columns[f].name}") for f in asked}
-        self._n_outputs, self._is_of_leaves = len(scored.bases), scored.is_of_leaves
+        self._asked = {f: replace(model.columns[f], name=f"{ROW}.{model.columns[f].name}") for f in asked}
+        self._n_outputs, self._is_of_leaves = len(model.bases), model.is_of_leaves
 
     def _of(self, alias: str, column: str) -> str:
         return f"{alias}.{self._dialect.quote(column)}"
@@ -236,14 +237,14 @@ class _Walk:
             f"AND {text.format(x=n(_NAMED, 'category'))} = CASE {n(_NODE, 'feature')} {values} END"
         ]
 
-    def _category(self, column: Column) -> str:
+    def _category(self, column: FeatureColumn) -> str:
         """Return a categorical column as it is compared with the table's categories."""
         if column.feature.type.name == "string":
             return column.value
         dialect = self._dialect
         return dialect.expressions.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
 
-    def _next(self, column: Column) -> str:
+    def _next(self, column: FeatureColumn) -> str:
         """Return the node that a row goes to from a node that asks about this column."""
         kind, dialect = column.feature.type, self._dialect
         missing, left, right = (self._of(_NODE, side) for side in ("missing", "left", "right"))

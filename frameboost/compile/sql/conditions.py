@@ -1,4 +1,7 @@
-"""Feature columns as a model's SQL asks about them: what a split's condition looks like in a dialect."""
+"""Splits as SQL conditions: a feature's column compared with thresholds or categories, and where missing values go.
+
+`frameboost.dialects.literals` writes the thresholds as literals.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ from dataclasses import dataclass, replace
 
 from frameboost.checks.messages import shown
 from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.literals import Outside
 from frameboost.errors import ParameterError
+from frameboost.expressions.duckdb_sql import membership, quote_identifier
 from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import Physical
 from frameboost.trees.tree import Tree
 
-__all__ = ["NEVER", "Column", "find_columns", "renamed"]
+__all__ = ["FeatureColumn", "condition_sql", "find_columns", "renamed"]
 
-NEVER = "1 = 0"
+_NEVER = "1 = 0"
 
 
 @dataclass(frozen=True)
-class Column:
+class FeatureColumn:
     """A feature in a table of a database.
 
     Attributes
@@ -71,10 +76,10 @@ class Column:
         kind = self.feature.type
         if kind.family == "boolean":
             holds = self.dialect.expressions.is_false if operator == "<" else self.dialect.expressions.is_true
-            return holds.format(x=self.name) if threshold else ("" if operator == ">=" else NEVER)
+            return holds.format(x=self.name) if threshold else ("" if operator == ">=" else _NEVER)
         literal = self.dialect.literal(kind, threshold)
         if isinstance(literal, Outside):
-            return "" if literal is all_if else NEVER
+            return "" if literal is all_if else _NEVER
         return f"{self.value} {operator} {literal}"
 
     def _is_number(self, value: str) -> str:
@@ -102,7 +107,7 @@ class Column:
         literal = Outside.BELOW if kind.family == "boolean" else self.dialect.literal(kind, threshold)
         if isinstance(literal, Outside):
             nobody = (literal is Outside.ABOVE) == missing_left
-            return (NEVER if nobody else self.is_present()), not missing_left
+            return (_NEVER if nobody else self.is_present()), not missing_left
         if not missing_left:
             return f"{self.value} < {literal}", True
         return f"{self.value} >= {literal}{self._is_number(self.value)}", False
@@ -119,14 +124,14 @@ class Column:
         return [str(self.dialect.literal(self.feature.type, self.feature.categories[code])) for code in codes]
 
 
-def renamed(columns: Sequence[Column], names: Mapping[str, str]) -> tuple[Column, ...]:
+def renamed(columns: Sequence[FeatureColumn], names: Mapping[str, str]) -> tuple[FeatureColumn, ...]:
     """Return the columns under other names, all quoted."""
     return tuple(replace(column, name=names.get(column.name, column.name)) for column in columns)
 
 
 def find_columns(
     features: Sequence[Feature], dialect: Dialect, names: Mapping[str, str] | None = None
-) -> tuple[Column, ...]:
+) -> tuple[FeatureColumn, ...]:
     """Return the columns of the features; ``names`` has those that are called otherwise in the table.
 
     Raises
@@ -155,4 +160,16 @@ def find_columns(
             raise ParameterError(
                 f"feature {shown(feature.name)} has type {feature.type}, which no column has in {dialect.name}"
             )
-    return tuple(Column(f, dialect, dialect.quote(names.get(f.name, f.name))) for f in features)
+    return tuple(FeatureColumn(f, dialect, dialect.quote(names.get(f.name, f.name))) for f in features)
+
+
+def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:
+    """Return the condition under which a present value goes left, for people to read."""
+    feature = features[tree.feature[node]]
+    column, threshold, categories = quote_identifier(feature.name), tree.threshold[node], tree.categories[node]
+    if categories is not None:
+        names = [str(DUCKDB.literal(feature.type, feature.categories[code])) for code in categories]
+        return f"{'' if tree.named_left(node) else 'NOT '}{membership(column, names)}"
+    if threshold is None:
+        return f"{column} IS NOT NULL"
+    return f"{column} < {DUCKDB.literal(feature.type, threshold)}"

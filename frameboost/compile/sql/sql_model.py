@@ -1,0 +1,79 @@
+"""A model as SQL needs it: trees over the columns of a table, and what their sums say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from frameboost.compile.sql.case import margin_sql, n_terms
+from frameboost.compile.sql.conditions import FeatureColumn, renamed
+from frameboost.dialects.dialect import Dialect
+from frameboost.losses.outputs import Output
+from frameboost.trees.tree import Tree
+
+__all__ = ["SqlModel"]
+
+# Names and values in a piece of code that is compiled in well under a second.
+_MOST_COMPILED = 1_000
+
+
+@dataclass(frozen=True)
+class SqlModel:
+    """An output over margins, each of which is a base plus trees over columns of a table.
+
+    Attributes
+    ----------
+    output
+        What is returned of the margins.
+    bases, trees
+        For each margin its base, a number or SQL, and its trees.
+    columns
+        The columns of the features.
+    base_columns
+        The columns that bases are read from: as SQL, and their names, quoted.
+    is_of_leaves
+        Whether each margin is the number of the leaf in one tree.
+    """
+
+    output: Output
+    bases: Sequence[float | str]
+    trees: Sequence[Sequence[Tree]]
+    columns: Sequence[FeatureColumn]
+    dialect: Dialect
+    base_columns: Sequence[tuple[str, str]] = ()
+    is_of_leaves: bool = False
+
+    def margin(self, number: int) -> str:
+        """Return a margin as one expression."""
+        margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
+        return f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin
+
+    def renamed(self, names: Mapping[str, str]) -> SqlModel:
+        """Return the same over columns of other names, all quoted."""
+        if not names:
+            return self
+        margins = [names.get(name, name) for _, name in self.base_columns]
+        starts = [(self.dialect.cast(name, "float64"), name) for name in margins]
+        return replace(
+            self, columns=renamed(self.columns, names), bases=[sql for sql, _ in starts] or self.bases,
+            base_columns=starts,
+        )  # fmt: skip
+
+    @cached_property
+    def uncompiled(self) -> str | None:
+        """A zero that keeps the database from compiling all into one piece of code, where there is much."""
+        template = self.dialect.expressions.uncompiled
+        if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MOST_COMPILED:
+            return None
+        used = self.used()
+        return template.format(x=used[0]) if used else None
+
+    def every_tree(self) -> list[Tree]:
+        """Return the trees of all margins."""
+        return [tree for of_output in self.trees for tree in of_output]
+
+    def used(self) -> list[str]:
+        """Return the columns that some tree asks about, quoted."""
+        asked = {f for of_output in self.trees for tree in of_output for f in tree.feature if f >= 0}
+        return [self.columns[f].name for f in sorted(asked)]
