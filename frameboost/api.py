@@ -12,8 +12,9 @@ from frameboost.checks.arguments import checked
 from frameboost.checks.messages import shown
 from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.sources import Source, open_source
-from frameboost.engines.choose import check_engine, make_engine
+from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import Engine
+from frameboost.engines.description import EngineRequest
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.custom import Objective
@@ -61,18 +62,18 @@ def fit(
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
     with signals_later():  # numba can't be imported again where Ctrl-C has interrupted that
-        from frameboost.training.boosting import (  # which needs it, as what the package imports at once does not
-            Rows,
-            boost,
-        )
+        from frameboost.training.boosting import FitEngines, boost
+        from frameboost.training.tree_methods import choose_tree_method
 
-    settings = _settings(objective, cuts, valid, parameters)
+    settings = _settings(objective, valid, parameters)
+    method = choose_tree_method(settings)
+    method.check_cuts(cuts)
     source, held_out = held_out_sources(open_source(data), valid)
     if init_model is not None:
         features = _same_features(init_model, features, base_margin)
         held_out = {key: HeldOut(with_margins(part.source, init_model)[0]) for key, part in held_out.items()}
         source, base_margin = with_margins(source, init_model)
-    name = check_engine(engine, source, settings)
+    description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs)
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # which raises before any work starts, as the next line does
@@ -80,11 +81,11 @@ def fit(
     with unwrapping_signals(), signals_beside_compiler(), ExitStack() as open_engines, telling_of_compiling(verbose):
         workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
 
-        def opened(rows: Source, *, follows: bool = False) -> Engine:
-            made = make_engine(name, rows, chosen, roles, settings, follows=follows, workers=workers)
-            return open_engines.enter_context(closed_after(made))
+        def request(rows: Source) -> EngineRequest:
+            return EngineRequest(rows, chosen, roles, settings, workers)
 
-        training = opened(source)
+        training = method.open_training(description, request(source))
+        open_engines.enter_context(closed_after(training))
         loss, settings = _loss(objective, settings, training, roles)
         _check_roles(loss, roles)
         _check_renewal(loss, settings)
@@ -94,8 +95,11 @@ def fit(
         check_rows(training, loss, roles)
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
-        others = {key: opened(part.like(source, chosen, roles, key), follows=True) for key, part in held_out.items()}
-        for key, other in others.items():
+        others = {}
+        for key, part in held_out.items():
+            rows = part.like(source, chosen, roles, key)
+            others[key] = other = method.open_held_out(description, request(rows))
+            open_engines.enter_context(closed_after(other))
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         watched = {"train": training} | others if looked_at else {}
@@ -106,8 +110,8 @@ def fit(
         with progress(
             settings.n_estimators, shown.name, lambda: evaluate(shown, training), verbose=verbose
         ) as on_round:
-            rows = Rows(training, tuple(others.values()), "weight" in roles, base_margin is not None)
-            ensemble = boost(rows, loss, settings, given, log, workers, on_round)
+            engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
+            ensemble = boost(engines, method, loss, settings, given, log, workers, on_round)
     if init_model is not None:
         ensemble = joined(init_model, ensemble)
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
@@ -127,14 +131,10 @@ def _same_features(model: object, features: Iterable[str] | None, base_margin: o
     return model.features if features is None else features
 
 
-def _settings(objective: object, cuts: object, valid: object, keywords: dict[str, Any]) -> Parameters:
+def _settings(objective: object, valid: object, keywords: dict[str, Any]) -> Parameters:
     settings = Parameters.from_keywords(keywords)
     if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
         get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
-    if cuts is not None and settings.tree_method == "exact":
-        raise ParameterError("cuts do not go with tree_method='exact', which splits between any two values")
-    if cuts is not None and settings.tree_method == "approx":
-        raise ParameterError("cuts do not go with tree_method='approx', which finds its own for each tree")
     if settings.early_stopping_rounds is not None and valid is None:
         raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=...")
     if settings.max_delta_step is None:

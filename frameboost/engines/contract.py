@@ -1,7 +1,26 @@
-"""What the booster asks of the place where the rows are.
+"""The contract of an engine: what the booster asks of the place where the rows are.
 
-Only small tables cross this boundary: cuts, histograms, splits, leaf values, aggregates. A new engine is one class with
-these methods; nothing above it changes.
+An engine holds the rows, with one margin, gradient and node number each. The booster sees only small tables: cuts,
+histograms, splits, leaf values, aggregates. All engines give the same trees, bit for bit, because an engine
+
+- takes all sums of gradients on the grid that `frameboost.losses.exact_sums.rounded` gives (`compute_gradients`), where
+  every partial sum is exact, so that neither the order of the rows nor the number of threads matters;
+- proposes cuts by `frameboost.binning.bins.cut_positions`, without interpolation, from the sample of rows that
+  `sample_condition` names;
+- samples rows by the hash of their position (`Sample`).
+
+Each tree method asks for one contract:
+
+======================================================  =================================================
+`HistogramEngine`                                       ``tree_method="hist"``, symmetric trees included
+`RebinningEngine`                                       ``tree_method="approx"``, ``proposal="global"``
+`NodeBinningEngine`                                     ``tree_method="approx"``, ``proposal="local"``
+`ColumnBlockEngine`                                     ``tree_method="exact"``
+`FollowerEngine`                                        held-out rows of ``approx`` and ``exact``
+======================================================  =================================================
+
+A new engine is a class with the methods of one of them, and an `frameboost.engines.description.EngineDescription` in
+the table of `frameboost.engines.choose` or in an entry point of another package (docs/engines.md).
 """
 
 from __future__ import annotations
@@ -22,11 +41,13 @@ __all__ = [
     "ColumnBlockEngine",
     "Cumulative",
     "Engine",
+    "FollowerEngine",
     "HistogramEngine",
     "NodeBinningEngine",
     "QueryWindow",
     "RebinningEngine",
     "Sample",
+    "missing_members",
 ]
 
 
@@ -188,3 +209,20 @@ class ColumnBlockEngine(Engine, Protocol):
         self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
     ) -> list[Split | None]:
         """Return each node's best split over its allowed features and all values, by one sorted scan of each column."""
+
+
+class FollowerEngine(Engine, Protocol):
+    """An engine over held-out rows where bins don't last the fit (``approx``, ``exact``): it splits by threshold.
+
+    It is never asked for gradients of its own or `node_quantiles`.
+    """
+
+    def keep_columns(self, bins: Sequence[Bins]) -> None:
+        """Keep every column's values, once; ``bins`` are those of training, with the categories and no cuts."""
+
+
+def missing_members(engine: object, contract: type) -> list[str]:
+    """Return the methods and properties of a contract that an object lacks, sorted; no property is evaluated."""
+    named = {name for base in contract.__mro__ for name in vars(base) if not name.startswith("_")}
+    own = vars(engine) if hasattr(engine, "__dict__") else {}
+    return sorted(name for name in named if name not in own and not hasattr(type(engine), name))

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
+from typing import Generic
 
-from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.bins import Bins
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import ColumnBlockEngine, Engine, HistogramEngine
-from frameboost.engines.memory.held_out import HeldOutEngine
+from frameboost.engines.contract import Engine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
@@ -23,46 +22,50 @@ from frameboost.metrics.terms import define_predictions
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Penalties, SplitLimits, Stats
-from frameboost.training.approx_splitters import propose_anew
 from frameboost.training.base_margins import base_margins
 from frameboost.training.constraints import Constraints
 from frameboost.training.dart import Dropout
 from frameboost.training.evaluation_log import EvaluationLog
 from frameboost.training.gradients import compute_gradients, renewals_of
-from frameboost.training.grower import TreeGrower
+from frameboost.training.grower import GrownTree, TreeGrower
 from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, sample_rows
-from frameboost.training.splitter import ExactSplitter, HistogramSplitter, LimitsOf, Splitter
-from frameboost.training.symmetric_splitter import SymmetricSplitter
+from frameboost.training.splitter import SplitSettings
+from frameboost.training.tree_methods import Binning, HeldOutEngine, TrainingEngine, TreeMethod
 from frameboost.trees.tree import Tree
 
-__all__ = ["Rows", "boost"]
+__all__ = ["FitEngines", "boost"]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows to train on, and rows that follow.
+class FitEngines(Generic[TrainingEngine, HeldOutEngine]):
+    """The engines of a fit, over data that has been checked.
 
     Attributes
     ----------
     training
-        The engine whose rows the trees are grown on; its labels and weights have been checked.
+        The engine over the rows that the trees are grown on.
     held_out
         Engines over other rows, to evaluate on.
     is_weighted
         Whether there is a column of weights.
     has_base_margins
-        Whether the rows bring margins to start from, ``base_margin`` or ``base_margin_0`` and so on.
+        Whether the rows have margins to start from: roles ``base_margin``, or ``base_margin_0`` and so on.
     """
 
-    training: Engine
-    held_out: Sequence[Engine] = ()
+    training: TrainingEngine
+    held_out: Sequence[HeldOutEngine] = ()
     is_weighted: bool = False
     has_base_margins: bool = False
 
+    def all(self) -> tuple[Engine, ...]:
+        """Return all engines, that of the training rows first."""
+        return (self.training, *self.held_out)
+
 
 def boost(
-    rows: Rows,
+    engines: FitEngines[TrainingEngine, HeldOutEngine],
+    method: TreeMethod[TrainingEngine, HeldOutEngine],
     loss: Loss,
     parameters: Parameters,
     given_bins: Mapping[int, Bins],
@@ -74,65 +77,100 @@ def boost(
 
     Parameters
     ----------
-    rows
-        What to train on and what to evaluate on.
+    engines
+        The rows to train on and to evaluate on.
+    method
+        The tree method, which opened the engines.
     loss
         The loss.
     parameters
         All other settings.
     given_bins
-        Bins that the user brought, by feature number (``hist`` only).
+        Bins from the user's ``cuts``, by feature number.
     log
-        What is measured after each round.
+        Evaluates metrics after each round, and stops early.
     workers
-        Threads for what is done besides the engine's own work; an engine in memory has the same.
+        Threads of the split search.
     on_round
         Called with the number of rounds after each one.
     """
-    engine = rows.training
+    engine = engines.training
     constraints = Constraints.of(parameters, engine.features)
     features = FeatureSampler(len(engine.features), parameters)
-    splitter, bins = _prepare(rows, parameters, given_bins, _limits(constraints, features), workers)
-    base = base_margins(engine, loss, parameters.base_score, is_weighted=rows.is_weighted)
-    for each in (engine, *rows.held_out):
-        each.start_margins(_first_margins(loss, base, given=rows.has_base_margins))
-        define_predictions(each, loss)
-    grower = TreeGrower(engine, splitter, parameters, constraints, rows.held_out)
-    renewals = renewals_of(engine, loss, is_weighted=rows.is_weighted)
-    dropout = Dropout((engine, *rows.held_out), parameters)
-    per_round = loss.n_outputs * parameters.num_parallel_tree
+    settings = SplitSettings(_penalties(parameters), _limits(constraints, features), parameters.gamma, workers)
+    search = method.prepare(engine, engines.held_out, Binning(parameters.max_bin, given_bins), settings)
+    base = _start_margins(engines, loss, parameters)
+    grower = TreeGrower(engine, search, parameters, constraints, engines.held_out)
+    renewals = renewals_of(engine, loss, is_weighted=engines.is_weighted)
+    dropout = Dropout(engines.all(), parameters) if parameters.booster == "dart" else None
+    trees: list[Tree] = []
     best: tuple[Tree, ...] | None = None
     for round_ in range(log.rounds_before, log.rounds_before + parameters.n_estimators):
-        dropout.start_round(round_)
-        if loss.definition is not None:
-            _check_hessians(engine, loss, round_)
+        if dropout is not None:
+            dropout.drop(round_)
+        _check_hessians(engine, loss, round_)
         compute_gradients(engine, loss)
+        grown: list[GrownTree] = []
         for output, margin in enumerate(loss.margins):
             for _ in range(parameters.num_parallel_tree):
-                number = log.rounds_before * per_round + len(dropout)  # which all draws depend on
+                number = round_ * loss.n_outputs * parameters.num_parallel_tree + len(grown)  # part of each draw's key
                 features.start_tree(number)
                 totals = engine.start_tree(output, sample_rows(engine, output, parameters, number))
                 _check_finite(totals, loss, round_)
-                dropout.add(grower.grow(totals, output, margin, renewals.get(output)))
-        dropout.end_round(per_round)
+                grown.append(grower.grow(totals, output, margin, renewals.get(output)))
+        trees += [each.tree for each in grown]
+        if dropout is not None:
+            dropout.restore(grown)
         stop = log.end_round()
         if log.best_round == round_ + 1:
-            best = dropout.trees()
+            best = _weighted(trees, dropout)
         on_round(round_ + 1 - log.rounds_before)
         if stop:
             break
-    trees = dropout.trees() if best is None else best
-    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in bins), base, trees)
+    kept = _weighted(trees, dropout) if best is None else best
+    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, kept)
 
 
-def _first_margins(loss: Loss, base: Sequence[float], *, given: bool) -> dict[str, Expression]:
-    if not given:
-        return {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
-    return {name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins}
+def _start_margins(
+    engines: FitEngines[TrainingEngine, HeldOutEngine], loss: Loss, parameters: Parameters
+) -> tuple[float, ...]:
+    """Set the margins and predictions of all rows before the first tree; return the base margins."""
+    base = base_margins(engines.training, loss, parameters.base_score, is_weighted=engines.is_weighted)
+    if engines.has_base_margins:
+        first = {name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins}
+    else:
+        first = {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
+    for engine in engines.all():
+        engine.start_margins(first)
+        define_predictions(engine, loss)
+    return base
+
+
+def _weighted(trees: Sequence[Tree], dropout: Dropout | None) -> tuple[Tree, ...]:
+    """Return the trees as the model has them: with dropout, times their weights."""
+    return tuple(trees) if dropout is None else dropout.weighted(trees)
+
+
+def _penalties(p: Parameters) -> Penalties:
+    return Penalties(
+        p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0, p.min_child_weight,
+        p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+    )  # fmt: skip
+
+
+def _limits(constraints: Constraints, features: FeatureSampler) -> Callable[[Sequence[OpenNode]], SplitLimits]:
+    """Return the function that gives the limits of open nodes: the constraints, and the features drawn for them."""
+
+    def limits_of(nodes: Sequence[OpenNode]) -> SplitLimits:
+        return constraints.limits(nodes, features.allowed(nodes))
+
+    return limits_of
 
 
 def _check_hessians(engine: Engine, loss: Loss, round_: int) -> None:
-    """Make sure that a user's own hessian is positive, without which a leaf −G/(H+λ) may lead uphill."""
+    """Check that the hessian of a user's own loss is positive: otherwise a leaf −G/(H+λ) may increase the loss."""
+    if loss.definition is None:
+        return
     for derivatives in loss.outputs:
         lowest = engine.aggregate({"h": Aggregate("min", derivatives.hessian)})["h"]
         if lowest is None or not lowest > 0:
@@ -148,44 +186,3 @@ def _check_finite(totals: Stats, loss: Loss, round_: int) -> None:
             f"the gradients of {shown(loss.name)} are not finite in round {round_ + 1}; "
             "a smaller learning_rate, a max_delta_step or a base_score may help"
         )
-
-
-def _limits(constraints: Constraints, features: FeatureSampler) -> LimitsOf:
-    """Return what says of open nodes what their splits must keep to: the constraints, and the features drawn."""
-
-    def limits_of(nodes: Sequence[OpenNode]) -> SplitLimits:
-        return constraints.limits(nodes, features.allowed(nodes))
-
-    return limits_of
-
-
-def _prepare(
-    rows: Rows, parameters: Parameters, given_bins: Mapping[int, Bins], limits_of: LimitsOf, workers: Workers
-) -> tuple[Splitter, list[Bins]]:
-    """Let the engines bin or sort their columns; return how splits are found in them."""
-    penalties = Penalties(
-        parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step or 0.0, parameters.min_child_weight,
-        parameters.max_cat_to_onehot, parameters.max_cat_threshold, parameters.cat_smooth,
-    )  # fmt: skip
-    if parameters.tree_method == "exact":
-        blocks = cast("ColumnBlockEngine", rows.training)
-        bins = blocks.presort()
-        for engine in rows.held_out:
-            cast("HeldOutEngine", engine).keep_columns(bins)
-        return ExactSplitter(blocks, penalties, limits_of), bins
-    if parameters.tree_method == "approx":
-        splitter, bins = propose_anew(
-            rows.training, parameters.proposal, parameters.max_bin, penalties, limits_of, workers
-        )
-        for engine in rows.held_out:
-            cast("HeldOutEngine", engine).keep_columns(bins)
-        return splitter, bins
-    binned = cast("HistogramEngine", rows.training)
-    bins = binned.propose_bins(parameters.max_bin, given_bins)
-    binned.bin_columns(bins)
-    for engine in rows.held_out:
-        # Held-out rows may lack what no training row did.
-        cast("HistogramEngine", engine).bin_columns([replace(b, has_missing=True) for b in bins])
-    if parameters.grow_policy == "symmetric":
-        return SymmetricSplitter(binned, SlotLayout(bins), penalties, limits_of, workers, parameters.gamma), bins
-    return HistogramSplitter(binned, SlotLayout(bins), penalties, limits_of, workers), bins

@@ -1,62 +1,76 @@
-"""Histograms of open nodes, with as few asked of the engine as will do."""
+"""Histograms of open nodes, half of them by subtraction.
+
+Of two siblings only the lighter one is summed from its rows; the other is parent − sibling. Sums on the gradient grid
+are exact, so the difference is bit for bit the sum over the sibling's rows. Worked example, one feature of three bins,
+sums of g:
+
+=======================  ================  =====================================
+node 0 (root)            ``[4, -1, 2]``    summed
+node 1 (lighter child)   ``[1,  0, 2]``    summed
+node 2 (its sibling)     ``[3, -1, 0]``    node 0 − node 1, in the place of node 0
+=======================  ================  =====================================
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.contract import HistogramEngine
 from frameboost.runtime.workers import Workers
-from frameboost.splits.split import FloatArray
+from frameboost.splits.split import FloatArray, IntArray
 from frameboost.splits.subtraction_kernels import subtract_from_parents
 from frameboost.training.node import OpenNode
 
-__all__ = ["SMALLEST_TASK", "HistogramPool"]
+__all__ = ["SLOTS_PER_THREAD", "HistogramPool", "HistogramSource"]
 
-# Below this many slots a thread costs more than it saves.
-SMALLEST_TASK = 1 << 16
-# As many as a tree of depth 6 needs; those that none needs take no memory, as nothing is ever written there.
+# A thread that subtracts or scans fewer slots than this costs more than it saves.
+SLOTS_PER_THREAD = 1 << 16
+# As many as a tree of depth 6 needs. The operating system gives memory to a place when it is first written to.
 _FIRST_PLACES = 32
 
 
+class HistogramSource(Protocol):
+    """Sums histograms: a `HistogramEngine`, of which no more is needed here."""
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """See `frameboost.engines.contract.HistogramEngine.histograms`."""
+
+
 class HistogramPool:
-    """The histograms of nodes that may still be needed.
+    """The histograms that later ones are subtracted from, in one array that grows and is reused tree by tree."""
 
-    Of two siblings only the one with the smaller H is asked of the engine; the other is parent − sibling, exact because
-    all sums are on the gradient grid. In every engine this pays: fewer rows to add up, or fewer groups to bring over.
-    """
-
-    def __init__(self, engine: HistogramEngine, n_slots: int, workers: Workers) -> None:
-        self._engine = engine
+    def __init__(self, source: HistogramSource, n_slots: int, workers: Workers) -> None:
+        self._source = source
         self._n_slots = n_slots
         self._workers = workers
-        self._sums: FloatArray = np.empty((0, n_slots, 2))  # (places, slots, 2), the same array tree by tree
-        self._places: dict[int, int] = {}  # node -> its histogram's
+        self._sums: FloatArray = np.empty((0, n_slots, 2))  # (places, slots, 2)
+        self._places: dict[int, int] = {}  # node -> place of its histogram
         self._free: list[int] = []
 
     def of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, npt.NDArray[np.int64]]:
         """Return histograms, float64 (places, slots, 2), and the place among them of each of ``nodes``.
 
-        Siblings must be asked for together.
+        Siblings must be asked for in the same call. A parent's histogram is gone afterwards: the sibling has its place.
         """
         asked = [node for node in nodes if node.is_smaller or node.parent not in self._places]
         own = self._free_places(len(asked))
-        parents = [self._places.pop(node.parent, -1) for node in asked]  # which nobody needs any more
+        parents = [self._places.pop(node.parent, -1) for node in asked]
         for node, place, parent in zip(asked, own, parents, strict=True):
             self._places[node.id] = place
             if parent >= 0:
                 assert node.sibling is not None
                 self._places[node.sibling.id] = parent
         places = np.array(own, dtype=np.int64)
-        self._engine.histograms([node.id for node in asked], self._sums, places)
-        count = self._workers.count(len(asked), SMALLEST_TASK // self._sums.shape[1])
+        self._source.histograms([node.id for node in asked], self._sums, places)
+        count = self._workers.count(len(asked), SLOTS_PER_THREAD // self._sums.shape[1])
         subtract_from_parents(self._workers.team(count), self._sums, places, np.array(parents, dtype=np.int64))
         return self._sums, np.array([self._places[node.id] for node in nodes], dtype=np.int64)
 
     def _free_places(self, count: int) -> list[int]:
-        """Return so many free places, more of them being made if need be."""
+        """Return ``count`` free places, with more memory if there are too few."""
         missing = count - len(self._free)
         if missing > 0:
             n_before = len(self._sums)
@@ -68,10 +82,10 @@ class HistogramPool:
         return [self._free.pop() for _ in range(count)]
 
     def forget(self, node: int) -> None:
-        """Drop a node's histogram: it has become a leaf."""
+        """Free the place of a node that has become a leaf."""
         self._free.append(self._places.pop(node))
 
     def clear(self) -> None:
-        """Drop everything: the tree is done."""
+        """Free all places: the tree is grown."""
         self._free += self._places.values()
         self._places.clear()

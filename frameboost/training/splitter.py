@@ -1,64 +1,109 @@
-"""Finding the best split of a node: over histograms, or over presorted columns."""
+"""The best split of each open node, from histograms or by a scan of presorted columns.
+
+The kernels that score the splits are in `frameboost.splits`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from frameboost.binning.bins import SlotLayout
-from frameboost.engines.contract import ColumnBlockEngine, HistogramEngine
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.contract import ColumnBlockEngine
 from frameboost.runtime.workers import Workers
 from frameboost.splits.categorical import categorical_split
+from frameboost.splits.gain import MIN_GAIN
 from frameboost.splits.search_kernels import find_splits
 from frameboost.splits.split import FloatArray, Penalties, Split, SplitLimits, Stats
-from frameboost.training.histograms import SMALLEST_TASK, HistogramPool
+from frameboost.training.histograms import SLOTS_PER_THREAD, HistogramPool, HistogramSource
 from frameboost.training.node import OpenNode
+from frameboost.training.pruning import Pruner
 
-__all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "Splitter"]
+__all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "SplitSearch", "SplitSettings", "Splitter"]
 
 LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
 
+@dataclass(frozen=True, slots=True)
+class SplitSettings:
+    """The settings of a fit that every splitter needs.
+
+    Attributes
+    ----------
+    penalties
+        Regularisation, which gains depend on.
+    limits_of
+        Returns the limits on the splits of open nodes: constraints, and the features drawn for them.
+    gamma
+        The least gain of a split.
+    workers
+        Threads of the split search.
+    """
+
+    penalties: Penalties
+    limits_of: LimitsOf
+    gamma: float
+    workers: Workers
+
+    def is_worth(self, gain: float) -> bool:
+        """Whether a split with that gain is made."""
+        return gain > MIN_GAIN and gain >= self.gamma
+
+
 class Splitter(Protocol):
-    """Finds the best split of open nodes, one tree at a time."""
+    """Finds the best splits of open nodes, one tree at a time."""
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
-        """Return the best split of each node, None where no split gains anything."""
+        """Return the best split of each node, None for a node that becomes a leaf."""
 
     def end_tree(self) -> None:
-        """Forget what was kept for the tree."""
+        """Drop what is kept for the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSearch:
+    """The split search of a fit, with the engines' columns binned or sorted for it.
+
+    Attributes
+    ----------
+    splitter
+        Finds the best split of each open node.
+    bins
+        The bins of all features, with their categories; where bins don't last the fit, without cuts.
+    pruner
+        Takes back weak splits of a grown tree; None where they are never made.
+    needs_whole_levels
+        Whether the splitter must see every node of a level, those that are too light to be split too.
+    """
+
+    splitter: Splitter
+    bins: Sequence[Bins]
+    pruner: Pruner | None = None
+    needs_whole_levels: bool = False
 
 
 class HistogramSplitter:
-    """Splits between bins (``tree_method="hist"``)."""
+    """Splits at the boundaries of bins (``tree_method="hist"``), from the sums of gradients in each bin."""
 
-    def __init__(
-        self,
-        engine: HistogramEngine,
-        layout: SlotLayout,
-        penalties: Penalties,
-        limits_of: LimitsOf,
-        workers: Workers,
-    ) -> None:
-        self._workers = workers
-        self._pool = HistogramPool(engine, layout.n_slots, workers)
+    def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
+        self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
         self._layout = layout
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
-        self._penalties = penalties
-        self._limits_of = limits_of
+        self._settings = settings
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         histograms, places = self._pool.of(nodes)
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
-        p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
-
-        count = self._workers.count(len(nodes), SMALLEST_TASK // layout.n_slots)
+        p, layout, workers = self._settings.penalties, self._layout, self._settings.workers
+        limits = self._settings.limits_of(nodes)
+        count = workers.count(len(nodes), SLOTS_PER_THREAD // layout.n_slots)
         find_splits(
-            self._workers.team(count), histograms, places, layout.offsets, layout.is_categorical, limits.allowed,
+            workers.team(count), histograms, places, layout.offsets, layout.is_categorical, limits.allowed,
             limits.monotone, limits.bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
         )  # fmt: skip
@@ -68,17 +113,18 @@ class HistogramSplitter:
     def _split(
         self, node: OpenNode, histograms: FloatArray, place: int, choice: list[int], sums: list[float]
     ) -> Split | None:
+        """Return the split that the kernel has chosen: feature, bin (or category), side of missing; gain, GL, HL."""
         feature, position, missing_left = choice
-        if feature < 0:
+        gain, GL, HL = sums
+        if feature < 0 or not self._settings.is_worth(gain):
             self._pool.forget(node.id)
             return None
-        gain, GL, HL = sums
         left = Stats(GL, HL)
         cuts = self._cuts[feature]
         if cuts is None:
             own = histograms[place, self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
-                own, feature, position, bool(missing_left), gain, left, node.stats, self._penalties
+                own, feature, position, bool(missing_left), gain, left, node.stats, self._settings.penalties
             )
         threshold = cuts[position - 1] if position <= len(cuts) else None
         return Split(feature, gain, left, node.stats - left, missing_left == 1, position, threshold)
@@ -89,17 +135,22 @@ class HistogramSplitter:
 
 
 class ExactSplitter:
-    """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1)."""
+    """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1).
 
-    def __init__(self, engine: ColumnBlockEngine, penalties: Penalties, limits_of: LimitsOf) -> None:
+    A split below ``gamma`` is made all the same, and taken back once the tree is grown (see
+    `frameboost.training.pruning`): as in XGBoost, a weak split may lead to strong ones.
+    """
+
+    def __init__(self, engine: ColumnBlockEngine, settings: SplitSettings) -> None:
         self._engine = engine
-        self._penalties = penalties
-        self._limits_of = limits_of
+        self._settings = settings
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        limits = self._limits_of(nodes)
-        return self._engine.best_splits([n.id for n in nodes], [n.stats for n in nodes], self._penalties, limits)
+        found = self._engine.best_splits(
+            [n.id for n in nodes], [n.stats for n in nodes], self._settings.penalties, self._settings.limits_of(nodes)
+        )
+        return [split if split is not None and split.gain > MIN_GAIN else None for split in found]
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""

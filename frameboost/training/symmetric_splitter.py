@@ -1,6 +1,8 @@
 """Symmetric (oblivious) trees: every node of a level has the same split (Kohavi 1994; CatBoost's trees).
 
-A row's leaf is then a number with a bit a level, which SQL and polars look up without walking down.
+The leaf of a row is a number with a bit a level, which SQL and polars look up in a list without walking the tree.
+Example, depth 2: ``x < 3`` on the first level and ``y < 5`` on the second; the row x = 4, y = 1 has the bits 1 and 0 (1
+where it goes right), so it is in leaf 0b10.
 """
 
 from __future__ import annotations
@@ -8,57 +10,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.contract import HistogramEngine
-from frameboost.runtime.workers import Workers
 from frameboost.splits.categorical import categorical_split
-from frameboost.splits.gain import MIN_GAIN
-from frameboost.splits.split import FloatArray, Penalties, Split, Stats
+from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.splits.symmetric_kernels import scan_level
-from frameboost.training.histograms import HistogramPool
+from frameboost.training.histograms import HistogramPool, HistogramSource
 from frameboost.training.node import OpenNode
-from frameboost.training.splitter import LimitsOf
+from frameboost.training.splitter import SplitSettings
 
 __all__ = ["SymmetricSplitter"]
 
 
 class SymmetricSplitter:
-    """Finds one split for all nodes that it is asked for, which are those of a level.
+    """Finds the split with the largest sum of gains over all nodes of a level; ``gamma`` bounds that sum."""
 
-    Parameters
-    ----------
-    engine, layout, penalties, limits_of, workers
-        As for `frameboost.training.splitter.HistogramSplitter`.
-    gamma
-        What the level as a whole must gain.
-    """
-
-    def __init__(
-        self,
-        engine: HistogramEngine,
-        layout: SlotLayout,
-        penalties: Penalties,
-        limits_of: LimitsOf,
-        workers: Workers,
-        gamma: float,
-    ) -> None:
-        self._pool = HistogramPool(engine, layout.n_slots, workers)
+    def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
+        self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
         self._layout = layout
-        self._penalties = penalties
-        self._limits_of = limits_of
-        self._gamma = gamma
+        self._settings = settings
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
-        """Return the same split for each node, with the node's own sums and gain; None for all if it gains nothing."""
+        """Return the level's split for each of its nodes, with the node's own sums; None for all if it gains nothing.
+
+        The gain of each node's split is an even share of the level's.
+        """
         kept, places = self._pool.of(nodes)
         histograms = kept[places]
-        p, layout, limits = self._penalties, self._layout, self._limits_of(nodes)
-        summed = histograms.sum(axis=0)  # exact: all of it is on the gradient grid
+        p, layout, limits = self._settings.penalties, self._layout, self._settings.limits_of(nodes)
+        summed = histograms.sum(axis=0)  # exact, as all sums are on the gradient grid
         gain, feature, position, missing_left = scan_level(
             histograms, summed, layout.offsets, layout.is_categorical, limits.allowed.all(axis=0), limits.monotone,
             limits.bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha,
             p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
-        if feature < 0 or gain <= MIN_GAIN or gain < self._gamma:
+        if feature < 0 or not self._settings.is_worth(gain):
             for node in nodes:
                 self._pool.forget(node.id)
             return [None] * len(nodes)
@@ -66,23 +50,23 @@ class SymmetricSplitter:
         return [self._of_node(shared, histogram) for histogram in histograms]
 
     def _shared(self, summed: FloatArray, feature: int, position: int, missing_left: bool, gain: float) -> Split:
+        """Return the level's split, without sums."""
         nothing = Stats(0.0, 0.0)
         if self._layout.is_categorical[feature]:
             own = summed[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
-            return categorical_split(own, feature, position, missing_left, gain, nothing, nothing, self._penalties)
+            return categorical_split(
+                own, feature, position, missing_left, gain, nothing, nothing, self._settings.penalties
+            )
         cuts = self._layout.bins[feature].cuts
         threshold = cuts[position - 1] if position <= len(cuts) else None
         return Split(feature, gain, nothing, nothing, missing_left, bin=position, threshold=threshold)
 
     def _of_node(self, shared: Split, histogram: FloatArray) -> Split:
-        """Return the split with the sums of one node; its gain is the node's even share of the level's."""
+        """Return the level's split with the sums of one node."""
         own = histogram[self._layout.offsets[shared.feature] : self._layout.offsets[shared.feature + 1]]
         is_left = shared.goes_left(len(own))
         left, right = own[is_left].sum(axis=0), own[~is_left].sum(axis=0)
-        return Split(
-            shared.feature, shared.gain, Stats(*left.tolist()), Stats(*right.tolist()), shared.missing_left,
-            bin=shared.bin, threshold=shared.threshold, categories=shared.categories,
-        )  # fmt: skip
+        return shared._replace(left=Stats(*left.tolist()), right=Stats(*right.tolist()))
 
     def end_tree(self) -> None:
         """See `frameboost.training.splitter.Splitter`."""

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.data.sources import open_source
-from frameboost.engines.choose import ENGINES, check_engine, make_engine
+from frameboost.engines.choose import ENGINES
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact import ExactEngine
@@ -17,6 +16,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
+from tests.support.engines import open_engine
 
 SHAPE = {"n_estimators": 2, "max_depth": 3}
 
@@ -46,9 +46,8 @@ def relation() -> duckdb.DuckDBPyRelation:
     ],
 )
 def test_auto_stays_in_the_database_and_takes_kernels_for_everything_else(data, tree_method, engine, expected):
-    parameters, source = Parameters(tree_method=tree_method), open_source(data())
     feature = Feature("x", FeatureType("float64"))
-    made = make_engine(check_engine(engine, source, parameters), source, [feature], {"label": "y"}, parameters)
+    made = open_engine(engine, data(), [feature], {"label": "y"}, Parameters(tree_method=tree_method))
     assert type(made) is expected
     assert made.n_rows == 36
     assert made.features == (feature,)

@@ -14,8 +14,6 @@ import scipy.stats
 import xgboost
 
 import frameboost as fb
-from frameboost.data.sources import open_source
-from frameboost.engines.choose import make_engine
 from frameboost.expressions.expression import Expression
 from frameboost.losses.known import LOSSES, get_loss
 from frameboost.parameters.parameters import Parameters
@@ -24,6 +22,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.training.gradients import compute_gradients
 from tests.engines.test_same_trees import ENGINES, assert_same
 from tests.support.cases import cases
+from tests.support.engines import open_engine
 from tests.support.objectives import ARITHMETIC, CASES, FEATURES, Case, labelled_rows, matrix, train_xgboost
 
 LANGUAGES = ["polars", "duckdb"]
@@ -48,9 +47,7 @@ def derivatives(case: Case, rows: pl.DataFrame, engine: str) -> tuple[np.ndarray
     loss = loss_of(case)
     roles = {"label": "label"} | ({"upper": "upper"} if case.columns else {})
     roles |= {f"base_{name}": f"m{i}" for i, name in enumerate(loss.margins)}
-    made = make_engine(
-        engine, open_source(rows), [Feature("x", FeatureType("int64"))], roles, Parameters(**case.parameters)
-    )
+    made = open_engine(engine, rows, [Feature("x", FeatureType("int64"))], roles, Parameters(**case.parameters))
     made.bin_columns(made.propose_bins(256, {}))
     made.start_margins({name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins})
     compute_gradients(made, loss)

@@ -21,7 +21,7 @@ from frameboost.splits.gain import leaf_score, leaf_weight
 from frameboost.splits.split import Penalties, Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.node import OpenNode
-from frameboost.training.splitter import HistogramSplitter
+from frameboost.training.splitter import HistogramSplitter, SplitSettings
 
 SEEDS = st.integers(0, 2**32 - 1)
 ENGINES = ["numba", "polars", "duckdb"]
@@ -48,7 +48,8 @@ def best_split(histogram: np.ndarray, penalties: Penalties) -> Split | None:
     def limits(nodes):
         return constraints.limits(nodes, np.ones((len(nodes), 1), dtype=np.bool_))
 
-    splitter = HistogramSplitter(OneHistogram(histogram), SlotLayout([Bins(feature)]), penalties, limits, Workers(1))
+    settings = SplitSettings(penalties, limits, gamma=0.0, workers=Workers(1))
+    splitter = HistogramSplitter(OneHistogram(histogram), SlotLayout([Bins(feature)]), settings)
     (split,) = splitter.best_splits([OpenNode(0, 0, Stats(*histogram.sum(axis=0).tolist()))])
     return split
 

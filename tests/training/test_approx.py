@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning.bins import cut_positions, weighted_cut_positions
-from frameboost.data.sources import open_source
-from frameboost.engines.choose import make_engine
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.engines.test_same_trees import IN_DUCKDB, as_relation, assert_same, shuffled
 from tests.support.cases import cases
+from tests.support.engines import open_engine
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.xgboost_trees import compare_models, random_case, share_equal
 
@@ -54,7 +53,7 @@ def opened(frame: pl.DataFrame, h: list[float], proposal: str, engine: str):
     frame = frame.with_columns(h=pl.Series(h, dtype=pl.Float64), y=0.0)
     parameters = Parameters(tree_method="approx", proposal=proposal)
     feature = Feature("x", FeatureType.from_polars(frame.schema["x"]))
-    made = make_engine(engine, open_source(frame), [feature], {"label": "y", "weight": "h"}, parameters)
+    made = open_engine(engine, frame, [feature], {"label": "y", "weight": "h"}, parameters)
     bins = made.load_columns()
     made.start_margins({"margin": Expression("0.0", ())})
     made.compute_gradients({"g_0": Expression("weight * 2", ("weight",)), "h_0": Expression("weight", ("weight",))}, {})

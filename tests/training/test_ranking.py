@@ -11,8 +11,6 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.data.sources import FrameSource
-from frameboost.engines.choose import make_engine
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.known import get_loss
@@ -21,6 +19,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
+from tests.support.engines import open_engine
 from tests.support.naive_kernels import naive_sum_pairs
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -215,7 +214,7 @@ def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference)
     loss = get_loss(objective, asdict(parameters))
     roles = {"label": "y", "base_margin": "m", "number": "i", "qid": "query"}
     features = (Feature("x", FeatureType("int64")),)
-    with closing(make_engine(engine, FrameSource(frame.lazy()), features, roles, parameters)) as rows:
+    with closing(open_engine(engine, frame.lazy(), features, roles, parameters)) as rows:
         rows.bin_columns(rows.propose_bins(256, {}))
         rows.start_margins({"margin": Expression("base_margin", ("base_margin",))})
         define_terms(rows, loss.terms)

@@ -12,8 +12,6 @@ import pytest
 import scipy.stats
 
 import frameboost as fb
-from frameboost.data.sources import open_source
-from frameboost.engines.choose import make_engine
 from frameboost.expressions.draws import draw_expr, draw_sql, key_of, mix
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
@@ -23,6 +21,7 @@ from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, _gradient_bound, sample_rows
 from tests.engines.test_same_trees import ENGINES, assert_same
 from tests.support.cases import cases
+from tests.support.engines import open_engine
 
 QUIET = {"verbose": False}
 FEATURES = [f"x{i}" for i in range(8)]
@@ -167,8 +166,8 @@ def test_a_tree_on_a_sample_is_the_tree_of_those_rows():
 def state(engine: str, label, margin, parameters: Parameters):
     """Return an engine whose rows have the gradients g = margin - label and h = 1 + |label| / 10."""
     frame = pl.DataFrame({"x": np.arange(len(label)), "label": label, "m": margin})
-    made = make_engine(
-        engine, open_source(frame), [Feature("x", FeatureType("int64"))],
+    made = open_engine(
+        engine, frame, [Feature("x", FeatureType("int64"))],
         {"label": "label", "base_margin": "m"}, parameters,
     )  # fmt: skip
     made.bin_columns(made.propose_bins(256, {}))

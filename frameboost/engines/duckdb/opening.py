@@ -1,0 +1,109 @@
+"""The DuckDB engine over the user's relation, or over a frame that is sent to a database of its own."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import duckdb
+import polars as pl
+
+from frameboost.data.sources import FrameSource, RelationSource
+from frameboost.engines.description import EngineRequest
+from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
+
+__all__ = ["open_engine"]
+
+# Arrow has no 128-bit integers.
+_WIDE = {"int128": "HUGEINT", "uint128": "UHUGEINT"}
+EngineClass = TypeVar("EngineClass", bound=DuckDBEngine)
+
+
+def open_engine(kind: type[EngineClass], request: EngineRequest) -> EngineClass:
+    """Open an engine of that class over the rows of the request."""
+    if isinstance(request.source, RelationSource):
+        return _in_place(kind, request, request.source)
+    return _in_own_database(kind, request, request.source)
+
+
+def _in_place(kind: type[EngineClass], request: EngineRequest, source: RelationSource) -> EngineClass:
+    """Open an engine over a relation, in the database that it is in."""
+    columns = [SqlColumn(quote_identifier(f.name), f.type) for f in request.features]
+    quoted = {role: quote_identifier(name) for role, name in _numeric_roles(request).items()}
+    query = _query_column(request)
+    queries = None if query is None else SqlColumn(quote_identifier(query.name), query.type)
+    session = DuckDBSession(source.relation)
+    return kind(session, request.features, columns, quoted, queries, in_order=_in_order(request))
+
+
+def _in_own_database(kind: type[EngineClass], request: EngineRequest, source: FrameSource) -> EngineClass:
+    """Send a frame to a new database in memory, and open an engine over it there.
+
+    DuckDB ignores the case of names, so columns are renamed: features to ``f0``, ``f1``, ..., others to their roles.
+    """
+    sent = [_sent(f).alias(f"f{i}") for i, f in enumerate(request.features)]
+    received = [_received(f.type, f"f{i}") for i, f in enumerate(request.features)]
+    numbers = _numeric_roles(request)
+    sent += [column(name).cast(pl.Float64).alias(role) for role, name in numbers.items()]
+    received += numbers
+    queries, query = None, _query_column(request)
+    if query is not None:
+        sent.append(_sent(query).alias("qid"))
+        received.append("qid")
+        queries = SqlColumn("qid", FeatureType("string") if query.type.name in _WIDE else _carried(query.type))
+    connection = duckdb.connect()
+    connection.register("frame", _ArrowStream(source.frame.select(sent).collect()))
+    session = DuckDBSession(connection.sql(f"SELECT {', '.join(received)} FROM frame"))
+    columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(request.features)]
+    roles = {role: role for role in numbers}
+    return kind(session, request.features, columns, roles, queries, in_order=_in_order(request))
+
+
+def _in_order(request: EngineRequest) -> bool:
+    """Whether rows must keep their order: a sample is drawn by position."""
+    return request.parameters.subsample < 1.0
+
+
+def _numeric_roles(request: EngineRequest) -> dict[str, str]:
+    return {role: name for role, name in request.roles.items() if role != "qid"}
+
+
+def _query_column(request: EngineRequest) -> Feature | None:
+    """Return the column that holds the query of each row, as if it were a feature."""
+    if "qid" not in request.roles:
+        return None
+    kind = request.source.types()[request.roles["qid"]]
+    assert kind is not None
+    return Feature(request.roles["qid"], kind)
+
+
+class _ArrowStream:
+    """A frame's Arrow stream, which DuckDB reads itself; to read a polars frame it would import pyarrow."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
+def _carried(kind: FeatureType) -> FeatureType:
+    """Return the type that a polars column has in DuckDB, with the same physical values."""
+    return FeatureType("int64") if kind.unit or kind.family == "date" else kind
+
+
+def _sent(feature: Feature) -> pl.Expr:
+    """Return the column as it is sent to DuckDB; 128-bit integers are sent as text."""
+    values, kind = column(feature.name), feature.type
+    if _carried(kind) != kind:
+        return values.to_physical().cast(pl.Int64)
+    return values.cast(pl.String if kind.name in _WIDE else kind.to_polars())
+
+
+def _received(kind: FeatureType, name: str) -> str:
+    return f"CAST({name} AS {_WIDE[kind.name]}) AS {name}" if kind.name in _WIDE else name
