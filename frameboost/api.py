@@ -242,7 +242,7 @@ init_model : Model, optional
     rounds.
 engine : {{'auto', 'numba', 'polars', 'duckdb'}}, default 'auto'
     Where the sums are taken: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
-    numba for everything else.
+    numba for everything else. Or the name of an engine that another package registers (``docs/engines.md``).
 cuts : dict, optional
     For some columns, the values at which their bins start (instead of quantiles).
 verbose : bool, optional

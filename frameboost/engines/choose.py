@@ -1,10 +1,12 @@
 """The table of engines, and the choice of one by name, data and tree method.
 
-To add an engine, write its classes (see `frameboost.engines.contract`) and add it to ``BUILT_IN``.
+To add an engine to the package, write its classes (see `frameboost.engines.contract`) and add it to ``BUILT_IN``. An
+engine of another package is found by its entry point (see `frameboost.engines.registered`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from frameboost.checks.messages import listed, shown
@@ -23,6 +25,7 @@ from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.engines.registered import load_registered, registered_names
 from frameboost.errors import ParameterError
 
 __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
@@ -120,7 +123,7 @@ def choose_engine(
     Parameters
     ----------
     name
-        The user's ``engine``: ``auto`` or an engine.
+        The user's ``engine``: ``auto``, a built-in engine, or one that another package registers.
     source
         The user's data.
     contract
@@ -183,4 +186,8 @@ def _named(name: object) -> EngineDescription:
     for engine in BUILT_IN:
         if engine.name == name:
             return engine
-    raise ParameterError(f"engine must be one of {listed(ENGINES)}, not {shown(name)}")
+    registered = registered_names()
+    if not isinstance(name, str) or name not in registered:
+        known: Iterable[str] = (*ENGINES, *registered)
+        raise ParameterError(f"engine must be one of {listed(known)}, not {shown(name)}")
+    return load_registered(name)
