@@ -65,7 +65,7 @@ class Cumulative:
 
 @dataclass(frozen=True, slots=True)
 class QueryWindow:
-    """A number from the rows of a row's query (see `OverQuery`); what is summed is on a grid."""
+    """A window function over the rows of each query (see `OverQuery`); values that are summed are on a grid."""
 
     function: Literal["rank", "sum", "min", "max", "running"]
     value: Scalar
@@ -74,7 +74,7 @@ class QueryWindow:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Which rows a tree sees: its gradients as expressions over ``g``, ``h`` and ``draw``.
+    """The gradients of a tree grown on a sample of the rows, as expressions over ``g``, ``h`` and ``draw``.
 
     ``draw`` is uniform in [0, 1), a hash of ``key`` and the row's position (see `frameboost.expressions.draws`).
     """
@@ -85,14 +85,15 @@ class Sample:
 
 
 class Engine(Protocol):
-    """Rows with labels, weights and features; one tree is grown at a time.
+    """Rows with labels, weights and features, for one fit; one tree is grown at a time.
 
-    Expressions are over a row's *roles* (``label``, ``weight`` and what else the fit names: ``base_margin``, ...), from
-    `start_margins` on over the margins, and over whatever `define` adds. A NULL or NaN in a role is NULL; without a
-    weight column, weight is 1. All roles are numbers but ``qid``, the query of a row, of which only equality counts.
+    Expressions are over the *roles* of a row (``label``, ``weight``, ``base_margin``, ...), over the margins once
+    `start_margins` has set them, and over the names that `define` adds. NULL and NaN in a role are NULL; without a
+    weight column every weight is 1. All roles are numbers except ``qid``, the query of a row, which is only compared
+    for equality.
 
-    From `compute_gradients` on, the calls repeat with each round, and from `start_tree` on with each tree;
-    `apply_splits` alternates with whatever finds the splits.
+    The calls from `compute_gradients` on are repeated in each round, those from `start_tree` on for each tree.
+    `apply_splits` alternates with the method that finds splits or sums histograms.
     """
 
     @property
@@ -107,22 +108,22 @@ class Engine(Protocol):
         """Return aggregates over all rows, in one pass; None for an aggregate of no values."""
 
     def count_missing(self) -> list[int]:
-        """Return for each feature in how many rows it is missing."""
+        """Return the number of rows in which each feature is missing."""
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
-        """Give every row its first margins, by name, from its roles."""
+        """Set the margins of every row, by name, from its roles."""
 
     def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """Add columns to the rows, each of which may use those before it; a name may be defined anew."""
+        """Add columns, each of which may use those before it; a name that is defined again has the new definition."""
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
-        """Give every row ``pair_g``, ``pair_h`` and ``pair_size``, as it is now; see `Pairs`.
+        """Add columns ``pair_g``, ``pair_h`` and ``pair_size``, computed at the current margins (see `Pairs`).
 
         Each pair's numbers are rounded by ``offset`` before they are summed.
         """
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """Store numbers of every row by name: ``g_0``, ``h_0`` for the first output and so on, and others.
+        """Store ``g_0``, ``h_0`` (of the first output) and so on of every row, and ``others`` by name.
 
         Gradients are put on the grids on which their sums are exact (see `frameboost.losses.exact_sums.rounded`).
         """
@@ -131,20 +132,19 @@ class Engine(Protocol):
         """Put every row into node 0, with the gradients of that output; return their sums."""
 
     def follow_tree(self) -> None:
-        """Put every row into node 0, without gradients: the tree is grown elsewhere."""
+        """Put every row into node 0, for a tree that is grown on another engine."""
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """Move the rows of each node to its left or right child: node -> (split, left child, right child)."""
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
-        """Add to every row's margin of that name the value of the leaf that it is in."""
+        """Add the value of each row's leaf to its margin of that name."""
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
-        """Return for each node the ``alpha`` quantile of a value over its rows of positive h, where it has any.
+        """Return the ``alpha`` quantile of a value over the rows with h > 0 of each node that has such rows.
 
-        Without weights: between its neighbours, in proportion, at rank alpha (n + 1) (NIST handbook, section
-        7.2.6.2). With weights: the lowest value at which their running sum reaches alpha of the whole. Both as XGBoost
-        has them.
+        Without weights: at rank alpha (n + 1), by linear interpolation (NIST handbook, section 7.2.6.2). With weights:
+        the lowest value at which the running sum of weights reaches alpha of the total. Both are XGBoost's definitions.
         """
 
     def aggregate_scores(
@@ -157,58 +157,58 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Drop whatever the engine has made; safe to call at any time and more than once."""
+        """Drop all tables and arrays of the engine; may be called at any time, and more than once."""
 
 
 class HistogramEngine(Engine, Protocol):
     """An engine that sums gradients by bin (``tree_method="hist"``)."""
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
-        """Return the bins of every feature, in order; those of the features in ``given`` as they are."""
+        """Return the bins of all features in order; those of the features in ``given`` are returned unchanged."""
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
-        """Store every feature's codes, once."""
+        """Store the code of every value: the number of its bin."""
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
-        """Write each node's sums of g and h by bin to its place in ``out``, float64 (places, slots, 2).
+        """Write the sums of g and h by bin of each node to ``out[place]``, where ``out`` is float64 (places, slots, 2).
 
-        Slots are those of the `SlotLayout`.
+        `frameboost.binning.bins.SlotLayout` says which slot is the bin of which feature.
         """
 
 
 class RebinningEngine(HistogramEngine, Protocol):
-    """An engine that can bin its columns anew for each tree (``tree_method="approx"``, global proposals)."""
+    """An engine that bins its columns again for each tree (``tree_method="approx"``, ``proposal="global"``)."""
 
     def load_columns(self) -> list[Bins]:
-        """Keep every column's values, once; return the features' bins, as yet without cuts."""
+        """Keep the values of every column; return the bins of the features, still without cuts."""
 
     def rebin(self, max_bin: int) -> list[Bins]:
-        """Propose cuts weighted by h of the tree in hand, and store every feature's codes by them; return the bins."""
+        """Propose cuts weighted by h of the current tree, store the codes by them, and return the bins."""
 
 
 class NodeBinningEngine(Engine, Protocol):
-    """An engine that can bin the rows of each node by themselves (``tree_method="approx"``, local proposals)."""
+    """An engine that bins the rows of each node separately (``tree_method="approx"``, ``proposal="local"``)."""
 
     def load_columns(self) -> list[Bins]:
-        """Keep every column's values, once; return the features' bins, as yet without cuts."""
+        """Keep the values of every column; return the bins of the features, still without cuts."""
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
-        """Return for each feature its bins in each node, by cuts weighted by h, and the sums of g and h in them."""
+        """Return for each feature its bins in each node, with cuts weighted by h, and the sums of g and h by bin."""
 
 
 class ColumnBlockEngine(Engine, Protocol):
-    """An engine that keeps presorted columns, and so can propose a split at every value (``tree_method="exact"``)."""
+    """An engine that keeps sorted columns and finds the best of all splits (``tree_method="exact"``)."""
 
     def presort(self) -> list[Bins]:
         """Sort every column once; return the features' bins (without cuts: every value is its own bin)."""
 
     def merge_nodes(self, nodes: Mapping[int, int]) -> None:
-        """Move all rows of each node to another: splits that were pruned away are taken back."""
+        """Move all rows of each node to another node: the leaf that the node was pruned into."""
 
     def best_splits(
         self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
     ) -> list[Split | None]:
-        """Return each node's best split over its allowed features and all values, by one sorted scan of each column."""
+        """Return the best split of each node over its allowed features and all values, by one scan of each column."""
 
 
 class FollowerEngine(Engine, Protocol):
@@ -218,7 +218,7 @@ class FollowerEngine(Engine, Protocol):
     """
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
-        """Keep every column's values, once; ``bins`` are those of training, with the categories and no cuts."""
+        """Keep the values of every column; ``bins`` are those of training, which give the categories."""
 
 
 def missing_members(engine: object, contract: type) -> list[str]:

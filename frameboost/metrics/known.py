@@ -37,7 +37,7 @@ def _mean(row: str) -> str:
     return f"SUM(weight * ({row})) / SUM(weight)"
 
 
-# name -> what is averaged over the rows, and what becomes of the mean; {at} is what follows an @ in the name.
+# name -> the term that is averaged over rows, and the function of the mean; {at} is the number after @ in the name.
 _OF_ONE_PREDICTION = {
     "rmse": ("(label - prediction) * (label - prediction)", "SQRT({mean})"),
     "rmsle": ("(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))", "SQRT({mean})"),
@@ -65,7 +65,7 @@ _OF_ONE_PREDICTION = {
 def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     row, of_mean = _OF_ONE_PREDICTION[name]
     row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"])
-    if len(loss.labels) > 1:  # over all targets alike
+    if len(loss.labels) > 1:  # the mean over all targets
         pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
         one = Expression(row, ("label", "prediction"))
         each = [f"({one.renamed({'label': label, 'prediction': p}).text})" for label, p in pairs]
@@ -93,7 +93,7 @@ def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, An
     names = prediction_names(loss.classes)
     cases = " ".join(
         f"WHEN label = {k} AND {p} >= GREATEST({', '.join(names)})"
-        # Of equals the first class is what is predicted.
+        # A tie is predicted as the first class.
         + "".join(f" AND {earlier} < {p}" for earlier in names[:k]) + " THEN 0"
         for k, p in enumerate(names)
     )  # fmt: skip
@@ -168,7 +168,7 @@ _SURVIVAL = {"cox-nloglik": "survival:cox", "aft-nloglik": "survival:aft",
 
 
 def larger_is_better(name: str, wanted: Any = None) -> bool:
-    """Whether more of the metric of that name is better; ``wanted`` are those that were asked for."""
+    """Whether larger values of the metric of that name are better; ``wanted`` are the user's metrics."""
     items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
     for item in items:
         if isinstance(item, Metric) and item.name == name:
@@ -177,7 +177,7 @@ def larger_is_better(name: str, wanted: Any = None) -> bool:
 
 
 def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
-    """Return metrics by name or as they are given, one or several; None is the loss's own.
+    """Return the metrics that the user wants, one or several, by name or as `Metric`; None is the loss's own.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
     if isinstance(metric, CurveMetric):
         return metric
-    roles = [role for role in loss.roles if role != "qid"]  # which is no number
+    roles = [role for role in loss.roles if role != "qid"]  # qid is no number
     of_row = (*loss.labels, "weight", *roles, *loss.margins)
     return metric.over((*of_row, *prediction_names(n_predictions), *metric.terms))
 

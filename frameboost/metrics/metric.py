@@ -1,4 +1,4 @@
-"""A metric: one SQL aggregate over labels, weights and predictions, so that evaluating it moves no rows."""
+"""A metric as one SQL aggregate over labels, weights and predictions, which an engine evaluates where its rows are."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["CurveMetric", "Metric"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that says how well predictions fit labels, written as one SQL aggregate.
+    """A measure of how well predictions fit labels, written as one SQL aggregate.
 
     Parameters
     ----------
     name
-        What it is called in `Model.history` and in messages.
+        Its name in `Model.history` and in messages.
     sql
         The aggregate: ``SUM``, ``AVG``, ``MIN``, ``MAX`` and ``COUNT(*)`` of scalar expressions over ``label``,
         ``weight``, ``margin`` and ``prediction`` (with several outputs ``prediction_0``, ``prediction_1``, ...), and
         arithmetic around them.
     maximize
-        Whether more is better.
+        Whether larger values are better.
 
     Raises
     ------
     ParameterError
-        If it is not such an aggregate.
+        If ``sql`` is no such aggregate.
 
     Examples
     --------
@@ -61,17 +61,17 @@ class Metric:
         flag("maximize", self.maximize)
         if not isinstance(self.sql, str):
             raise ParameterError(f"a metric's sql must be a string, not {shown(self.sql)}")
-        self._split  # noqa: B018  # which checks it
+        self._split  # noqa: B018  # raises if it is no aggregate
         if self.columns:
-            self._parts  # noqa: B018  # which checks the names in it
+            self._parts  # noqa: B018  # raises if a name is unknown
 
     def over(self, columns: tuple[str, ...]) -> Metric:
-        """Return the metric with its names checked against the columns that there are."""
+        """Return the metric over these columns; a name that is none of them is an error."""
         return Metric(self.name, self.sql, self.maximize, columns, self.terms)
 
     @cached_property
     def _split(self) -> tuple[dict[str, tuple[str, str]], Expression]:
-        """The aggregates, by a name each: function and argument; and what is made of them."""
+        """The aggregates by generated names, each a function and its argument, and the arithmetic around them."""
         from frameboost.expressions.syntax import split_aggregates  # late, as sqlglot comes with it
 
         found, outer = split_aggregates(self.sql)
@@ -87,7 +87,7 @@ class Metric:
 
     @cached_property
     def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
-        """The same with the arguments as expressions, an average being two sums."""
+        """`_split` with the arguments parsed, and with a count beside each average."""
         aggregates, outer = self._split
         inside = f"in metric {shown(self.name)}, what is aggregated,"
         found = {
@@ -101,7 +101,7 @@ class Metric:
         return found, outer
 
     def evaluate(self, rows: Engine) -> float:
-        """Return the metric over the rows at their current margins; its sums do not depend on their order."""
+        """Return the metric over the rows at their current margins; its sums are exact."""
         aggregates, outer = self._parts
         plain = {n: Aggregate(f, e) for n, (f, e) in aggregates.items() if f in ("min", "max")}
         sums = {n: e for n, (f, e) in aggregates.items() if f in ("sum", "avg")}
@@ -118,7 +118,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class _ByScore:
-    """Rows of distinct scores, as far as `exact_sum` is concerned."""
+    """The distinct scores as rows of `exact_sum`."""
 
     rows: Engine
     score: Expression
@@ -135,9 +135,9 @@ class _ByScore:
 
 @dataclass(frozen=True)
 class CurveMetric:
-    """The area under a curve over the rows in descending order of their scores, one curve a class.
+    """The area under a curve over the rows in descending order of their scores; the mean of one curve for each class.
 
-    ``by_share`` says whether classes count by how many rows they have, or all alike.
+    With ``by_share`` classes are weighted by their numbers of rows, otherwise equally.
     """
 
     name: str

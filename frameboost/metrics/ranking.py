@@ -1,7 +1,7 @@
-"""The metrics of ranking, each as one SQL aggregate over windows by query, by XGBoost's names: ``ndcg@5``, ``map@3-``.
+"""Ranking metrics, each as one SQL aggregate over windows by query, by XGBoost's names: ``ndcg@5``, ``map@3-``.
 
-As in XGBoost 3.2 (``src/metric/rank_metric.cc``): without an @ they look at a query's first 32 rows, and a query
-without any relevant row counts 1, or 0 if the name ends with a minus.
+As in XGBoost 3.2 (``src/metric/rank_metric.cc``): without an @ the first 32 rows of a query count. A query without
+relevant rows has the value 1, or 0 if the name ends with a minus.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NAME = re.compile(r"(ndcg|map|pre)(?:@([1-9][0-9]{0,8}))?(-?)")
 
 
 def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
-    """Return the metric of that name, None if it is none of ranking.
+    """Return the metric of that name, None if it is no ranking metric.
 
     Raises
     ------
     ParameterError
-        If what follows the @ is not a number of rows.
+        If no number of rows follows the @.
     """
     if name.partition("@")[0].removesuffix("-") not in RANKING_METRICS:
         return None
@@ -52,12 +52,12 @@ def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
 
 
 def kind_of(metric: Metric) -> str:
-    """Return which of `RANKING_METRICS` a metric of ranking is."""
+    """Return the name of a ranking metric in `RANKING_METRICS`."""
     return metric.name.partition("@")[0].removesuffix("-")
 
 
 def is_ranking(metric: object) -> bool:
-    """Whether a metric is one of ranking, and so needs queries."""
+    """Whether a metric is a ranking metric, which needs queries."""
     return isinstance(metric, Metric) and any(isinstance(term, OverQuery) for term in metric.terms.values())
 
 

@@ -1,4 +1,7 @@
-"""What a loss or a metric says of rows, given to an engine: on a grid where it is summed, so that sums are exact."""
+"""The terms of losses and metrics as columns of an engine, and the evaluation of a metric.
+
+What is summed is put on a grid first, so that the sums are exact.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ __all__ = ["define_predictions", "define_terms", "evaluate"]
 
 
 def define_terms(rows: Engine, terms: Mapping[str, Term]) -> None:
-    """Define the terms over the rows as they are now; the grid of a running sum depends on their margins."""
+    """Define the terms over the rows at their current margins, on which the grid of a running sum depends."""
     for name, term in terms.items():
         match term:
             case RunningSum():
@@ -48,7 +51,7 @@ def _pair_offset(rows: Engine, pairs: Pairs) -> float:
 
 
 def define_predictions(rows: Engine, loss: Loss) -> None:
-    """Define what metrics look at: ``prediction``, or ``prediction_0`` and so on."""
+    """Define the predictions that metrics use: ``prediction``, or ``prediction_0`` and so on."""
     for stage in loss.link_terms:
         rows.define(stage)
     links = loss.evaluated or loss.links

@@ -1,4 +1,4 @@
-"""What a parameter is declared as, how a value is checked against it, and how its range reads."""
+"""The declaration of a parameter, the check of a value against it, and its range in words."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def declared(default: Any, doc: str, *, low: float | None = None, above: float |
                high: float | None = None, below: float | None = None, symbol: str = "", engines: str = "all",
                shapes_model: bool = True, kind: str = "",
                read: Callable[[object], Any] | None = None) -> Any:  # fmt: skip
-    """Declare a parameter: its default, its documentation, its range (above and below don't belong to it).
+    """Declare a parameter: its default, its documentation, its range (``above`` and ``below`` are exclusive).
 
-    One that is no scalar says in ``kind`` what it takes, and has a function ``read`` that checks it and returns it in
-    the one form, of dicts and lists, in which the model file holds it.
+    For a parameter that is no scalar, ``kind`` says what values it takes, and ``read`` checks a value and returns it as
+    the model file holds it, of dicts and lists.
     """
     metadata = {
         "doc": doc,
@@ -43,7 +43,7 @@ def declared(default: Any, doc: str, *, low: float | None = None, above: float |
 
 
 def checked(item: Field[Any], hint: Any, value: Any) -> Any:
-    """Return ``value`` as the parameter's own type, or raise `ParameterError`."""
+    """Return ``value`` in the parameter's type, or raise `ParameterError`."""
     if item.metadata["read"] is not None:
         return item.metadata["read"](value)
     if typing.get_origin(hint) is Literal:
@@ -83,7 +83,7 @@ def as_number(value: Any, wanted: type) -> int | float | None:
         if wanted is int:
             whole = int(typing.cast("float", value))
             return whole if whole == value else None
-        number = float(value) + 0.0  # which makes -0.0, another text in a file for the same model, a plain 0.0
+        number = float(value) + 0.0  # turns -0.0 into 0.0, so that equal models have equal files
     except (ValueError, OverflowError):  # NaN and infinities, and integers beyond any float
         return None
     return number if math.isfinite(number) else None

@@ -1,6 +1,6 @@
-"""What `monotone_constraints` and `interaction_constraints` may be given as, and the one form in which they are kept.
+"""Readers of parameters that are no scalars: each checks a value and returns it in its normal form.
 
-Both name columns; whether there are such columns is known only with the data (see `frameboost.training.constraints`).
+Whether the data has the columns that constraints name is checked in `frameboost.training.constraints`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["interaction_sets", "monotone_directions", "quantiles"]
 
 
 def monotone_directions(value: object) -> dict[str, int] | None:
-    """Return the directions other than 0 by column name, in the order of the names; None where there are none.
+    """Return the directions other than 0 by column name, sorted by name; None if there are none.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def monotone_directions(value: object) -> dict[str, int] | None:
 
 
 def interaction_sets(value: object) -> list[list[str]] | None:
-    """Return the sets, each sorted and none of them twice, in order; an empty list leaves every column alone.
+    """Return the sets sorted, without duplicates; with an empty list every column is alone on its path.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def quantiles(value: object) -> tuple[float, ...]:
 
 
 def _members(given: object, value: object) -> list[object]:
-    """Return what a list, tuple or set within ``given`` holds."""
+    """Return the items of a list, tuple or set within ``given``."""
     if isinstance(value, str | bytes | Mapping) or not is_iterable(value):
         raise _no_sets(given)
     return list(value)

@@ -1,4 +1,4 @@
-"""Where the margins start: the base score of each output, as XGBoost estimates it (its ``fit_intercept``)."""
+"""The base margin of each output, estimated as XGBoost does (its ``fit_intercept``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["base_margins"]
 
 _WEIGHT = Expression("weight", ("weight",))
 _ONE = Expression("1", ())
-_SMALLEST_SHARE = 1e-6  # XGBoost's kRtEps, which keeps a logarithm finite
+_SMALLEST_SHARE = 1e-6  # XGBoost's kRtEps; keeps the logarithm of an empty class finite
 
 
 def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weighted: bool) -> tuple[float, ...]:
@@ -27,13 +27,13 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
     Parameters
     ----------
     rows
-        Binned rows, whose margins are not in use yet.
+        Binned rows, before their margins are set.
     loss
-        Which says how to start where no base score is given.
+        The loss, which says how the base margin is estimated.
     base_score
-        The user's, on the scale of the target.
+        The user's value in place of an estimate, on the scale of the target.
     is_weighted
-        Whether the rows have weights; quantiles are taken differently then.
+        Whether the rows have weights; weighted quantiles have another definition.
     """
     n, start = loss.n_outputs, loss.start
     if base_score is not None:
@@ -75,7 +75,7 @@ def _quantiles(rows: Engine, loss: Loss, *, is_weighted: bool) -> tuple[float, .
 
 
 def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
-    """Return the margin of the prediction at −G/H, as XGBoost does, the derivatives being taken at margin 0."""
+    """Return the margin of the prediction at −G/H, one Newton step from margin 0, as XGBoost does."""
     rows.start_margins(dict.fromkeys(loss.margins, Expression("0", ())))
     define_terms(rows, loss.terms)
     margins = []
@@ -84,7 +84,7 @@ def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
         step = -sums["G"] / sums["H"] if sums["H"] > 0 else 0.0
         if not math.isfinite(step):
             raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin 0; give a base_score")
-        if loss.definition is not None:  # of a user's own link the inverse is not known, nor needed
+        if loss.definition is not None:  # the inverse of a user's own link is unknown
             margins.append(step)
             continue
         names = dict.fromkeys(loss.margins, pl.lit(step))

@@ -1,4 +1,4 @@
-"""Calibration: from margins to probabilities that come true, as a SQL expression that the model carries along."""
+"""Calibration: a link from margins to calibrated probabilities, as a SQL expression of the model."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["METHODS", "calibrated"]
 
 Floats = npt.NDArray[np.float64]
 
-# More knots than this make the SQL long and say nothing more; of more, as many are kept, evenly spaced.
+# Of more knots than this, evenly spaced ones are kept, so that the SQL stays short.
 _MOST_KNOTS = 256
 _STEPS, _PRECISION = 100, 1e-12
 
 
 def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str) -> Expression:
-    """Return a link from ``margin`` to the probability of label 1, fitted to rows that the model has not seen.
+    """Return a link from ``margin`` to the probability of label 1, fitted to held-out rows.
 
     Parameters
     ----------
     margins, labels, weights
-        float64 (rows,): what the model says, 0 or 1, and weights greater than 0.
+        float64 (rows,): margins of the model, labels 0 or 1, weights greater than 0.
     method
         ``"platt"`` or ``"isotonic"``.
 
@@ -40,7 +40,7 @@ def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str) ->
 
 
 def _platt(margins: Floats, labels: Floats, weights: Floats) -> Expression:
-    """Return 1 / (1 + e^−(a margin + b)) (Platt 1999, with his targets a little off 0 and 1; Newton's method)."""
+    """Return 1 / (1 + e^−(a·margin + b)), by Newton's method with Platt's smoothed targets (Platt 1999)."""
     positives = weights[labels == 1].sum()
     negatives = weights.sum() - positives
     target = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
@@ -68,14 +68,14 @@ def _platt(margins: Floats, labels: Floats, weights: Floats) -> Expression:
 
 
 def _isotonic(margins: Floats, labels: Floats, weights: Floats) -> Expression:
-    """Return the non-decreasing function nearest to the labels, straight between its blocks (Zadrozny & Elkan 2002)."""
+    """Return the isotonic regression of the labels, linear between its blocks (Zadrozny & Elkan 2002)."""
     order = np.argsort(margins, kind="stable")
     knots, values = _blocks(*_pooled(margins[order], labels[order], weights[order]))
     return Expression(_piecewise(knots.tolist(), values.tolist()), ("margin",))
 
 
 def _pooled(margins: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return distinct margins in ascending order, with the mean label and the weight of each."""
+    """Return the distinct margins in ascending order, and the mean label and weight of each."""
     starts = np.flatnonzero(np.concatenate([[True], margins[1:] != margins[:-1]]))
     weight = np.add.reduceat(weights, starts)
     return margins[starts], np.add.reduceat(labels * weights, starts) / weight, weight
@@ -83,7 +83,7 @@ def _pooled(margins: Floats, labels: Floats, weights: Floats) -> tuple[Floats, F
 
 def _blocks(margins: Floats, means: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the ends of the isotonic blocks and their values."""
-    from frameboost.training.calibration_kernels import pool_adjacent_violators  # which needs numba
+    from frameboost.training.calibration_kernels import pool_adjacent_violators  # imports numba
 
     starts, values = pool_adjacent_violators(means, weights)
     ends = np.unique(np.concatenate([starts[:-1], starts[1:] - 1]))
@@ -93,7 +93,7 @@ def _blocks(margins: Floats, means: Floats, weights: Floats) -> tuple[Floats, Fl
 
 
 def _piecewise(knots: list[float], values: list[float]) -> str:
-    """Return a CASE over halves of the knots, so that it is as deep as their number has digits in base 2."""
+    """Return a binary search for the margin's interval as nested CASE, of depth log2(number of knots)."""
     if len(knots) == 1:
         return repr(values[0])
 

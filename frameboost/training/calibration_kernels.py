@@ -1,4 +1,4 @@
-"""The kernel of isotonic regression."""
+"""The kernel of isotonic regression: pool adjacent violators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["pool_adjacent_violators"]
 
 @kernel
 def pool_adjacent_violators(values, weights):  # type: ignore[no-untyped-def]
-    """Return the non-decreasing sequence nearest to ``values`` in weighted squares, as blocks.
+    """Return the non-decreasing sequence with the least weighted squared distance to ``values``, as blocks.
+
+    Example: values 1, 3, 2, 4 with weights 1. The pair 3, 2 decreases, so it is pooled into a block of mean 2.5; the
+    blocks start at 0, 1 and 3 and have values 1, 2.5 and 4.
 
     Parameters
     ----------
@@ -21,8 +24,8 @@ def pool_adjacent_violators(values, weights):  # type: ignore[no-untyped-def]
     Returns
     -------
     tuple of arrays
-        int64 (blocks + 1,): where blocks start, then n; float64 (blocks,): the weighted mean of each (Ayer et al. 1955,
-        "An empirical distribution function for sampling with incomplete information").
+        int64 (blocks + 1,): the start of each block, then n; float64 (blocks,): the weighted mean of each (Ayer et al.
+        1955, "An empirical distribution function for sampling with incomplete information").
     """
     n = len(values)
     start = np.empty(n + 1, dtype=np.int64)

@@ -1,13 +1,13 @@
-"""Constraints on what trees may look like: directions along columns, and which columns may interact.
+"""Monotone constraints along columns, and interaction constraints between them.
 
 Both as in XGBoost (src/tree/split_evaluator.h and src/tree/constraints.cc):
 
-- *Monotone.* A split on a constrained column is made only if its children's weights do not run against the direction,
-  and from then on the middle between the two weights bounds all that grows below them, from above on one side and from
-  below on the other. Bounds are inherited, whatever a node is split on. So no leaf that a larger value leads to is
-  worth less (or more) than one that a smaller value leads to. A missing value has no place in the order.
-- *Interaction.* The columns on a path from the root are all of one of the sets. The root may be split on any column;
-  one that is in no set is alone on its path.
+- *Monotone.* A split on a constrained column is refused if its children's weights run against the direction. Otherwise
+  the mean of the two weights bounds all nodes below them: from above on the side that must be lower, from below on the
+  other. All descendants inherit the bounds. Example, x increasing, children with weights 1 and 3: the mean is 2, so no
+  leaf on the left predicts more than 2, and none on the right less. Missing values have no place in the order.
+- *Interaction.* The columns on a path from the root are all in one set. The root may be split on any column; a column
+  in no set is alone on its path.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Constraints:
     Attributes
     ----------
     monotone
-        int8 (features,): 1 where the margin must not fall with the feature, -1 where it must not rise, else 0.
+        int8 (features,): 1 if the margin must not decrease with the feature, -1 if it must not increase, else 0.
     sets
         The sets of features that may interact; None if all may.
     is_monotone
-        Whether there is a direction along any feature.
+        Whether any feature has a direction.
     """
 
     monotone: npt.NDArray[np.int8]
@@ -78,7 +78,7 @@ class Constraints:
         return cls(monotone, tuple(sets))
 
     def limits(self, nodes: Sequence[OpenNode], allowed: npt.NDArray[np.bool_]) -> SplitLimits:
-        """Return what the splits of open nodes must keep to; ``allowed``, bool (nodes, features), what they may be."""
+        """Return the limits on the splits of open nodes; ``allowed``, bool (nodes, features), are those drawn."""
         if self.sets is not None:
             interacting = np.ones_like(allowed)
             for row, node in zip(interacting, nodes, strict=True):
@@ -89,17 +89,17 @@ class Constraints:
         return SplitLimits(allowed, self.monotone, self.bounds(nodes))
 
     def bounds(self, nodes: Sequence[OpenNode]) -> FloatArray:
-        """Return the least and the largest weight that each node may have: float64 (nodes, 2)."""
+        """Return the bounds of each node's weight: float64 (nodes, 2)."""
         if self.is_monotone:
             return np.array([(node.lower, node.upper) for node in nodes])
         return _unbounded(len(nodes))
 
     def _companions(self, path: frozenset[int]) -> frozenset[int]:
-        """Return the features that may follow on those of ``path``: themselves, and all sets that they are all in."""
+        """Return the features that may follow those of ``path``: they, and the sets that contain all of them."""
         return path.union(*(members for members in self.sets or () if path <= members))
 
     def narrow(self, node: OpenNode, left_weight: float, right_weight: float) -> None:
-        """Part the bounds of the two children of a node that was split on a constrained feature.
+        """Set the bounds of the two children of a node that was split on a constrained feature.
 
         Parameters
         ----------
@@ -127,9 +127,9 @@ def _unbounded(count: int) -> FloatArray:
 
 
 def _asks_for_presence(split: Split) -> bool:
-    """Whether the split tells missing values from all others, and so runs in no direction.
+    """Whether the split separates missing values from all others, which has no direction.
 
-    XGBoost makes it either way round, and bounds its children all the same.
+    As in XGBoost such a split is made in either direction, and its children are bounded as those of any other.
     """
     return split.threshold is None and split.categories is None
 

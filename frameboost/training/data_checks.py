@@ -1,4 +1,4 @@
-"""Checks of the data, made before any work starts."""
+"""Checks of columns, labels and weights before training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "check_held_out", "check_rows", "count_violations", "find_column", "find_roles", "pick_features", "role_words",
 ]  # fmt: skip
 
-# Squares of gradients must stay finite.
+# Labels and weights within this bound have finite squares of gradients.
 _LARGEST = 1e150
 
 
@@ -36,7 +36,7 @@ def _of_weight() -> dict[str, Aggregate]:
 @cache
 def _of_label(label: str) -> dict[str, Aggregate]:
     names = (label, "weight")
-    counted = Expression(f"CASE WHEN weight > 0 THEN {label} END", names)  # a row of weight 0 teaches nothing
+    counted = Expression(f"CASE WHEN weight > 0 THEN {label} END", names)  # a row of weight 0 has no effect
     return {
         f"{label}_missing": Aggregate("sum", Expression(f"CASE WHEN {label} IS NULL THEN 1 ELSE 0 END", names)),
         f"{label}_lowest": Aggregate("min", Expression(label, names)),
@@ -65,14 +65,14 @@ def find_roles(
     base_margin: str | Sequence[str] | None,
     label_upper_bound: str | None,
 ) -> dict[str, str]:
-    """Return what columns other than features are for: role -> column name, ``label`` (or ``label_0``, ...) first.
+    """Return the column of each role, ``label`` (or ``label_0``, ...) first.
 
     Raises
     ------
     DataError
         If a column is not there or not numeric.
     ParameterError
-        If one column plays two roles, or a name is not a name.
+        If one column has two roles, or a name is no string.
     """
     if isinstance(target, list | tuple) and len(target) > 1:
         roles = {f"label_{i}": find_column(source, name, "target") for i, name in enumerate(target)}
@@ -89,13 +89,13 @@ def find_roles(
     columns = list(roles.values())
     for role, column in roles.items():
         first = columns.index(column)
-        if list(roles)[first] != role and role != "upper":  # a time that is known is both of its bounds
+        if list(roles)[first] != role and role != "upper":  # an exact time is both bounds
             raise ParameterError(f"{role_words(role)} {shown(column)} is also the {role_words(list(roles)[first])}")
     return roles
 
 
 def role_words(role: str) -> str:
-    """Return what a role is called as a parameter."""
+    """Return the argument of `fit` that names the column of a role."""
     if role.startswith("label"):
         return "target"
     if role.startswith("base_"):
@@ -106,7 +106,7 @@ def role_words(role: str) -> str:
 def pick_features(
     source: Source, features: Iterable[str] | None, roles: Mapping[str, str], valid: object = None
 ) -> tuple[Feature, ...]:
-    """Return the features, by default every column that has no role and does not tell rows to validate on.
+    """Return the features, by default every column without a role, except the one that marks rows to validate on.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def pick_features(
     elif isinstance(features, str):
         raise ParameterError(f"features must be a list of column names, not the string {shown(features)}")
     elif isinstance(features, Set) or not is_iterable(features):
-        # A set has another order in each process, and ties between features go to the first.
+        # The order of a set depends on the process, and ties between features go to the first.
         raise ParameterError(f"features must be a list of column names, not {shown(features)}")
     else:
         chosen = [find_column(source, name, "feature") for name in features]

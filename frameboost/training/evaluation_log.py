@@ -1,4 +1,4 @@
-"""What is measured while training: metrics after each round, on the training rows and on held-out ones."""
+"""Metrics after each round, on training rows and held-out rows; early stopping and callbacks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Callback = Callable[[int, Mapping[str, float]], Any]
 
 
 class EvaluationLog:
-    """Metrics by round, and whether it is time to stop.
+    """Evaluates metrics after each round, keeps their history, and stops early.
 
     Parameters
     ----------
     rows
-        The rows to evaluate, by the name of their set; the last is the one that early stopping watches.
+        The rows to evaluate, by the name of their set. Early stopping watches the last set.
     metrics
-        What to evaluate; the last is what early stopping watches.
+        The metrics. Early stopping watches the last one.
     patience
-        Rounds without a better value before stopping; None for never.
+        Number of rounds without a better value before stopping; None to never stop.
     callbacks
         Called after each round with its number, from 1, and its metrics by name; one that returns True stops.
     rounds_before
-        Rounds of the model that is trained on from; those here are counted from there.
+        Number of rounds of ``init_model``, from which rounds are counted on.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class EvaluationLog:
         return stop or any(asked_to_stop)
 
     def _is_better(self, score: float, best: float) -> bool:
-        if math.isnan(best):  # any number is
+        if math.isnan(best):  # any number is better than NaN
             return not math.isnan(score)
         return score > best if self._metrics[-1].maximize else score < best
 
     def frame(self) -> pl.DataFrame:
-        """Return the history, a row a round."""
+        """Return the history, one row for each round."""
         numbers = range(self.rounds_before + 1, self.rounds_before + len(self._history) + 1)
         rounds = pl.DataFrame({"round": numbers}, schema={"round": pl.Int64})
         if not self._history or not self._history[0]:

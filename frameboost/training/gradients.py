@@ -1,4 +1,4 @@
-"""The gradients of a loss in every row, weighted and on their grids, and the residuals that leaves are renewed from."""
+"""Gradients and hessians of a round, weighted and on their grids; quantile leaves of losses that need them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Renewal", "compute_gradients", "renewals_of"]
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Leaves as a quantile of the residuals: ``alpha`` of ``residual``, by ``weight`` or without."""
+    """Leaf values that are the ``alpha`` quantile of ``residual`` over the rows of the leaf, weighted or not."""
 
     residual: Scalar
     weight: Scalar | None
@@ -23,7 +23,7 @@ class Renewal:
 
 
 def compute_gradients(rows: Engine, loss: Loss) -> None:
-    """Let the engine compute g and h of every output, weighted and on their grids, and residuals to renew leaves by."""
+    """Have the engine compute g and h of every output, weighted and on their grids, and residuals for `Renewal`."""
     define_terms(rows, loss.terms)
     terms = {}
     for output, derivatives in enumerate(loss.outputs):
@@ -37,7 +37,7 @@ def compute_gradients(rows: Engine, loss: Loss) -> None:
 
 
 def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
-    """Return, by output, what leaves are worth under a loss whose gradients are only signs; of others nothing."""
+    """Return the renewal of each output; none unless the loss has quantile leaves (absolute and quantile error)."""
     if not loss.renewal:
         return {}
     weight = rounded(rows, {"weight": Expression("weight", ("weight",))})["weight"] if is_weighted else None

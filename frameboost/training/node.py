@@ -1,4 +1,4 @@
-"""A node while its tree grows."""
+"""A node of a tree that is being grown."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class OpenNode:
     sibling
         The other child of its parent.
     is_smaller
-        Whether its H is the smaller of the two siblings' (of equals, the left one's).
+        Whether its H is the smaller one of the two siblings; a tie goes to the left one.
     split
-        Its best split, once looked for and found.
+        Its best split, if one has been found.
     left, right
         Its children, once split.
     value
-        What it adds to the margin of a row, or would as a leaf; set once the tree is grown.
+        Its leaf value, which inner nodes have too; set once the tree is grown.
     lower, upper
-        The least and the largest weight that it may have.
+        The bounds of its weight, from monotone constraints.
     path
-        The features that its ancestors were split on, where interaction constraints want to know.
+        The features that its ancestors were split on, if there are interaction constraints.
     """
 
     id: int
@@ -55,7 +55,7 @@ class OpenNode:
     value: float = 0.0
 
     def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
-        """Make the two children of the node's split, numbered ``next_id`` and ``next_id + 1``; bounds are inherited."""
+        """Create the two children, numbered ``next_id`` and ``next_id + 1``, with the bounds of the node."""
         assert self.split is not None
         split, depth, lower, upper = self.split, self.depth + 1, self.lower, self.upper
         is_left_smaller = split.left.H <= split.right.H

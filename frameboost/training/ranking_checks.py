@@ -1,4 +1,4 @@
-"""Checks of queries: the column that tells them apart, their weights, and labels that metrics of ranking need."""
+"""Checks for ranking: the query column, weights of queries, and labels for ranking metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WEIGHT = Expression("weight", ("weight",))
 
 
 def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> dict[str, str]:
-    """Return the roles, and with them the column that tells the queries apart, as ``qid``.
+    """Return the roles, with the query column as ``qid``.
 
     Raises
     ------
@@ -50,9 +50,9 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
 def check_queries(
     engine: Engine, loss: Loss, metrics: Sequence[AnyMetric], roles: Mapping[str, str], *, exponential: bool
 ) -> None:
-    """Raise an error if rows have no queries and need them, or can't be ranked or evaluated in them.
+    """Raise an error if rows lack the queries that they need, or have labels or weights unfit for ranking.
 
-    ``exponential`` is ``ndcg_exp_gain``, on which depends what labels may be.
+    ``exponential`` is ``ndcg_exp_gain``, on which the range of labels depends.
     """
     ranking = [metric for metric in metrics if isinstance(metric, Metric) and is_ranking(metric)]
     if "qid" not in roles:
@@ -68,7 +68,7 @@ def check_queries(
     _check_rows(engine, roles)
     for metric in ranking:
         words, condition = label_check("ndcg" if kind_of(metric) == "ndcg" else "map", exponential=exponential)
-        if condition != loss.label_condition:  # which has been checked
+        if condition != loss.label_condition:  # the loss's own has been checked
             _check_labels(engine, metric, roles["label"], words, condition)
 
 

@@ -1,4 +1,4 @@
-"""New leaf values for old trees: their questions stay, and what their leaves are worth is learnt from other rows."""
+"""Refitting: new leaf values for old trees from other rows, with the splits as they are."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refitted_trees(
     decay_rate: float, loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature],
     base_margins: Sequence[float], trees: Sequence[Tree],
 ) -> tuple[Tree, ...]:  # fmt: skip
-    """Return the trees with values and covers from other rows (see `Model.refit`)."""
+    """Return the trees with leaf values and covers from other rows (see `Model.refit`)."""
     source = open_source(data)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     if "qid" in loss.roles and group is None:
@@ -61,7 +61,7 @@ def refitted_trees(
 
 
 class _Refitter:
-    """Goes through the rounds as training did, with the trees given."""
+    """Repeats the rounds of training with given splits: gradients, then the leaf values of each tree."""
 
     def __init__(
         self, rows: HeldOutEngine, loss: Loss, parameters: Mapping[str, Any], decay_rate: float, *, is_weighted: bool
@@ -106,7 +106,7 @@ class _Refitter:
         values = []
         for node, old in enumerate(tree.value):
             G, H = sums[:, node].tolist()
-            if H <= 0.0:  # nothing new is known of it
+            if H <= 0.0:  # no row reaches it
                 values.append(old)
                 continue
             new = found.get(node, float(leaf_weight(G, H, *penalties))) * shrinkage

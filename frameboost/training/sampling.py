@@ -1,4 +1,4 @@
-"""Row and column sampling, drawn by hashes (see `expressions.draws`), so that every engine draws the same."""
+"""Row and column sampling by hashes (see `frameboost.expressions.draws`), so that every engine draws the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frameboost.training.node import OpenNode
 
 __all__ = ["FeatureSampler", "sample_rows"]
 
-_ROWS, _BY_TREE, _BY_LEVEL, _BY_NODE = range(4)  # which draw a key is for
+_ROWS, _BY_TREE, _BY_LEVEL, _BY_NODE = range(4)  # first part of a draw's key
 _PAIR = ("g", "h", "draw")
 
 
@@ -31,7 +31,7 @@ def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) ->
         taken = f"draw < {share!r}"
         return Sample(key, *(Expression(f"CASE WHEN {taken} THEN {x} ELSE 0 END", _PAIR) for x in "gh"))
     bound = _gradient_bound(rows, output, parameters)
-    # Each row is taken with probability p, and counts 1 / p times if it is (Ibragimov & Gusev 2019, "Minimal variance
+    # A row is drawn with probability p, and its gradients are divided by p (Ibragimov & Gusev 2019, "Minimal variance
     # sampling in stochastic gradient boosting").
     offsets = rounded(rows, {x: Expression(_scaled(x, bound, parameters, output), _names(output)) for x in "gh"})
     size = _size(parameters, None)
@@ -60,10 +60,11 @@ def _scaled(name: str, bound: float, parameters: Parameters, output: int | None 
 
 
 def _gradient_bound(rows: Engine, output: int, parameters: Parameters) -> float:
-    """Return μ such that p = min(1, size / μ) takes the wanted share of the rows.
+    """Return μ such that the probabilities p = min(1, size / μ) sum to the wanted number of rows.
 
-    In 1 / μ the sum of p is concave, and a straight line between sizes. So Newton's steps from μ = ∞ never go too far,
-    and end where one changes no more which rows are sure to be taken.
+    As a function of 1 / μ the sum is concave and piecewise linear. So Newton's method from μ = ∞ never overshoots; it
+    ends when a step leaves the set of rows with p = 1 as it is. Example, sizes 1, 2 and 9, 2 rows wanted: with no row
+    at p = 1, μ = 12 / 2 = 6. Then the row of size 9 has p = 1 and the others share 1 row: μ = 3 / 1 = 3, the answer.
     """
     names, size = _names(output), _size(parameters, output)
     wanted = parameters.subsample * rows.n_rows
@@ -82,7 +83,7 @@ def _gradient_bound(rows: Engine, output: int, parameters: Parameters) -> float:
 
 
 class FeatureSampler:
-    """Which features trees, levels and nodes may split on: ``colsample_bytree`` of all, then shares of what is left."""
+    """Draws features: ``colsample_bytree`` of all, ``colsample_bylevel`` of those, ``colsample_bynode`` of those."""
 
     def __init__(self, n_features: int, parameters: Parameters) -> None:
         self._all = np.arange(n_features)
@@ -94,7 +95,7 @@ class FeatureSampler:
         self._takes_all = p.colsample_bytree == p.colsample_bylevel == p.colsample_bynode == 1.0
 
     def start_tree(self, tree: int) -> None:
-        """Draw the features of the tree of that number."""
+        """Draw the features of a tree, given its number."""
         self._tree = tree
         self._of_tree = self._drawn(self._all, self._parameters.colsample_bytree, _BY_TREE)
 
