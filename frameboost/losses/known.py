@@ -17,7 +17,7 @@ Conventions of the formulas:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from inspect import signature
 from typing import Any
@@ -33,6 +33,8 @@ __all__ = ["LOSSES", "get_loss"]
 
 # XGBoost keeps the start of the logistic loss this far from 0 and 1; a weighted mean label may even round to them.
 _NEAREST = 1e-6
+# Terms in a chain of additions; of 493 in a row the parser of expressions runs out of its stack.
+_LONGEST_CHAIN = 256
 
 
 def get_loss(name: str, parameters: Mapping[str, Any]) -> Loss:
@@ -233,7 +235,7 @@ def _softmax(name: str, num_class: int) -> Loss:
         {"largest": largest},
         {power: Expression(f"EXP({m} - largest)", (m, "largest")) for power, m in zip(powers, margins, strict=True)},
     )
-    total = Expression(" + ".join(powers), tuple(powers))
+    total = Expression(_nested_sum(powers), tuple(powers))
     outputs = tuple(
         Derivatives(
             Expression(f"{p} / total - CASE WHEN label = {k} THEN 1 ELSE 0 END", ("label", p, "total")),
@@ -251,6 +253,17 @@ def _softmax(name: str, num_class: int) -> Loss:
         label_requirement=f"the classes 0 to {num_class - 1}",
         label_condition=Expression(f"label = FLOOR(label) AND label >= 0 AND label < {num_class}", ("label",)),
     )  # fmt: skip
+
+
+def _nested_sum(terms: Sequence[str]) -> str:
+    """Return a sum of many terms in parentheses that parsers can read: halves, until they are chains of 256 or fewer.
+
+    Floats are added in the order that the text says, in every engine and database; 256 terms or fewer are one chain.
+    """
+    if len(terms) <= _LONGEST_CHAIN:
+        return " + ".join(terms)
+    middle = len(terms) // 2
+    return f"({_nested_sum(terms[:middle])}) + ({_nested_sum(terms[middle:])})"
 
 
 # --- survival ---------------------------------------------------------------------------------------------------------

@@ -145,11 +145,10 @@ class SqlScorer(Scorer):
         name
             The name of the column with the prediction.
         form
-            ``"case"``: one expression a value. ``"staged"``: common table expressions, which add up the trees in
-            columns and give names to what outputs use several times. ``"table"``: one short query, whatever the size of
-            the model, over the table ``trees``. ``"auto"`` takes the first of these that fits into what the database
-            takes. ``"sorted"``, in DuckDB only: the same over rows sorted by their leaf in the first tree, which takes
-            half the time for a million rows; rows come in any order, so keep a key.
+            ``"case"``: one expression a value. ``"staged"``: common table expressions, which name what is used several
+            times. ``"table"``: one short query over the table ``trees``, whatever the size of the model. ``"auto"``:
+            the first of these within the database's limits. ``"sorted"``, in DuckDB only: over rows sorted by their
+            leaf in the first tree, half the time for a million rows; rows come in any order, so keep a key.
         trees
             The name of the table that the statements of `table_statements` fill.
 
