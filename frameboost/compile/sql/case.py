@@ -13,10 +13,9 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["case_depth", "chained_sql", "margin_sql", "n_terms", "tree_sql"]
 
-# A symmetric tree of fewer levels is as fast as a CASE.
+# Levels from which on a lookup in a list is faster than a CASE, for symmetric trees.
 _SHALLOWEST_TABLE = 3
-# Levels of CASE in CASE. Parsers run out of their stacks with some levels more (SQLite's with 19), and these are what
-# most trees have.
+# Levels of CASE in CASE. SQLite's parser overflows its stack at 19; most trees have no more levels than these.
 _DEEPEST_NESTED = 8
 
 
@@ -56,7 +55,7 @@ def _nested_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, 
 
 
 def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
-    """Return one of two values by a condition; where it is NULL, the second."""
+    """Return one of two values by a condition; the second where it is NULL."""
     return dialect.expressions.branch.format(c=condition, t=then, e=otherwise)
 
 
@@ -82,10 +81,12 @@ def chained_sql(
     roots: Sequence[int] = (0,),
     ends: Sequence[int] = (),
 ) -> dict[int, str]:
-    """Return the subtrees at ``roots`` with as many WHENs in a CASE as there are splits on a path.
+    """Return the subtrees at ``roots``, with a WHEN for each split on a path in one CASE.
 
-    The path goes on, after ELSE, to the child whose own CASEs nest deeper; the other child is behind THEN. So CASEs
-    nest no deeper than log2 of the number of leaves. ``ends`` are nodes that end the tree; their value is their number.
+    ELSE continues to the child whose own CASEs nest deeper, and the other child is behind THEN. So the depth of CASEs
+    is the tree's Horton-Strahler number, at most log2 of the number of leaves. A chain of splits ``x < 1``, ``x < 2``,
+    ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are nodes that end
+    the tree; their value is their number.
     """
     last_nodes = frozenset(ends)
     nested = tree.nestings(last_nodes)
@@ -107,14 +108,17 @@ def chained_sql(
 
 
 def n_terms(tree: Tree, dialect: Dialect) -> int:
-    """Return how many names and values the tree's expression has, at most."""
+    """Return an upper bound of the names and values in the tree's expression."""
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
     a_split = 5 if is_deep(tree, dialect) else 3  # conditions that are negated ask for NULL besides
     return len(inner) + 1 + sum(a_split + 2 * len(tree.categories[node] or ()) for node in inner)
 
 
 def _table_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, levels: Sequence[int]) -> str:
-    """Return a symmetric tree as a list of its leaves, looked up by a number with a bit a level."""
+    """Return a symmetric tree as a list of its leaves, indexed by a number with one bit a level.
+
+    Two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
+    """
     array, element = dialect.expressions.array, dialect.expressions.element
     assert array is not None and element is not None
     bits = []

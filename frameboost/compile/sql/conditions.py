@@ -25,7 +25,7 @@ _NEVER = "1 = 0"
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """A feature in a table of a database.
+    """The column of a feature in a table, and the conditions that splits put on it.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class FeatureColumn:
 
     @property
     def value(self) -> str:
-        """The column as it is compared."""
+        """The column in the form in which it is compared."""
         if self.feature.type.name == "string":
             return self.dialect.expressions.text.format(x=self.name)
         if self.feature.zero_is_missing:
@@ -56,18 +56,18 @@ class FeatureColumn:
         return f"{value} IS NOT NULL{not_nan}"
 
     def is_missing(self) -> str:
-        """Return a condition that is true of a missing value only."""
+        """Return a condition that is true for missing values only."""
         value = self.value if self.feature.zero_is_missing else self.name
         if not self.feature.type.is_float or self.dialect.expressions.is_number is None:
             return f"{value} IS NULL"
         return f"{value} IS NULL OR NOT ({self.dialect.expressions.is_number.format(x=value)})"
 
     def is_below(self, threshold: Physical | None) -> str:
-        """Return the condition that a present value is less than a threshold; nothing if all are."""
+        """Return the condition that a present value is below a threshold; nothing if every value is."""
         return self._compared("<", threshold, all_if=Outside.ABOVE)
 
     def is_at_least(self, threshold: Physical | None) -> str:
-        """Return the condition that a present value is not less than a threshold; nothing if all are."""
+        """Return the condition that a present value is not below a threshold; nothing if no value is."""
         return self._compared(">=", threshold, all_if=Outside.BELOW)
 
     def _compared(self, operator: str, threshold: Physical | None, all_if: Outside) -> str:
@@ -88,11 +88,12 @@ class FeatureColumn:
         return f" AND {self.dialect.expressions.is_number.format(x=value)}"
 
     def test(self, tree: Tree, node: int) -> tuple[str, bool]:
-        """Return a condition that is never true of a missing value unless missing is meant, and whether it leads left.
+        """Return the condition of a CASE's WHEN, and whether its branch is the left child.
 
-        So a missing value takes the branch that the split has learnt for it without a test of its own where that can
-        be had: it falls into ELSE. No comparison is true of NULL; NaN is either the largest number or no comparison is
-        true of it, so ``x < threshold`` is not true of it anywhere.
+        The branch for missing values is ELSE, so that they need no test: ``WHEN x < 3`` with the left child behind
+        THEN if missing values go right, ``WHEN x >= 3`` with the right child if they go left. A comparison with NULL is
+        not true. NaN is the largest number or compares false, so ``x < 3`` is not true for it in any database;
+        ``x >= 3`` may be, so `Expressions.is_number` stands beside it.
         """
         threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
         if categories is not None:
@@ -113,26 +114,26 @@ class FeatureColumn:
         return f"{self.value} >= {literal}{self._is_number(self.value)}", False
 
     def negated(self, condition: str, tree: Tree, node: int) -> str:
-        """Return the opposite of the condition of `test`: true of a missing value wherever that is not."""
+        """Return the negation of the condition of `test`; it is true for missing values where that is not."""
         if tree.with_missing[node]:
             return f"NOT ({condition})"
         value = self.value if self.feature.zero_is_missing else self.name
         return f"NOT ({condition}) OR {value} IS NULL"
 
     def categories(self, codes: Sequence[int]) -> list[str]:
-        """Return the categories of those codes as literals."""
+        """Return the categories with those codes as literals."""
         return [str(self.dialect.literal(self.feature.type, self.feature.categories[code])) for code in codes]
 
 
 def renamed(columns: Sequence[FeatureColumn], names: Mapping[str, str]) -> tuple[FeatureColumn, ...]:
-    """Return the columns under other names, all quoted."""
+    """Return the columns under other names; names are quoted."""
     return tuple(replace(column, name=names.get(column.name, column.name)) for column in columns)
 
 
 def find_columns(
     features: Sequence[Feature], dialect: Dialect, names: Mapping[str, str] | None = None
 ) -> tuple[FeatureColumn, ...]:
-    """Return the columns of the features; ``names`` has those that are called otherwise in the table.
+    """Return the columns of the features; ``names`` has the names in the table where they differ.
 
     Raises
     ------

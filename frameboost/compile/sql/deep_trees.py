@@ -1,4 +1,16 @@
-"""Trees whose CASEs nest deeper than a database lets them: earlier stages find the way through their upper parts."""
+"""Trees whose CASEs nest deeper than a database allows (T-SQL 10 levels): cut into pieces that stages walk one by one.
+
+A stage computes which node each row has reached at the lower end of a piece, a column called the route. The next stage
+continues from there. For example, where CASE may nest twice, the complete tree of three levels over ``x < 1``, ...,
+``x < 7`` takes two stages. Nodes are numbered in preorder: 2 and 5 are the grandchildren on the left, 9 and 12 those on
+the right. The first stage has the upper two levels::
+
+    CASE WHEN x < 4 THEN CASE WHEN x < 2 THEN 2 ELSE 5 END WHEN x < 6 THEN 9 ELSE 12 END AS v_1
+
+and the second the lowest::
+
+    CASE v_1 WHEN 2 THEN CASE WHEN x < 1 THEN 0 ELSE 1 END WHEN 5 THEN CASE WHEN x < 3 THEN 2 ELSE 3 END ... END AS v_2
+"""
 
 from __future__ import annotations
 
@@ -14,16 +26,12 @@ __all__ = ["tree_texts"]
 
 
 def tree_texts(trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect, stages: Stages) -> list[str]:
-    """Return the trees as expressions over the columns and what the stages, which grow, have named.
-
-    A tree that nests too deep is walked in steps: a stage says which node a row has come to, the next goes on from
-    there.
-    """
+    """Return the trees as expressions over the columns, and over routes in stages that are added where they must be."""
     most = dialect.limits.case_depth
     if most is None:
         return [tree_sql(tree, columns, dialect) for tree in trees]
     if any(column.feature.zero_is_missing for column in columns):
-        most -= 1  # such a column is a CASE itself
+        most -= 1  # the column itself is written as a CASE
     walks = {i: _Walk(tree, columns, dialect) for i, tree in enumerate(trees) if case_depth(tree, dialect) > most}
     while going := [i for i, walk in walks.items() if walk.is_deeper_than(most)]:
         steps = {str(i): walks[i].step(most) for i in going}
@@ -36,29 +44,29 @@ def tree_texts(trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect:
 
 
 class _Walk:
-    """A tree on the way through it.
+    """A tree that is walked in steps.
 
     Attributes
     ----------
     route
-        The column that says which node a row has come to; None for the root.
+        The column with the node that a row has reached; None for the root.
     """
 
     def __init__(self, tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect) -> None:
         self._tree, self._columns, self._dialect = tree, columns, dialect
         self._nested = tree.nestings()
-        self._front = [0]  # the nodes that a row may have come to
+        self._front = [0]  # nodes that rows may have reached
         self.route: str | None = None
 
     def _room(self, most: int) -> int:
-        return most if self.route is None else most - 1  # the route is asked by a CASE
+        return most if self.route is None else most - 1  # the CASE over the route is one more
 
     def is_deeper_than(self, most: int) -> bool:
-        """Whether what is left takes another step."""
+        """Whether some piece below the front still nests too deep for one expression."""
         return any(self._nested[node] > self._room(most) for node in self._front)
 
     def step(self, most: int) -> str:
-        """Return the number of the node that a row comes to next, and go there."""
+        """Return the expression of the node that a row reaches next, and move the front there."""
         room = self._room(most)
         fronts = {node: self._ends(node, max(self._nested[node] - room, most - 1)) for node in self._front}
         further = [end for ends in fronts.values() for end in ends]
@@ -67,11 +75,11 @@ class _Walk:
         return self._by_route(ways)
 
     def rest(self) -> str:
-        """Return the leaf value below the node that a row has come to."""
+        """Return the expression of the leaf value below the front."""
         return self._by_route(chained_sql(self._tree, self._columns, self._dialect, self._front))
 
     def _ends(self, node: int, most: int) -> list[int]:
-        """Return the first nodes on each path from ``node`` below which CASEs nest no deeper than that."""
+        """Return the first nodes on each path from ``node`` below which CASEs nest at most ``most`` deep."""
         found, open_nodes = [], [node]
         while open_nodes:
             node = open_nodes.pop()
@@ -88,7 +96,7 @@ class _Walk:
 
 
 def _by_terms(numbers: Sequence[int], trees: Sequence[Tree], dialect: Dialect) -> list[list[int]]:
-    """Return groups of trees that do not have more names and values than a SELECT may."""
+    """Return groups of trees, each with no more names and values than a SELECT may have."""
     groups: list[list[int]] = [[]]
     terms, most = 0, dialect.limits.terms
     for i in numbers:

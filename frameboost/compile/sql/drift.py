@@ -1,7 +1,7 @@
-"""A query that compares how a table's rows fall into bins with how training rows did: the population stability index.
+"""The population stability index of each feature as a query: shares of rows by bin, in a table and in training.
 
-PSI = Σ (a − e) ln(a / e) over a feature's bins, a and e the shares of the table's and of the training rows; below 0.1
-little has changed, above 0.25 much has.
+PSI = Σ (a − e) ln(a / e) over a feature's bins, a and e the actual and the expected share of rows. A feature below 0.1
+has changed little, one above 0.25 much.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["MISSING", "WatchedBin", "drift_query"]
 
 # The number of the bin of missing values.
 MISSING = -1
-# A bin with fewer rows counts as if it had this share: a logarithm of nothing would drown all else.
+# The smallest share of a bin: the logarithm of an empty one would be infinite.
 _SMALLEST_SHARE = 1e-4
 
 
@@ -71,7 +71,7 @@ def drift_query(
 
 
 def _condition(column: FeatureColumn, watched: WatchedBin, every: Sequence[WatchedBin], dialect: Dialect) -> str:
-    """Return a condition that is true of a row in the bin."""
+    """Return the condition that a row is in the bin."""
     if watched.number == MISSING:
         return column.is_missing()
     if column.feature.type.is_categorical:
@@ -90,7 +90,7 @@ def _literal(column: FeatureColumn, value: Physical) -> str:
 
 
 def _label(column: FeatureColumn, watched: WatchedBin) -> str:
-    """Return what is in the bin, for people."""
+    """Return the label of the bin: what is in it."""
     if watched.number == MISSING:
         return "missing"
     if column.feature.type.is_categorical:

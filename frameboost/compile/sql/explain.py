@@ -1,7 +1,10 @@
-"""From trees to the contributions of features as SQL: Saabas' steps, an expression a feature.
+"""Contributions of features as SQL (Saabas 2014), an expression a feature.
 
-A tree's contribution to one feature is itself a tree: leaves hold the sum of the steps of the mean at the splits on
-that feature, and what does not depend on the row further down is cut off. So it is compiled like a model.
+A tree's contribution to one feature is itself a tree. At each split on that feature the mean of the leaves below
+changes by a step, and a leaf of the contribution holds the sum of these steps on its path. Subtrees with equal leaves
+are pruned. So contributions are compiled like a model. For ``x < 3 ? (y < 5 ? 0 : 2) : 5`` with equal covers of the
+leaves the means are 7/3 at the root and 1 below 3: x contributes ``x < 3 ? -4/3 : 8/3``, y ``x < 3 ? (y < 5 ? -1 : 1) :
+0``.
 """
 
 from __future__ import annotations
@@ -50,12 +53,11 @@ def contributions_query(
 def reasons_query(
     stages: Stages, top: int, steps: Sequence[Sequence[Tree]], columns: Sequence[FeatureColumn], dialect: Dialect
 ) -> str:
-    """Return a SELECT with the ``top`` largest contributions and whose they are (see `Model.explain_query`).
+    """Return a SELECT with the ``top`` largest contributions and their features (see `Model.explain_query`).
 
-    Each row becomes a row a feature, these are ranked by a window, and the first ones are put side by side again. Each
-    contribution is named but once on the way to the window, which no optimizer takes apart. If it were compared with
-    the others in one SELECT after the other, a database that puts expressions in the place of names would multiply
-    them with every comparison.
+    Each row becomes one row a feature; a window ranks these, and the first ones are pivoted back into columns. Up to
+    the window, which no optimizer merges, each contribution is named once. If later SELECTs compared the contributions
+    with each other instead, a database that substitutes expressions for names would multiply them.
     """
     columns = renamed(columns, stages.rename_lost())
     asked = {i: margin_sql(0.0, own, columns, dialect) for i, own in enumerate(steps) if own}
@@ -100,7 +102,7 @@ def reasons_query(
 
 
 def _steps(tree: Tree, means: Sequence[float], number: int) -> Tree:
-    """Return a tree that says what a feature contributes."""
+    """Return the tree of a feature's contribution: its leaves hold the sums of steps."""
     feature, value = list(tree.feature), [0.0] * len(tree)
     for node in range(len(tree)):
         if not tree.is_leaf(node):

@@ -19,10 +19,23 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["as_expressions", "finish", "in_stages", "sort_rows"]
 
-# Trees in one column of a stage: few enough for any compiler of expressions, enough that columns stay few.
+# Trees in one column of a stage: few enough for the compilers of expressions, enough to keep columns few.
 _TREES_A_COLUMN = 50
-# What is left for columns that are passed on.
+# Names and values that are left for the columns that a stage passes on.
 _ROOM = 5_000
+
+
+# --- one expression a value -------------------------------------------------------------------------------------------
+
+
+def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -> str | None:
+    """Return the query with one expression a value; None if an output uses a margin twice, as softmax does."""
+    output, dialect = model.output, model.dialect
+    if not each_once(output):
+        return None
+    margins = {margin: model.margin(k) for k, margin in enumerate(output.margins)}
+    values = shaped(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
+    return stages.select(named(values, name), into)
 
 
 # --- the order of rows ------------------------------------------------------------------------------------------------
@@ -46,24 +59,15 @@ def sort_rows(model: SqlModel, stages: Stages) -> Stages:
     return stages
 
 
-# --- one expression a value -------------------------------------------------------------------------------------------
-
-
-def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -> str | None:
-    """Return the query with an expression for each value; None if a value would have a margin in it twice."""
-    output, dialect = model.output, model.dialect
-    if not each_once(output):
-        return None
-    margins = {margin: model.margin(k) for k, margin in enumerate(output.margins)}
-    values = shaped(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
-    return stages.select(named(values, name), into)
-
-
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
 def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str:
-    """Return the query that adds up the trees column by column, then takes the sums through the output's stages."""
+    """Return the query whose stages first sum trees, fifty a column, then evaluate the output.
+
+    For 60 trees: ``WITH stage_1 AS (SELECT id, <trees 0 to 49> AS v_1, <trees 50 to 59> AS v_2 FROM t)
+    SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
+    """
     model = model.renamed(stages.rename_lost())
     dialect, output = model.dialect, model.output
     texts_in_order = iter(tree_texts(model.every_tree(), model.columns, dialect, stages))
@@ -81,10 +85,20 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
     return finish(model, stages, margins, name, into)
 
 
-def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str, str]]:
-    """Return sums of some trees each, in as many stages as it takes for none to have more names and values than it may.
+def finish(model: SqlModel, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
+    """Return the query that ends in the output's stages; ``margins`` are SQL over the last stage."""
+    output, dialect = model.output, model.dialect
+    known = margins if each_once(output) else stages.name(margins, often=True)
+    for stage in output.stages:
+        known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
+    values = shaped(output, [value.to_sql(known, dialect) for value in output.values], dialect)
+    return stages.select(named(values, name), into)
 
-    A database that limits them counts the whole of a SELECT as one expression.
+
+def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """Return the sums of each stage by their keys, so that no stage exceeds the limit on names and values.
+
+    A database with such a limit (`Limits.terms`) counts a whole SELECT as one expression.
     """
     most, zero = model.dialect.limits.terms, model.uncompiled
     room = None if most is None else most - _ROOM
@@ -101,20 +115,10 @@ def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str,
 
 
 def _slices(trees: Sequence[Tree], dialect: Dialect, room: int | None) -> list[slice]:
-    """Return which trees make a column each: not too many, and with no more names and values than there is room for."""
+    """Return the runs of trees that make a column each: at most fifty, within the room for names and values."""
     starts, terms = [0], 0
     for i, tree in enumerate(trees):
         terms += n_terms(tree, dialect)
         if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or (room is not None and terms > room)):
             starts, terms = [*starts, i], n_terms(tree, dialect)
     return [slice(first, last) for first, last in zip(starts, [*starts[1:], len(trees)], strict=True) if last > first]
-
-
-def finish(model: SqlModel, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
-    """Return the query that takes margins, as SQL over the last stage, through the output's stages."""
-    output, dialect = model.output, model.dialect
-    known = margins if each_once(output) else stages.name(margins, often=True)
-    for stage in output.stages:
-        known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
-    values = shaped(output, [value.to_sql(known, dialect) for value in output.values], dialect)
-    return stages.select(named(values, name), into)

@@ -23,17 +23,17 @@ FORMS = ("auto", "case", "sorted", "staged", "table")
 
 @dataclass(frozen=True)
 class Made:
-    """What becomes of a scoring query: a view or a table of that name, quoted; by default it stays a query."""
+    """What is made of a scoring query: a view or a table under a quoted name; by default the query itself."""
 
     what: Literal["query", "view", "table"] = "query"
     name: str = ""
 
     def into(self, dialect: Dialect) -> str:
-        """Return the clause before FROM that makes a table of the query, where that is how it is done."""
+        """Return the clause before FROM that makes a table of the query, in databases that have SELECT … INTO."""
         return f"INTO {self.name}\n" if self.what == "table" and dialect.statements.selects_into else ""
 
     def statement(self, query: str, dialect: Dialect) -> str:
-        """Return the whole statement, of a query that has the clause."""
+        """Return the whole statement for a query that has the clause."""
         if self.what == "query" or self.into(dialect):
             return query
         template = dialect.statements.create_view if self.what == "view" else dialect.statements.create_table
@@ -43,9 +43,9 @@ class Made:
 def scoring_query(
     model: SqlModel, make_stages: Callable[[], Stages], form: str, trees_table: str | None, name: str, made: Made
 ) -> str:
-    """Return the query in that form, as what is made of it.
+    """Return the query in a form, or the statement that makes a view or a table of it.
 
-    ``auto`` takes the first of ``case``, ``staged`` and ``table`` that fits.
+    ``auto`` takes the first of ``case``, ``staged`` and ``table`` within the limits of the database.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def _check_form(form: str, trees_table: str | None, dialect: Dialect) -> None:
 def _without_table(
     model: SqlModel, make_stages: Callable[[], Stages], form: str, name: str, into: str
 ) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
-    """Yield the queries that have the trees in them, those trees, and whether each margin is a single expression."""
+    """Yield the queries that have the trees in them, the trees, and whether each margin is one expression."""
 
     def stages() -> Stages:
         return sort_rows(model, make_stages()) if form == "sorted" else make_stages()
@@ -100,7 +100,7 @@ def _without_table(
 
 
 def _advice(form: str, dialect: Dialect, made: Made, *, fits_a_table: bool) -> str:
-    """Return what would work."""
+    """Return what the user can do instead."""
     call = {"query": "model.query", "view": "model.create_view_sql", "table": "model.create_table_sql"}[made.what]
     load = (
         "load model.table_frame() as a table 'trees'"

@@ -1,4 +1,4 @@
-"""A SELECT in stages: each names values that later ones use, as common table expressions."""
+"""A SELECT in stages, common table expressions each of which reads the one before and names values for later ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROW = "row_of_data"
 
 
 class Stages:
-    """A query that grows by stages.
+    """A query that is built stage by stage.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Stages:
     reads
         Columns, quoted, that stages use.
     where
-        A condition, as SQL, on the rows.
+        A condition on the rows, as SQL; the first stage has it.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Stages:
         self._called: dict[str, str] = {}
 
     def rename_lost(self) -> dict[str, str]:
-        """Begin with a stage that renames columns whose names no stage can have; return the new ones, all quoted."""
+        """Begin with a stage that renames columns whose names the database loses in stages; return the new names."""
         lost = self._dialect.names.lost
         names = [name for name in self.reads if lost is not None and re.fullmatch(lost, name[1:-1].lower())]
         if not names or self.keep is None:
@@ -85,9 +85,10 @@ class Stages:
         return [f"{name} AS {self._called[name]}" if name in self._called else name for name in self.keep or ()]
 
     def name(self, values: Mapping[str, str], *, often: bool = False) -> dict[str, str]:
-        """Work values out, and return the names by which later stages know them.
+        """Add a stage that computes values, and return the columns that they get.
 
-        ``often``: whether these use some of them more than once, so that it matters that each is worked out once.
+        ``often``: whether later stages use some of them more than once. Then the stage is fenced, where the database
+        would otherwise substitute the expressions for their names.
         """
         names = {}
         for key in values:
@@ -104,22 +105,22 @@ class Stages:
         return names
 
     def reserve(self, count: int) -> list[str]:
-        """Return names for values that `replace` will bring."""
+        """Return names for columns that `replace` will add."""
         self._count += count
         return [self._dialect.quote(f"{self._prefix}{self._count - count + i + 1}") for i in range(count)]
 
     def number_rows(self, name: str) -> None:
-        """Make a stage of the columns that are read and kept, and a number of each row under the given name."""
+        """Add a stage of the columns that are read and kept, and the number of each row under the given name."""
         columns = [*self.reads, f"{self._dialect.statements.row_number} AS {name}"]
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [name])
 
     def sort(self, key: str) -> None:
-        """Make a stage of the columns that are read and kept, its rows in the order of an expression."""
+        """Add a stage of the columns that are read and kept, its rows in the order of an expression."""
         columns = [self._everything()] if self.keep is None else self.reads
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}\nORDER BY {key}", [])
 
     def aggregate(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Make a stage of a single row of aggregates, and return their names."""
+        """Add a stage of one row of aggregates, and return their names."""
         names = dict(zip(values, self.reserve(len(values)), strict=True))
         self.check(len(values))
         columns = [f"{value} AS {names[key]}" for key, value in values.items()]
@@ -127,19 +128,19 @@ class Stages:
         return names
 
     def replace(self, query: str, names: Sequence[str]) -> None:
-        """Add a stage of one's own, of the columns that are read and kept and values of those names."""
+        """Add a stage that the caller has written, of the columns that are read and kept and values of those names."""
         self._stages.append(query)
         self._named = list(names)
 
     def reduce(self, query: str, columns: Sequence[str], names: Sequence[str]) -> None:
-        """Add a stage of one's own, of these columns only and values of those names."""
+        """Add a stage that the caller has written, of these columns only and values of those names."""
         self.replace(query, names)
         self.reads = list(columns)
 
     def select(self, values: Mapping[str, str], into: str = "") -> str:
-        """Return the query for values by the names that they shall have, after the columns that are kept.
+        """Return the query that ends in the columns that are kept and values under the given names.
 
-        ``into`` is a clause of its own, before FROM.
+        ``into`` is a clause before FROM.
         """
         statements, names = self._dialect.statements, {self._dialect.quote(name) for name in values}
         if statements.aliases_hide_columns and names & {*self.reads}:
@@ -160,7 +161,7 @@ class Stages:
         return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}")
 
     def finish(self, final: str) -> str:
-        """Return the query that ends in a SELECT of one's own."""
+        """Return the query that ends in a SELECT that the caller has written."""
         if not self._stages:
             return final
         most = self._dialect.limits.stages
@@ -196,7 +197,7 @@ class Stages:
 
 
 def _unlike(names: Sequence[str], prefix: str) -> str:
-    """Return a prefix that no part of the names begins with, in any case."""
+    """Return a prefix that stands nowhere in the names, in any case: ``vv_`` if a name has ``v_`` in it."""
     while any(prefix in name.lower() for name in names):
         prefix = f"{prefix[0]}{prefix}"
     return prefix

@@ -1,8 +1,18 @@
 """A model as a table, and the query that walks it: short SQL for a model of any size.
 
-The table has a row a node. A row of the data starts at the root of each tree and is joined to the node that it comes to
-next, as often as the deepest tree has levels; leaves lead to themselves. Then leaf values are added up, which is exact
-(see `frameboost.trees.leaf_grid`).
+The table has a row a node. Each row of the data starts at the root of each tree and is joined to the next node as
+often as the deepest tree has levels; a leaf leads to itself. Then the leaf values are summed, which is exact in any
+order (see `frameboost.trees.leaf_grid`). The tree ``x < 3 ? -4 : 4`` is
+
+====  ====  =====  =======  ===============  ====  =====  =======  =====
+id    node  tree   feature  threshold_int64  left  right  missing  value
+====  ====  =====  =======  ===============  ====  =====  =======  =====
+0     0     0      0        3                1     2      2
+1     1     0                                1     1      1        -4
+2     2     0                                2     2      2        4
+====  ====  =====  =======  ===============  ====  =====  =======  =====
+
+and a row with x = 5 goes 0 → 2 → 2.
 """
 
 from __future__ import annotations
@@ -124,9 +134,9 @@ def _all_rows(
 ) -> list[dict[str, Physical]]:
     """Return a row for each node, and one for each category that a node names.
 
-    ``id`` numbers the nodes of all trees. ``left`` is the id of the node that a value below the threshold goes to, or a
-    category that is named, or false; ``right`` that of all other values; ``missing`` that of a missing one. Without a
-    threshold all values go left. ``outside`` tells thresholds that the table can't hold.
+    ``id`` numbers the nodes of all trees. ``left`` is the id of the child for values below the threshold, for named
+    categories, and for false; ``right`` the child for other values; ``missing`` the child for missing values. Without a
+    threshold all values go left. ``outside`` says which thresholds the table can't hold.
     """
     rows: list[dict[str, Physical]] = []
     start = 0
@@ -147,7 +157,7 @@ def _all_rows(
 def _question(
     tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], Outside | None]
 ) -> tuple[list[str], dict[str, Physical]]:
-    """Return the categories that an inner node names, and what its row says of where values go."""
+    """Return the categories that an inner node names, and the columns of its row: feature, threshold, children."""
     left, right = start + tree.left[node], start + tree.right[node]
     asked: dict[str, Physical] = {
         "feature": tree.feature[node],
@@ -200,7 +210,7 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
 
 
 class _Walk:
-    """Rows on their way through the nodes of a table."""
+    """The SQL of each step of rows through the table of nodes."""
 
     def __init__(self, model: SqlModel, trees: Sequence[Tree], table: str) -> None:
         self._dialect, self._table = model.dialect, f"{table} {model.dialect.statements.alias}"
@@ -215,7 +225,7 @@ class _Walk:
         return f"JOIN {self._table}{_NODE} ON {self._of(_NODE, 'id')} = {ROW}.{node}"
 
     def step(self, came_from: str, carried: Sequence[str], node: str, *, is_first: bool) -> str:
-        """Return the query that takes each row to its next node, from the root if it is the first."""
+        """Return the query that moves each row to its next node; the first step starts at the roots."""
         nexts = " ".join(f"WHEN {f} THEN {self._next(column)}" for f, column in self._asked.items())
         here = self._of(_NODE, "id")
         going = f"CASE {self._of(_NODE, 'feature')} {nexts} ELSE {here} END" if nexts else here
@@ -226,7 +236,7 @@ class _Walk:
         return "\n".join([*steps, *([f"WHERE {self._of(_NODE, 'node')} = 0"] if is_first else [])])
 
     def _join_members(self) -> list[str]:
-        """Join the row of the category that the node names, if it names the row's."""
+        """Return the join of the row for the data's category, if the node names it."""
         named = {f: column for f, column in self._asked.items() if column.feature.type.is_categorical}
         if not named:
             return []
@@ -238,14 +248,14 @@ class _Walk:
         ]
 
     def _category(self, column: FeatureColumn) -> str:
-        """Return a categorical column as it is compared with the table's categories."""
+        """Return a categorical column in the form in which the table has categories, as text."""
         if column.feature.type.name == "string":
             return column.value
         dialect = self._dialect
         return dialect.expressions.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
 
     def _next(self, column: FeatureColumn) -> str:
-        """Return the node that a row goes to from a node that asks about this column."""
+        """Return the child that a row goes to from a node that splits on this column."""
         kind, dialect = column.feature.type, self._dialect
         missing, left, right = (self._of(_NODE, side) for side in ("missing", "left", "right"))
         if kind.is_categorical:
@@ -258,7 +268,7 @@ class _Walk:
         return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
 
     def sums(self, came_from: str, keep: Sequence[str], row: str, node: str, names: Sequence[str]) -> str:
-        """Return the query that adds up the values of the leaves, for each output."""
+        """Return the query that sums the leaf values of each output."""
         added = []
         for k, name in enumerate(names):
             value, of = self._of(_NODE, "value"), self._of(_NODE, "output")
