@@ -1,4 +1,4 @@
-"""From trees to one polars expression."""
+"""Trees as one polars expression: each row's leaves are numbered, and their sums looked up in tables."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from frameboost.trees.tree import Tree
 __all__ = ["margin_expr", "output_expr"]
 
 
-# A symmetric tree of fewer levels is as fast as when/then.
+# Levels from which on bits are faster than when/then, for symmetric trees.
 _SHALLOWEST_TABLE = 3
-# Levels of when/then in when/then: polars takes time quadratic in them, and of thousands the process dies.
+# Levels of when/then in when/then: polars takes time quadratic in them, and thousands crash the process.
 _DEEPEST_NESTED = 16
-# Columns of which the first value that is not null is taken.
+# Arguments of one COALESCE.
 _MOST_AT_ONCE = 64
 _NO_CODE = -(2**63)
-# Sums of leaves that a lookup chooses from, eight bytes each.
+# Sums in one lookup table, eight bytes each.
 _LARGEST_TABLE = 2**12
 
 
@@ -69,7 +69,7 @@ def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: S
 
 
 def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Yield trees that share a lookup: a table of all their leaves' sums stays in the processor's first cache."""
+    """Yield runs of trees that share a lookup table of all sums of their leaves, which stays in the first cache."""
     group: list[Tree] = []
     size = 1
     for tree in trees:
@@ -84,7 +84,11 @@ def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def _looked_up(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
-    """Return the sum of the leaves that a row comes to, looked up by the number that their places make."""
+    """Return the sum of a row's leaves, looked up by a mixed-radix number of their places.
+
+    Trees with 2 and 3 leaves, [a, b] and [c, d, e], have the table [a+c, a+d, a+e, b+c, b+d, b+e]; the places 1 and 0
+    make the number 1 · 3 + 0, which is b+c. Leaf values are on a grid, so the sums are exact.
+    """
     worth, place = np.zeros(1), None
     for tree in trees:
         leaves = tree.leaves_in_order()
@@ -95,10 +99,10 @@ def _looked_up(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequ
 
 
 def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
-    """Return which of its leaves a row comes to."""
+    """Return the place of a row's leaf among the leaves from left to right."""
     if (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _bits(tree, columns, features, levels)
-    # What is chosen between is the leaf's place, a byte where that will do: several times as fast as its value.
+    # The places are bytes where that is enough: choosing between them is several times as fast as between values.
     dtype = pl.UInt8 if len(leaves) <= 2**8 else pl.UInt16 if len(leaves) <= 2**16 else pl.UInt32
     place = {leaf: pl.lit(i, dtype=dtype) for i, leaf in enumerate(leaves)}
 
@@ -123,14 +127,14 @@ def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], featur
 
 
 def _first(values: Sequence[pl.Expr]) -> pl.Expr:
-    """Return the first value that is not null; few are in memory at once."""
+    """Return the first value that is not null, by COALESCE of 64 at a time to bound the memory."""
     while len(values) > 1:
         values = [pl.coalesce(values[at : at + _MOST_AT_ONCE]) for at in range(0, len(values), _MOST_AT_ONCE)]
     return values[0]
 
 
 def _bits(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], levels: Sequence[int]) -> pl.Expr:
-    """Return the place of a symmetric tree's leaf, a number with a bit a level."""
+    """Return the place of a symmetric tree's leaf, a number with one bit a level, the root's highest."""
     bits = []
     for depth, node in enumerate(levels):
         number = tree.feature[node]
@@ -161,7 +165,11 @@ def _column(feature: Feature) -> pl.Expr:
 
 
 def _test(tree: Tree, node: int, values: pl.Expr, feature: Feature) -> tuple[pl.Expr, bool]:
-    """Return a condition that is never true of a missing value unless missing is meant, and whether it leads left."""
+    """Return the condition of a split, and whether the values for which it is true go left.
+
+    As in SQL (`frameboost.compile.sql.conditions.FeatureColumn.test`), it is not true for missing values unless the
+    split names them, so these take the other branch.
+    """
     kind, threshold, categories = feature.type, tree.threshold[node], tree.categories[node]
     missing_left = tree.missing_left[node]
     if categories is not None:

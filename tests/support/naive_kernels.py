@@ -39,6 +39,7 @@ TESTED_OTHERWISE = {
     "add_steps": "tests/model/test_explain.py",  # tests.support.naive_shap.saabas
     "link_nodes": "tests/model/test_explain.py",  # of which the three above are made
     "find_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_leaves
+    "is_named": "tests/compile/test_agreement.py",  # of which the next one is made
     "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
     "compute_pairs": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
     "compute_shares": "tests/engines/memory/test_programs.py",

@@ -1,4 +1,4 @@
-"""The kernel that reads Arrow's buffers where they are (see `frameboost.compile.arrays.batch_scorer`)."""
+"""The kernel that codes the columns of Arrow batches in place (see `frameboost.compile.arrays.batch_scorer`)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from frameboost.runtime.kernel import kernel
 __all__ = ["code_buffers"]
 
 
+# A byte of a validity bitmap whose eight rows are all present.
+_ALL_PRESENT = 255
+
+
 @kernel
 def _mark_missing(address, offset, missing, codes):  # type: ignore[no-untyped-def]
-    """Write ``missing`` where a validity bitmap, lowest bit first, has a 0."""
+    """Write ``missing`` where a validity bitmap has a 0; bit ``row % 8`` of a byte is the row's, lowest bit first."""
     n_rows = len(codes)
     bitmap = carray(as_pointer(address), ((offset + n_rows + 7) >> 3,), np.uint8)
     row = 0
     while row < n_rows:
         bit = offset + row
-        if (bit & 7) == 0 and bitmap[bit >> 3] == 255:  # as most bytes are
+        if (bit & 7) == 0 and bitmap[bit >> 3] == _ALL_PRESENT:  # as most bytes are
             row += 8
             continue
         if (bitmap[bit >> 3] >> (bit & 7)) & 1 == 0:
@@ -35,15 +39,15 @@ def code_buffers(buffers, edges, missing, codes):  # type: ignore[no-untyped-def
     Parameters
     ----------
     buffers
-        int64 (columns, 4): the address of the values, that of the validity bitmap (0 if there is none), the place of
-        the first row in both, and whether the values are integers.
+        int64 (columns, 4): the address of the values, the address of the validity bitmap (0 if there is none), the
+        offset of the first row in both, and whether the values are integers.
     edges
-        int64 (columns, 4): the address of the edges, which are of the values' type and padded; how many there are with
-        and without the padding; the row of ``codes``.
+        int64 (columns, 4): the address of the edges, which have the values' type and are padded; their number with and
+        without the padding; the row of ``codes``.
     missing
         The code of missing values.
     codes
-        uint8 (any, rows), of which a row a column is written.
+        uint8 (any, rows); one row is written for each column.
     """
     n_rows = codes.shape[1]
     for column in range(len(buffers)):

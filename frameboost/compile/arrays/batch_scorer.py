@@ -1,7 +1,7 @@
-"""Trees over bytes for Arrow batches: a few thousand rows at a time, whose buffers a kernel reads where they are.
+"""Trees over bytes for the Arrow batches of a DuckDB UDF, a few thousand rows each.
 
-A frame around each batch would take longer than its rows take. Only what is no plain array of numbers, as strings and
-dates, goes through a frame.
+A kernel reads the buffers of the batches in place. Making a frame of each batch would take longer than scoring it. Only
+columns that are no plain arrays of numbers, such as strings and dates, go through a frame.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["BatchScorer"]
 
-# Whose Arrow buffers are what the kernel reads.
+# Types whose Arrow buffers the kernel reads in place.
 _READ = {"float64": np.dtype(np.float64), "int64": np.dtype(np.int64)}
 
 

@@ -1,9 +1,16 @@
-"""Trees over bytes: every question of a tree is put to a block of rows at once.
+"""Trees over bytes: every inner node of a tree is compared with a whole block of rows (SIMD).
 
-A walk down a tree takes its turns by the row, and a processor can neither foresee nor share them. Where a code is a
-byte, and the node that a row is in is one too, an instruction asks 32 or 64 rows at a time: so all nodes are gone
-through, in an order in which a node comes before its children, and at each of them the rows that are there move on.
-That is many more questions than a walk asks, and takes a fraction of its time, up to about a hundred leaves a tree.
+A walk down a tree branches differently for each row, so the processor can neither predict nor vectorise it. Here codes
+and node numbers are bytes. All inner nodes are visited in preorder, and at each one the rows that are there move to a
+child, 32 or 64 rows an instruction. That is many more comparisons than a walk makes, and takes a tenth of its time;
+it pays up to about a hundred leaves a tree.
+
+For example the tree ``x < 3 ? (y < 5 ? a : b) : c`` has in preorder node 0 (x), 1 (y), 2 (a), 3 (b), 4 (c), and two
+questions: node 0 with children 1 and 4, node 1 with children 2 and 3. Three rows (x, y) = (1, 9), (7, 0), (2, 4) move
+
+    start       0 0 0
+    question 0  1 4 1
+    question 1  3 4 2    so their leaves are b, c, a.
 """
 
 from __future__ import annotations
@@ -19,23 +26,26 @@ import polars as pl
 from frameboost.binning.arrays import Codes, is_in_numpy, padded
 from frameboost.binning.codes import code_expr
 from frameboost.binning.kernels import bin_values
-from frameboost.compile.arrays.byte_kernels import add_leaves
+from frameboost.compile.arrays.byte_kernels import NO_TABLE, add_leaves
 from frameboost.compile.arrays.flat_trees import FloatArray, TreeArrays
+from frameboost.compile.arrays.predict_kernels import LEAF
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import FeatureType
 
 __all__ = ["MISSING", "MOST_EDGES", "ByteScorer", "ByteTrees"]
 
-# A column of codes 0 to 253 parts values by 253 edges; no row has the code 254, and that of missing values is 255.
+# A column of bytes has the codes 0 to 253 for 253 edges. No row has the code 254; missing values have 255.
 MOST_EDGES, _NO_CODE, MISSING = 253, 254, 255
 _MOST_NODES = 255
-# Rows that are coded and scored before the next are: their codes stay in the cache.
+# Rows that are coded and scored together: their codes stay in the cache.
 _CHUNK = 1 << 14
+# Where the right child is in a question, which is known only once the left subtree is numbered.
+_RIGHT = 4
 
 
 @dataclass(frozen=True)
 class _Questions:
-    """The trees of one output: node by node, as `frameboost.compile.arrays.byte_kernels.add_leaves` takes them."""
+    """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.byte_kernels.add_leaves`."""
 
     starts: npt.NDArray[np.int64]
     number: npt.NDArray[np.uint8]
@@ -56,7 +66,8 @@ class ByteTrees:
     arrays
         The ensemble.
     columns
-        For each column of bytes the place of its feature among those of ``arrays``, and the first of its edges.
+        For each column of bytes the place of its feature in ``arrays``, and the first of its edges: a feature with more
+        than 253 edges has several columns.
     tables
         bool (categorical splits, 256): which codes go left.
     outputs
@@ -70,7 +81,7 @@ class ByteTrees:
 
     @classmethod
     def compile(cls, arrays: TreeArrays, n_outputs: int) -> ByteTrees | None:
-        """Return the ensemble over bytes, None where bytes can't tell its nodes or its categories apart."""
+        """Return the ensemble over bytes; None if a tree has too many nodes, or a feature too many categories."""
         sizes = np.diff([*arrays.roots, len(arrays.feature)])
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
         many = (len(e) > MOST_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
@@ -78,9 +89,9 @@ class ByteTrees:
             return None
         columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), MOST_EDGES)]
         place = {column: number for number, column in enumerate(columns)}
-        asked = np.flatnonzero(arrays.table_at >= 0)
+        asked = np.flatnonzero(arrays.table_at != NO_TABLE)
         tables = np.zeros((len(asked), 256), dtype=np.bool_)
-        table_of = np.full(len(arrays.feature), -1)
+        table_of = np.full(len(arrays.feature), NO_TABLE)
         table_of[asked] = np.arange(len(asked))
         for table, node in zip(tables, asked.tolist(), strict=True):
             missing = int(arrays.missing[arrays.feature[node]])
@@ -93,7 +104,7 @@ class ByteTrees:
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
     def add_leaves(self, codes: Codes, margins: Sequence[FloatArray]) -> None:
-        """Add to the margins of each output, float64 (rows,), the leaf values of rows: uint8 (columns, rows)."""
+        """Add the leaf values of rows, given by their codes (uint8 (columns, rows)), to the margins of each output."""
         for q, sums in zip(self.outputs, margins, strict=True):
             add_leaves(
                 codes, q.starts, q.number, q.column, q.bound, q.also, q.right, q.table, self.tables, q.value, sums
@@ -105,7 +116,7 @@ class ByteTrees:
 
 
 class ByteScorer:
-    """An ensemble over columns of given types: what depends on them only, not on the rows, is done once."""
+    """An ensemble over columns of given types; what depends on the types only is prepared once."""
 
     def __init__(self, trees: ByteTrees, types: Sequence[FeatureType]) -> None:
         self._trees = trees
@@ -144,7 +155,7 @@ class ByteScorer:
         return margins
 
     def write_codes(self, frame: pl.DataFrame, features: Sequence[int], codes: Codes) -> None:
-        """Write what columns of bytes say of the rows of ``frame``, those of some features only.
+        """Write the codes of the rows of ``frame``, for some features only.
 
         Parameters
         ----------
@@ -162,7 +173,7 @@ class ByteScorer:
                 read[i](0, len(frame), first_edge, out)
 
     def _reader(self, i: int, values: pl.Series) -> _Reader:
-        """Return what writes a feature's codes, those of one column of bytes, for a range of rows."""
+        """Return the function that writes one column of a feature's codes for a range of rows."""
         feature = self._trees.arrays.features[i]
         is_categorical = feature.type.is_categorical
         if is_in_numpy(feature, values):
@@ -197,7 +208,7 @@ _Reader = Callable[[int, int, int, Codes], None]
 
 
 class _Builder:
-    """Puts the nodes of trees in the order in which they are gone through."""
+    """Puts the inner nodes of trees in preorder."""
 
     def __init__(
         self, arrays: TreeArrays, place: Mapping[tuple[int, int], int], table_of: npt.NDArray[np.int64]
@@ -208,7 +219,7 @@ class _Builder:
         self._table_of = table_of.tolist()
 
     def questions(self, trees: Sequence[int]) -> _Questions:
-        """Return the nodes of those trees."""
+        """Return the inner nodes of those trees."""
         value = np.zeros((len(trees), _MOST_NODES + 1))
         starts, asked = [0], []
         for tree, values in zip(trees, value, strict=True):
@@ -221,16 +232,18 @@ class _Builder:
         )  # fmt: skip
 
     def _in_preorder(self, root: int, values: FloatArray) -> list[tuple[int, ...]]:
-        """Return what is asked at each inner node, its left child being the next number; write the leaves' values."""
+        """Return a tree's questions in preorder, so that a left child has the next number; write the leaf values."""
         nodes = self._lists
         asked: list[list[int]] = []
-        open_: list[tuple[int, list[int] | None]] = [(root, None)]  # a node, and the question whose right child it is
+        open_: list[tuple[int, list[int] | None]] = [
+            (root, None)
+        ]  # a node, and the question whose right child it is, if any
         number = 0
         while open_:
             node, parent = open_.pop()
             if parent is not None:
-                parent[4] = number
-            if nodes["feature"][node] < 0:
+                parent[_RIGHT] = number
+            if nodes["feature"][node] == LEAF:
                 values[number] = nodes["value"][node]
             else:
                 question = [number, *self._question(node)]
@@ -240,16 +253,16 @@ class _Builder:
         return [tuple(question) for question in asked]
 
     def _question(self, node: int) -> tuple[int, int, int, int, int]:
-        """Return the column of bytes, what codes are below, which goes left too, room for ``right``, and the table."""
+        """Return ``column``, ``bound``, ``also``, a place for ``right``, and ``table`` of `add_leaves`."""
         feature, bound = self._lists["feature"][node], self._lists["bound"][node]
-        if self._table_of[node] >= 0:
+        if self._table_of[node] != NO_TABLE:
             return self._place[feature, 0], 0, _NO_CODE, 0, self._table_of[node]
         also = MISSING if self._lists["missing_left"][node] else _NO_CODE
-        if bound == self._arrays.missing[feature]:  # whatever is present
-            return self._place[feature, 0], _NO_CODE, also, 0, -1
+        if bound == self._arrays.missing[feature]:  # every present value goes left
+            return self._place[feature, 0], _NO_CODE, also, 0, NO_TABLE
         rank = bound - 1
         first = rank // MOST_EDGES * MOST_EDGES
-        return self._place[feature, first], rank - first + 1, also, 0, -1
+        return self._place[feature, first], rank - first + 1, also, 0, NO_TABLE
 
 
 _NODE_ARRAYS = ("feature", "bound", "missing_left", "left", "right", "value")

@@ -26,14 +26,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contributions:
-    """An ensemble with what contributions need besides the trees' questions.
+    """An ensemble with the arrays that contributions need besides the splits.
 
     Attributes
     ----------
     arrays
         The trees; a column of the results is one of ``arrays.features``.
     bias
-        The mean margin: what no feature is held responsible for.
+        The mean margin, which belongs to no feature.
     sizes
         int64 (trees,): the number of nodes.
     mean
@@ -81,8 +81,8 @@ class Contributions:
     def interactions(self, codes: Codes) -> Floats:
         """Return the Shapley interaction values, (rows, features, features).
 
-        A pair's interaction is shared equally between its two places; the diagonal has what is left of a feature's
-        Shapley value.
+        The entries (i, j) and (j, i) have half of a pair's interaction each; the diagonal has the rest of each
+        feature's Shapley value.
         """
         n_rows, n_features = codes.shape
         out = np.zeros((n_rows, n_features, n_features))

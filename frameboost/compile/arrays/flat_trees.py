@@ -1,8 +1,9 @@
-"""From trees to flat arrays over codes, the form that the predict kernels walk.
+"""Trees as flat arrays over codes, the form that the predict kernels walk.
 
-Every threshold that the trees use becomes an edge, every value the number of edges that are not above it: then
-``value < threshold`` is a comparison of small integers, for every type of column alike. Edges are carried over to
-the type that the column has where it is scored, in a way that changes no decision (`FeatureType.at_least`).
+Every threshold that the trees use becomes an edge, and the code of a value is the number of edges that are not above
+it. So ``value < threshold`` compares small integers, whatever the type of the column. With edges 2 and 5 the values 1,
+3 and 7 have the codes 0, 1 and 2; ``x < 5`` is ``code < 2``. Edges are converted to the type that the column has where
+it is scored, such that no decision changes (`FeatureType.at_least`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import code_expr
-from frameboost.compile.arrays.predict_kernels import find_leaves, sum_leaves
+from frameboost.compile.arrays.predict_kernels import LEAF, NO_TABLE, find_leaves, sum_leaves
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
@@ -50,8 +51,9 @@ class TreeArrays:
     outputs
         int64 (trees,): which output each tree adds to.
     feature, bound, missing_left, table_at, left, right, value
-        What is asked (-1 in a leaf): a code below ``bound`` goes left, a missing one by ``missing_left``; a
-        categorical split asks the bit of the code in the bytes from ``tables[table_at]`` on instead (-1 for others).
+        The split: a code of ``feature`` (`LEAF` in a leaf) below ``bound`` goes left, a missing one by
+        ``missing_left``. In a categorical split the bit of the code in the bytes from ``tables[table_at]`` on decides
+        instead (`NO_TABLE` for other splits).
     """
 
     features: tuple[Feature, ...]
@@ -72,7 +74,7 @@ class TreeArrays:
     def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
         """Flatten trees."""
         asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-        place = {number: i for i, number in enumerate(asked)} | {-1: -1}
+        place = {number: i for i, number in enumerate(asked)} | {LEAF: LEAF}
         edges = [_edges(trees, number, features[number]) for number in asked]
         ranks = [{edge: rank for rank, edge in enumerate(e)} for e in edges]
         missing = [len(e) if features[f].type.is_categorical else len(e) + 1 for f, e in zip(asked, edges, strict=True)]
@@ -83,7 +85,7 @@ class TreeArrays:
             for node, (f, threshold, categories) in enumerate(
                 zip(tree.feature, tree.threshold, tree.categories, strict=True)
             ):
-                at = -1
+                at = NO_TABLE
                 if categories is not None:
                     table = np.full(missing[place[f]] + 2, not tree.named_left(node))
                     names = features[f].categories
@@ -92,9 +94,9 @@ class TreeArrays:
                     tables.append(np.packbits(table, bitorder="little"))
                     at, table_end = table_end, table_end + len(tables[-1])
                 table_at.append(at)
-                # A value is below the edge of rank r where at most r edges are not above it. Without a threshold
-                # the question is whether it is present: every code but the missing one is below.
-                if f < 0:
+                # A value is below the edge of rank r if at most r edges are not above it. Without a threshold the
+                # split asks whether the value is present: every code but the missing one is below.
+                if f == LEAF:
                     bound.append(0)
                 else:
                     bound.append(missing[place[f]] if threshold is None else ranks[place[f]][threshold] + 1)
@@ -198,7 +200,7 @@ def _values(feature: Feature, scored: FeatureType) -> pl.Expr:
 
 
 def _edges(trees: Sequence[Tree], number: int, feature: Feature) -> tuple[Physical, ...]:
-    """Return what a feature is compared with anywhere in the ensemble."""
+    """Return the thresholds of a feature in the ensemble, or the categories that its splits name."""
     if feature.type.is_categorical:
         # What no split names goes wherever missing goes, and so needs no code of its own.
         named = {
@@ -216,9 +218,9 @@ def _edges(trees: Sequence[Tree], number: int, feature: Feature) -> tuple[Physic
 
 
 def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureType) -> Sequence[Physical]:
-    """Return edges that part values of the type ``scored`` as ``edges`` part those of the type ``trained``.
+    """Return edges that separate values of the type ``scored`` as ``edges`` separate those of the type ``trained``.
 
-    Edges above all that the type can hold are left off: no value reaches them, so no code does either.
+    Edges above the type's largest value are dropped: no value reaches them, so no code does.
     """
     if trained == scored or trained.is_categorical:
         return edges

@@ -23,11 +23,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from frameboost.compile.arrays.predict_kernels import LEAF, NO_TABLE, is_named
 from frameboost.runtime.kernel import kernel
 
 __all__ = ["add_interactions", "add_shap", "add_steps", "link_nodes"]
 
-# Rows that are taken through one tree before the next: what depends on the tree alone is worked out once for them.
+# Rows that pass one tree before the next tree: factors that depend on the tree alone are computed once for them.
 _BLOCK = 256
 
 
@@ -35,9 +36,8 @@ _BLOCK = 256
 def _goes_left(codes, row, node, missing, questions):  # type: ignore[no-untyped-def]
     feature, bound, missing_left, table_at, tables, _left, _right = questions
     code = codes[row, feature[node]]
-    if table_at[node] >= 0:
-        code_bits = tables[table_at[node] + (code >> 3)]
-        return bool(code_bits >> (code & 7) & 1)
+    if table_at[node] != NO_TABLE:
+        return is_named(tables, table_at[node], code)
     if code == missing[feature[node]]:
         return missing_left[node]
     return code < bound[node]
@@ -45,7 +45,7 @@ def _goes_left(codes, row, node, missing, questions):  # type: ignore[no-untyped
 
 @kernel
 def link_nodes(roots, feature, left, right, share, parent, above, zero):  # type: ignore[no-untyped-def]
-    """Work out what paths have in common for all rows.
+    """Compute what is the same for all rows: each edge's parent, the edge above of the same feature, and z.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def link_nodes(roots, feature, left, right, share, parent, above, zero):  # type
         zero[root] = 1.0
         stop = roots[tree + 1] if tree + 1 < len(roots) else len(feature)
         for node in range(root, stop):
-            if feature[node] < 0:
+            if feature[node] == LEAF:
                 continue
             up = node
             while up != root and feature[root + parent[up]] != feature[node]:
@@ -88,9 +88,10 @@ def link_nodes(roots, feature, left, right, share, parent, above, zero):  # type
 
 @kernel
 def _fill_factors(root, size, above, zero, points, ratio):  # type: ignore[no-untyped-def]
-    """Write to ``ratio``, (nodes, 3, points), by what an edge changes the product of z(1−t) + ot along the path.
+    """Write the factor by which an edge changes the path's product of z(1−t) + ot to ``ratio``, (nodes, 3, points).
 
-    The second index is o + o of the edge above: (0, 0), (0, 1), (1, 1).
+    The second index is the sum of o of the edge and o of the edge above: 0 for (0, 0), 1 for (0, 1), 2 for (1, 1). A
+    row that fails the edge above also fails this one, so there is no (1, 0).
     """
     for i in range(1, size):
         z, z_above = zero[root + i], zero[root + above[root + i]]
@@ -99,7 +100,7 @@ def _fill_factors(root, size, above, zero, points, ratio):  # type: ignore[no-un
             for q in range(len(points)):
                 t = points[q]
                 over = z_above * (1.0 - t) + o_above * t
-                # Where the edge above has both o and z of 0 the product is 0, and stays so.
+                # If o and z of the edge above are both 0, the product is 0 and stays 0.
                 ratio[i, k, q] = (z * (1.0 - t) + o * t) / over if over > 0.0 else 0.0
 
 
@@ -119,28 +120,28 @@ def _fill_slopes(root, size, zero, points, slope):  # type: ignore[no-untyped-de
 def _fill_changes(root, size, above, slope, weights, change):  # type: ignore[no-untyped-def]
     """Write to ``change``, (nodes, 3, points), what an edge adds to its feature for a product of 1.
 
-    The edge above counts the same leaves with its own o and z; that is taken back. The second index is as for the
-    factors.
+    The edge above has added the same leaves with its own o and z, which is subtracted. The second index is as in
+    `_fill_factors`.
     """
     for i in range(1, size):
         for k in range(3):
             for q in range(len(weights)):
-                taken_back = slope[above[root + i], (k + 1) // 2, q]
-                change[i, k, q] = weights[q] * (slope[i, k // 2, q] - taken_back)
+                subtracted = slope[above[root + i], (k + 1) // 2, q]
+                change[i, k, q] = weights[q] * (slope[i, k // 2, q] - subtracted)
 
 
 @kernel
 def _descend(codes, row, root, size, missing, questions, above, ratio, ones, product):  # type: ignore[no-untyped-def]
-    """Write to ``product`` the path's product at each point, and to ``ones`` (int64) each edge's o + o of that above.
+    """Write the path's product at each point to ``product``, and the index of `_fill_factors` of each edge to ``ones``.
 
-    The latter is 2 where o is 1, and only there.
+    ``ones`` (int64) is 2 where o is 1, and only there.
     """
     feature, _bound, _missing_left, _table_at, _tables, left, right = questions
     ones[0] = 2
     for q in range(product.shape[1]):
         product[0, q] = 1.0
     for i in range(size):
-        if feature[root + i] < 0:
+        if feature[root + i] == LEAF:
             continue
         is_left = _goes_left(codes, row, root + i, missing, questions)
         hot, cold = left[root + i] - root, right[root + i] - root
@@ -196,9 +197,9 @@ def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first,
             _fill_changes(root, size, above, slope, weights, change)
             for row in range(start, min(start + _BLOCK, last)):
                 _descend(codes, row, root, size, missing, questions, above, ratio, ones, product)
-                # From here on, product is the sum over the leaves below, each times its value.
+                # From the leaves up, product becomes the sum over the leaves below, each times its value.
                 for i in range(size - 1, 0, -1):
-                    if feature[root + i] < 0:
+                    if feature[root + i] == LEAF:
                         for q in range(n_points):
                             product[i, q] *= value[root + i]
                     else:
@@ -236,7 +237,7 @@ def add_interactions(codes, roots, sizes, missing, questions, value, links, rule
             for row in range(start, min(start + _BLOCK, last)):
                 _descend(codes, row, root, size, missing, questions, above, ratio, ones, product)
                 for i in range(size):
-                    if feature[root + i] >= 0:
+                    if feature[root + i] != LEAF:
                         continue
                     for q in range(n_points):
                         product[i, q] *= 0.5 * weights[q] * value[root + i]
@@ -282,7 +283,7 @@ def add_steps(codes, roots, missing, questions, mean, first, last, out):  # type
         for tree in range(len(roots)):
             for row in range(start, min(start + _BLOCK, last)):
                 node = roots[tree]
-                while feature[node] >= 0:
+                while feature[node] != LEAF:
                     child = left[node] if _goes_left(codes, row, node, missing, questions) else right[node]
                     out[row, feature[node]] += mean[child] - mean[node]
                     node = child
