@@ -130,7 +130,8 @@ def features_of_all_types(warehouse, rng: random.Random) -> list[Feature]:
 def test_deep_trees_of_all_types_say_the_same(name, form):
     warehouse = open_warehouse(name)
     rng = random.Random(f"{name} {form}")
-    model = lopsided_model(features_of_all_types(warehouse, rng), rng, n_trees=4, n_splits=90)
+    n_trees = 2 if name == "spark" else 4  # which plans 4 for a quarter of a minute
+    model = lopsided_model(features_of_all_types(warehouse, rng), rng, n_trees=n_trees, n_splits=90)
     assert model.trees["depth"].max() > 20
     values = {}
     for feature in model._features:

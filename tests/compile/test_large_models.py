@@ -7,6 +7,8 @@ import pytest
 
 import frameboost as fb
 
+pytestmark = pytest.mark.slow  # trees of depth 8 by the hundred
+
 
 @pytest.fixture(scope="module")
 def data() -> pl.DataFrame:

@@ -10,6 +10,8 @@ from tests.support.warehouses import ALL, open_warehouse
 
 N_ROWS = 60
 
+pytestmark = pytest.mark.slow  # trees of depth 8 by the hundred
+
 
 @pytest.fixture(scope="module")
 def data() -> pl.DataFrame:
