@@ -253,6 +253,7 @@ def test_scores_are_those_of_python(here, data, out):
     expected = flights().with_columns(fb.load("late.json").predict(flights()))
     assert_frame_equal(read[Path(out).suffix](out), expected, check_exact=True)
     assert files() == [out]
+    Path(out).unlink()
 
 
 def test_several_outputs_are_columns(here, capsys):

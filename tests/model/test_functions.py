@@ -57,8 +57,8 @@ FORMS = {"macro": {}, "udf": {"form": "udf"}, "stored": {"temporary": False}}
 # --- the user's own ---------------------------------------------------------------------------------------------------
 
 
-@cases("form", FORMS)
-@cases("place", ["memory.s", "other.main", "other.s"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("place", ["memory.s", "other.main", "other.s"])
 def test_macros_that_the_bare_name_does_not_mean_stay(con, place, form):
     con.execute(PLACES[place])
     MODEL.register(con, "f", **FORMS[form])
@@ -206,8 +206,8 @@ def test_a_name_in_other_letters_than_english_is_another_name(con):
 # --- ours -------------------------------------------------------------------------------------------------------------
 
 
-@cases("second", FORMS)
-@cases("first", FORMS)
+@pytest.mark.parametrize("second", FORMS)
+@pytest.mark.parametrize("first", FORMS)
 def test_what_register_has_made_it_replaces(con, first, second):
     MODEL.register(con, "f", **FORMS[first])
     assert value(con) == 8.0

@@ -143,7 +143,7 @@ def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
     assert fb.fit(con.table("flights"), "amount", **options) == fb.fit(frame, "amount", **options)
 
 
-@cases(
+@pytest.mark.parametrize(
     "setting",
     ["threads = 1", "threads = 2", "preserve_insertion_order = false", "default_order = 'DESC'",
      "default_null_order = 'NULLS_FIRST'", "integer_division = true", "ieee_floating_point_ops = false",
