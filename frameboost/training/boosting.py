@@ -31,14 +31,14 @@ from frameboost.training.grower import GrownTree, TreeGrower
 from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, sample_rows
 from frameboost.training.splitter import SplitSettings
-from frameboost.training.tree_methods import Binning, HeldOutEngine, TrainingEngine, TreeMethod
+from frameboost.training.tree_methods import Binning, HeldOutT, TrainingT, TreeMethod
 from frameboost.trees.tree import Tree
 
 __all__ = ["FitEngines", "boost"]
 
 
 @dataclass(frozen=True)
-class FitEngines(Generic[TrainingEngine, HeldOutEngine]):
+class FitEngines(Generic[TrainingT, HeldOutT]):
     """The engines of a fit, over data that has been checked.
 
     Attributes
@@ -53,8 +53,8 @@ class FitEngines(Generic[TrainingEngine, HeldOutEngine]):
         Whether the rows have margins to start from: roles ``base_margin``, or ``base_margin_0`` and so on.
     """
 
-    training: TrainingEngine
-    held_out: Sequence[HeldOutEngine] = ()
+    training: TrainingT
+    held_out: Sequence[HeldOutT] = ()
     is_weighted: bool = False
     has_base_margins: bool = False
 
@@ -64,8 +64,8 @@ class FitEngines(Generic[TrainingEngine, HeldOutEngine]):
 
 
 def boost(
-    engines: FitEngines[TrainingEngine, HeldOutEngine],
-    method: TreeMethod[TrainingEngine, HeldOutEngine],
+    engines: FitEngines[TrainingT, HeldOutT],
+    method: TreeMethod[TrainingT, HeldOutT],
     loss: Loss,
     parameters: Parameters,
     given_bins: Mapping[int, Bins],
@@ -131,9 +131,7 @@ def boost(
     return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, kept)
 
 
-def _start_margins(
-    engines: FitEngines[TrainingEngine, HeldOutEngine], loss: Loss, parameters: Parameters
-) -> tuple[float, ...]:
+def _start_margins(engines: FitEngines[TrainingT, HeldOutT], loss: Loss, parameters: Parameters) -> tuple[float, ...]:
     """Set the margins and predictions of all rows before the first tree; return the base margins."""
     base = base_margins(engines.training, loss, parameters.base_score, is_weighted=engines.is_weighted)
     if engines.has_base_margins:

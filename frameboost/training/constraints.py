@@ -78,7 +78,7 @@ class Constraints:
         return cls(monotone, tuple(sets))
 
     def limits(self, nodes: Sequence[OpenNode], allowed: npt.NDArray[np.bool_]) -> SplitLimits:
-        """Return the limits on the splits of open nodes; ``allowed``, bool (nodes, features), are those drawn."""
+        """Return the limits on the splits of open nodes; ``allowed``: bool (nodes, features), the features drawn."""
         if self.sets is not None:
             interacting = np.ones_like(allowed)
             for row, node in zip(interacting, nodes, strict=True):

@@ -31,8 +31,8 @@ from frameboost.training.symmetric_splitter import SymmetricSplitter
 
 __all__ = ["Binning", "TreeMethod", "choose_tree_method"]
 
-TrainingEngine = TypeVar("TrainingEngine", bound=Engine)
-HeldOutEngine = TypeVar("HeldOutEngine", bound=Engine)
+TrainingT = TypeVar("TrainingT", bound=Engine)
+HeldOutT = TypeVar("HeldOutT", bound=Engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Binning:
     given: Mapping[int, Bins]
 
 
-class TreeMethod(ABC, Generic[TrainingEngine, HeldOutEngine]):
+class TreeMethod(ABC, Generic[TrainingT, HeldOutT]):
     """A way to propose and find splits, over engines that satisfy its contracts.
 
     Attributes
@@ -66,19 +66,19 @@ class TreeMethod(ABC, Generic[TrainingEngine, HeldOutEngine]):
         if cuts is not None and self.cuts_refusal:
             raise ParameterError(f"cuts do not go with {self.setting}, {self.cuts_refusal}")
 
-    def open_training(self, engine: EngineDescription, request: EngineRequest) -> TrainingEngine:
+    def open_training(self, engine: EngineDescription, request: EngineRequest) -> TrainingT:
         """Open an engine over training rows."""
-        opened: TrainingEngine = open_engine(engine, self.contract, request)
+        opened: TrainingT = open_engine(engine, self.contract, request)
         return opened
 
-    def open_held_out(self, engine: EngineDescription, request: EngineRequest) -> HeldOutEngine:
+    def open_held_out(self, engine: EngineDescription, request: EngineRequest) -> HeldOutT:
         """Open an engine over held-out rows."""
-        opened: HeldOutEngine = open_engine(engine, self.held_out_contract, request)
+        opened: HeldOutT = open_engine(engine, self.held_out_contract, request)
         return opened
 
     @abstractmethod
     def prepare(
-        self, training: TrainingEngine, held_out: Sequence[HeldOutEngine], binning: Binning, settings: SplitSettings
+        self, training: TrainingT, held_out: Sequence[HeldOutT], binning: Binning, settings: SplitSettings
     ) -> SplitSearch:
         """Have the engines bin or sort their columns, and return the split search over them."""
 
