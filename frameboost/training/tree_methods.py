@@ -91,11 +91,7 @@ class HistMethod(TreeMethod[HistogramEngine, HistogramEngine]):
     held_out_contract = HistogramEngine
 
     def prepare(
-        self,
-        training: HistogramEngine,
-        held_out: Sequence[HistogramEngine],
-        binning: Binning,
-        settings: SplitSettings,
+        self, training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
     ) -> SplitSearch:
         """See `TreeMethod.prepare`."""
         bins = _binned(training, held_out, binning)
@@ -110,11 +106,7 @@ class SymmetricMethod(TreeMethod[HistogramEngine, HistogramEngine]):
     held_out_contract = HistogramEngine
 
     def prepare(
-        self,
-        training: HistogramEngine,
-        held_out: Sequence[HistogramEngine],
-        binning: Binning,
-        settings: SplitSettings,
+        self, training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
     ) -> SplitSearch:
         """See `TreeMethod.prepare`."""
         bins = _binned(training, held_out, binning)
@@ -129,11 +121,7 @@ class ExactMethod(TreeMethod[ColumnBlockEngine, FollowerEngine]):
     cuts_refusal = "which splits between any two values"
 
     def prepare(
-        self,
-        training: ColumnBlockEngine,
-        held_out: Sequence[FollowerEngine],
-        binning: Binning,
-        settings: SplitSettings,
+        self, training: ColumnBlockEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
     ) -> SplitSearch:
         """See `TreeMethod.prepare`."""
         bins = _kept(training.presort(), held_out)
@@ -148,11 +136,7 @@ class GlobalApproxMethod(TreeMethod[RebinningEngine, FollowerEngine]):
     cuts_refusal = "which finds its own for each tree"
 
     def prepare(
-        self,
-        training: RebinningEngine,
-        held_out: Sequence[FollowerEngine],
-        binning: Binning,
-        settings: SplitSettings,
+        self, training: RebinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
     ) -> SplitSearch:
         """See `TreeMethod.prepare`."""
         bins = _kept(training.load_columns(), held_out)
@@ -167,11 +151,7 @@ class LocalApproxMethod(TreeMethod[NodeBinningEngine, FollowerEngine]):
     cuts_refusal = "which finds its own in each node"
 
     def prepare(
-        self,
-        training: NodeBinningEngine,
-        held_out: Sequence[FollowerEngine],
-        binning: Binning,
-        settings: SplitSettings,
+        self, training: NodeBinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
     ) -> SplitSearch:
         """See `TreeMethod.prepare`."""
         bins = _kept(training.load_columns(), held_out)
