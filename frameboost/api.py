@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.sources import Source, open_source
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import Engine
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.custom import Objective
@@ -81,11 +81,11 @@ def fit(
     with unwrapping_signals(), signals_beside_compiler(), ExitStack() as open_engines, telling_of_compiling(verbose):
         workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
 
-        def request(rows: Source) -> EngineRequest:
-            return EngineRequest(rows, chosen, roles, settings, workers)
+        def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:
+            made = open_(description, EngineRequest(rows, chosen, roles, settings, workers))
+            return open_engines.enter_context(closed_after(made))
 
-        training = method.open_training(description, request(source))
-        open_engines.enter_context(closed_after(training))
+        training = opened(method.open_training, source)
         loss, settings = _loss(objective, settings, training, roles)
         _check_roles(loss, roles)
         _check_renewal(loss, settings)
@@ -95,11 +95,9 @@ def fit(
         check_rows(training, loss, roles)
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
-        others = {}
-        for key, part in held_out.items():
-            rows = part.like(source, chosen, roles, key)
-            others[key] = other = method.open_held_out(description, request(rows))
-            open_engines.enter_context(closed_after(other))
+        parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
+        others = {key: opened(method.open_held_out, part) for key, part in parts.items()}
+        for key, other in others.items():
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         watched = {"train": training} | others if looked_at else {}
