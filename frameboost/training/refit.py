@@ -101,8 +101,8 @@ class _Refitter:
         penalties = (p.get("reg_lambda", 1.0), p.get("reg_alpha", 0.0), p.get("max_delta_step") or 0.0)
         found: dict[int, float] = {}
         if (renewal := self._renewals.get(tree.output)) is not None:
-            nodes = pl.Series(self._rows.node_of)
-            found = self._rows.quantiles_by_node(nodes, renewal.residual, renewal.weight, renewal.alpha)
+            nodes, h = pl.Series(self._rows.node_of), self._rows.hessians()
+            found = self._rows.quantiles_by_node(nodes, h, renewal.residual, renewal.weight, renewal.alpha)
         values = []
         for node, old in enumerate(tree.value):
             G, H = sums[:, node].tolist()

@@ -1,4 +1,4 @@
-"""What the engines over polars frames share: labels, weights, margins and gradients as polars columns."""
+"""The base class of the engines over a polars frame: roles, margins and defined terms as polars columns."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from typing import cast
 
 import polars as pl
 
-from frameboost.engines.contract import Cumulative, QueryWindow, Sample
-from frameboost.engines.polars.ranking import PAIR_SUMS, pair_sums, query_expr, window_expr
-from frameboost.expressions.draws import draw_expr
-from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Aggregate, Scalar, rounded
+from frameboost.engines.contract import Cumulative, QueryWindow
+from frameboost.engines.frame.ranking import PAIR_SUMS, query_expr, window_expr
+from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr
-from frameboost.splits.split import Stats
 
-__all__ = ["FrameEngine", "sampled_pairs"]
+__all__ = ["FrameEngine"]
 
-_WORTH_STREAMING = 1 << 17
+_FEWEST_STREAMED = 1 << 17
 
 
 class FrameEngine:
-    """Row state of an engine whose rows are in a polars frame.
+    """Row state of an engine over a polars frame.
 
     Parameters
     ----------
@@ -33,7 +29,7 @@ class FrameEngine:
     features
         The features' names and types.
     roles
-        What else a column is: role -> column name. There is a ``label``; without ``weight`` every weight is 1.
+        Role -> column name. ``label`` is always there; without ``weight`` every weight is 1.
     """
 
     def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
@@ -45,8 +41,6 @@ class FrameEngine:
         ]
         self.row_names = list(roles)
         self.rows: pl.DataFrame | None = None  # roles and margins
-        self.gradients = pl.DataFrame()  # g_0, h_0, ...
-        self.pairs = pl.DataFrame()  # g and h of the tree
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
 
     @property
@@ -63,35 +57,27 @@ class FrameEngine:
 
     # --- rows and what is computed from them --------------------------------------------------------------------------
 
-    def start_margins(self, margins: Mapping[str, Expression]) -> None:
-        """See `Engine.start_margins`."""
-        assert self.rows is not None
-        self.rows = self.rows.with_columns(e.to_polars().alias(name) for name, e in margins.items())
-
     def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.define`."""
         self.terms.update(terms)
 
-    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
-        """See `Engine.sum_pairs`."""
-        self.store_pairs(pair_sums(self.all_rows(), pairs, offset))
-
     def store_pairs(self, sums: pl.DataFrame) -> None:
-        """Keep what `sum_pairs` has found: `PAIR_SUMS` of every row."""
+        """Store the columns `PAIR_SUMS` of every row."""
         assert self.rows is not None
         self.rows = self.rows.with_columns(sums.select(PAIR_SUMS).iter_columns())
 
     def all_rows(self) -> pl.LazyFrame:
-        """Return the rows with everything that expressions may use."""
+        """Return the rows with all columns that expressions may name."""
         if self.rows is None:
-            lazy = self.frame.select(self.row_exprs)
-        else:
-            rows = pl.concat([self.rows, self.gradients], how="horizontal") if len(self.gradients) else self.rows
-            lazy = rows.lazy()
-        return self.with_terms(lazy)
+            return self.with_terms(self.frame.select(self.row_exprs))
+        return self.with_terms(self.rows.hstack(self.computed_columns()).lazy())
+
+    def computed_columns(self) -> list[pl.Series]:
+        """Return the columns that an engine keeps outside ``rows``, such as gradients."""
+        return []
 
     def with_terms(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the rows with what was defined over them, and with weights."""
+        """Return the rows with the defined terms, and a weight of 1 where there is none."""
         if "weight" not in self.row_names:
             rows = rows.with_columns(pl.lit(1.0).alias("weight"))
         for name, term in self.terms.items():
@@ -119,41 +105,21 @@ class FrameEngine:
         totals = [pl.col(side).sum().alias(f"{side}_total") for side in sides]
         return _aggregated(by_score.with_columns(*above, *totals), aggregates)
 
-    # --- one tree -----------------------------------------------------------------------------------------------------
-
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """See `Engine.compute_gradients`."""
-        self.gradients = pl.DataFrame()
-        self.gradients = self.by_row({**rounded(self, gradients), **others})
-
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
-        """Return values of every row, as float64."""
+        """Evaluate expressions row by row, as float64."""
         wanted = [_in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
         rows = self.all_rows().with_columns(wanted).select(list(values))
-        # Streaming, rows go through all of it in pieces that stay in the cache, in all threads; which takes its time.
-        return rows.collect(engine="streaming" if self.n_rows > _WORTH_STREAMING else "in-memory")
-
-    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
-        """See `Engine.start_tree`."""
-        self.pairs = sampled_pairs(self.gradients.lazy(), output, sample)
-        self.follow_tree()
-        return Stats(float(self.pairs["g"].sum()), float(self.pairs["h"].sum()))
-
-    def hessians(self) -> pl.Series:
-        """Return h of every row, for the tree in hand."""
-        return self.pairs["h"]
-
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
-        raise NotImplementedError
+        # The streaming engine evaluates all expressions on one cache-sized batch at a time, on all threads. Starting it
+        # takes longer than few rows do.
+        return rows.collect(engine="streaming" if self.n_rows > _FEWEST_STREAMED else "in-memory")
 
     def quantiles_by_node(
-        self, node: pl.Series, value: Scalar, weight: Scalar | None, alpha: float
+        self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None, alpha: float
     ) -> dict[int, float]:
-        """Do `Engine.node_quantiles`, given the node of every row."""
+        """Return `Engine.node_quantiles`, given each row's node and its h in the current tree."""
         each = [value.to_polars().alias("value"), *([] if weight is None else [weight.to_polars().alias("weight")])]
         rows = self.all_rows().with_columns(each).select("value", "weight")
-        rows = pl.concat([rows, node.to_frame("node").lazy(), self.hessians().to_frame("h").lazy()], how="horizontal")
+        rows = pl.concat([rows, node.to_frame("node").lazy(), h.to_frame("h").lazy()], how="horizontal")
         quantile = _interpolated_quantile(alpha) if weight is None else _weighted_quantile(alpha)
         ordered = rows.filter(pl.col("h") > 0).sort("node", "value")
         found = ordered.group_by("node").agg(quantile.alias("quantile")).sort("node").collect()
@@ -165,29 +131,13 @@ class FrameEngine:
 
 
 def _in_polars(value: Scalar) -> pl.Expr:
-    """Return the expression for polars; the same are asked for round by round."""
-    return _remembered(cast("Hashable", value))
+    """Return an expression for polars, memoised: each round evaluates the same ones."""
+    return _memoised(cast("Hashable", value))
 
 
 @lru_cache(maxsize=1024)
-def _remembered(value: Hashable) -> pl.Expr:
+def _memoised(value: Hashable) -> pl.Expr:
     return cast("Scalar", value).to_polars()
-
-
-def sampled_pairs(
-    gradients: pl.LazyFrame, output: int, sample: Sample | None, numbers: pl.Series | None = None
-) -> pl.DataFrame:
-    """Return ``g`` and ``h`` of an output, of the sample if there is one: zero for rows that are not in it.
-
-    Rows are drawn by their ``numbers``, 0, 1, 2 and so on where there are none.
-    """
-    pairs = gradients.select(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
-    if sample is not None:
-        position = pl.int_range(pl.len(), dtype=pl.Int64) if numbers is None else pl.lit(numbers).cast(pl.Int64)
-        draw = draw_expr(position, sample.key).alias("draw")
-        sampled = [sample.g.to_polars().alias("g"), sample.h.to_polars().alias("h")]
-        pairs = pairs.with_columns(draw).with_columns(sampled).select("g", "h")
-    return pairs.collect()
 
 
 def _present_float(name: str) -> pl.Expr:
@@ -195,7 +145,7 @@ def _present_float(name: str) -> pl.Expr:
 
 
 def _aggregated(rows: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-    # First a value for every row, as in SQL: polars alone would take the sum of the constant 1 for 1.
+    # Columns first: to polars, the sum of the literal 1 is 1, not the number of rows.
     by_row = rows.with_columns(_in_polars(a.expression).alias(name) for name, a in aggregates.items())
     wanted = [getattr(pl.col(name), a.function)().cast(pl.Float64) for name, a in aggregates.items()]
     return by_row.select(wanted).collect().row(0, named=True)
@@ -204,12 +154,12 @@ def _aggregated(rows: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict
 def _running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.LazyFrame:
     place = sums.order.to_polars()
     total = sums.value.to_polars().cum_sum().over(pl.lit(1), order_by=place, descending=sums.descending)
-    # What has the same place in the order has the same sum: that of the last of them, which is the largest.
+    # Ties in the order share one sum: that of the last of them, which is the largest.
     return rows.with_columns(total.alias(name)).with_columns(pl.col(name).max().over(place))
 
 
 def _interpolated_quantile(alpha: float) -> pl.Expr:
-    """Return the quantile of the sorted column ``value`` at the rank alpha (n + 1), between its two neighbours."""
+    """Return the quantile of the sorted column ``value``: interpolated at rank alpha (n + 1)."""
     n = pl.len().cast(pl.Float64)
     rank = alpha * (n + 1)
     below = rank.floor() - 1
@@ -221,6 +171,6 @@ def _interpolated_quantile(alpha: float) -> pl.Expr:
 
 
 def _weighted_quantile(alpha: float) -> pl.Expr:
-    """Return the first of the sorted column ``value`` at which the running weight is alpha of all of it."""
+    """Return the first entry of the sorted column ``value`` whose prefix sum of weights reaches alpha of the total."""
     running = pl.col("weight").cum_sum()
     return pl.col("value").filter(running >= pl.col("weight").sum() * alpha).first()

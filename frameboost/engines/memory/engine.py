@@ -222,4 +222,4 @@ class MemoryEngine(ArrayEngine):
         node_of = np.empty(self.n_rows, dtype=np.int32)
         for node, start, stop in self.partition.pieces.tolist():
             node_of[self.partition.rows[start:stop]] = node
-        return self.quantiles_by_node(pl.Series(node_of), value, weight, alpha)
+        return self.quantiles_by_node(pl.Series(node_of), self.hessians(), value, weight, alpha)

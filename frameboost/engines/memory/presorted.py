@@ -79,4 +79,4 @@ class PresortedEngine(ArrayEngine):
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        return self.quantiles_by_node(pl.Series(self.node_of), value, weight, alpha)
+        return self.quantiles_by_node(pl.Series(self.node_of), self.hessians(), value, weight, alpha)

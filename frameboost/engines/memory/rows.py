@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 
 from frameboost.engines.contract import Sample
-from frameboost.engines.frame.engine import FrameEngine, sampled_pairs
+from frameboost.engines.frame.engine import FrameEngine
+from frameboost.engines.frame.gradients import tree_pairs
+from frameboost.engines.frame.ranking import PAIR_SUMS
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.memory.program_kernels import compute_shares
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.ranking_kernels import sum_pairs
-from frameboost.engines.polars.ranking import PAIR_SUMS
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.expressions.ranking_terms import Pairs
@@ -81,17 +82,15 @@ class ArrayEngine(FrameEngine):
         """Let the features' columns go."""
         self._columns = pl.DataFrame()
 
-    def all_rows(self) -> pl.LazyFrame:
-        """Return the rows with everything that expressions may use."""
-        if self.rows is None:
-            return super().all_rows()
+    def computed_columns(self) -> list[pl.Series]:
+        """See `FrameEngine.computed_columns`."""
         margins = [pl.Series(name, values) for name, values in self._margins.items()]
         gradients = [
             pl.Series(f"{kind}_{output}", pairs[:, i])
             for output, pairs in enumerate(self._pairs[: self._n_pairs])
             for i, kind in enumerate("gh")
         ]
-        return self.with_terms(self.rows.hstack([*margins, *self._residuals, *gradients]).lazy())
+        return [*margins, *self._residuals, *gradients]
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
@@ -197,14 +196,18 @@ class ArrayEngine(FrameEngine):
         self.gradient_pairs, totals = self._pairs[output], self._totals[output]
         self.is_sampled = sample is not None
         if sample is not None:
-            sampled = sampled_pairs(self.all_rows(), output, sample, self.row_numbers)
+            sampled = tree_pairs(self.all_rows(), output, sample, self.row_numbers)
             self.gradient_pairs = sampled.to_numpy(order="c")
             totals = self._round(self.gradient_pairs, [0.0, 0.0])  # a sample of numbers on a grid is on it
         self.follow_tree()
         return totals
 
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        raise NotImplementedError
+
     def hessians(self) -> pl.Series:
-        """Return h of every row, for the tree in hand."""
+        """Return h of every row in the current tree."""
         return pl.Series(self.gradient_pairs[:, 1])
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:

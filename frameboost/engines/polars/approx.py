@@ -1,4 +1,4 @@
-"""The engine of lazy group-bys whose cuts are proposed anew: for each tree, or in each node."""
+"""The polars engine of ``tree_method="approx"``: cuts are proposed for each tree, or in each node."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["PolarsApproxEngine"]
 class PolarsApproxEngine(PolarsEngine):
     """`RebinningEngine` and `NodeBinningEngine` over a frame of values, read once.
 
-    ``values`` has the physical values of feature i as ``value_i``, or, for a categorical feature, its codes;
-    splits are by threshold.
+    ``values`` has a column ``value_i`` for feature i: its physical values, or the codes of a categorical feature.
+    Numeric splits compare values with a threshold.
     """
 
     def load_columns(self) -> list[Bins]:
@@ -46,7 +46,7 @@ class PolarsApproxEngine(PolarsEngine):
         return list(self.bins)
 
     def rebin(self, max_bin: int) -> list[Bins]:
-        """See `RebinningEngine.rebin`: a group-by a feature, then a search."""
+        """See `RebinningEngine.rebin`: h is summed by distinct value, one group-by per feature."""
         rows = pl.concat([self.values, self.pairs], how="horizontal").lazy()
         numeric = [i for i, b in enumerate(self.bins) if not b.feature.type.is_categorical]
         weighed = pl.collect_all([
@@ -62,26 +62,21 @@ class PolarsApproxEngine(PolarsEngine):
             bins[i] = replace(bins[i], cuts=tuple(_plain(by_value["value"].gather(at))))
         self.layout = SlotLayout(bins)
         codes = [
-            (
-                pl.col(f"value_{i}")
-                if b.feature.type.is_categorical
-                else code_expr(pl.col(f"value_{i}"), b.feature.type, b.cuts, b.missing)
-            )
-            .cast(code_dtype(b))
-            .alias(str(i))
+            code_expr(pl.col(f"value_{i}"), b.feature.type, b.cuts, b.missing) if i in numeric else pl.col(f"value_{i}")
             for i, b in enumerate(bins)
         ]
+        codes = [code.cast(code_dtype(b)).alias(str(i)) for i, (code, b) in enumerate(zip(codes, bins, strict=True))]
         self.codes = self.values.with_columns(codes)
         return bins
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
-        """See `NodeBinningEngine.node_bins`: two group-bys a feature, by value and by part."""
+        """See `NodeBinningEngine.node_bins`: two group-bys per feature, by value and by bin."""
         rows = pl.concat([self.values, self.pairs, self.node.to_frame()], how="horizontal").lazy()
         rows = rows.filter(pl.col("node").is_in(list(nodes)))
         found = pl.collect_all([
             _bins_of_nodes(
                 rows.select("node", pl.col(f"value_{i}").alias("value"), "g", "h"),
-                # Each category is a bin, the code of missing included.
+                # Every category is a bin of its own, and so is the code of missing.
                 b.count + 1 if b.feature.type.is_categorical else max_bin - b.has_missing,
             )
             for i, b in enumerate(self.bins)
@@ -104,8 +99,8 @@ class PolarsApproxEngine(PolarsEngine):
 
 
 def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
-    """Return each node's bins by `binning.bins.weighted_cut_positions`: node, start (NULL: missing), g, h."""
-    # What is missing is set apart as if it were a node of its own, in which there is one value.
+    """Return each node's bins as `binning.bins.weighted_cut_positions` cuts them: node, start (NULL: missing), g, h."""
+    # Missing values form a group of their own beside the node's present ones.
     group = ["node", "is_missing"]
     by_value = rows.group_by("node", "value").agg(pl.col("g", "h").sum()).sort("node", "value")
     by_value = by_value.with_columns(is_missing=pl.col("value").is_null())
@@ -123,7 +118,7 @@ def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
 
 
 def _plain(values: pl.Series) -> list[Any]:
-    """Return physical values as they are written: -0.0 and 0.0 are one value, 0.0."""
+    """Return physical values as Python objects, with -0.0 written as 0.0: the two are one value."""
     if not values.dtype.is_float():
         return values.to_list()
-    return [value if value is None else value + 0.0 for value in values.to_list()]  # polars skips the addition
+    return [value if value is None else value + 0.0 for value in values.to_list()]  # polars drops a + 0.0

@@ -1,0 +1,45 @@
+"""Histograms as lazy group-bys: one per feature over a key of node and bin, all in one ``collect_all``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.bins import SlotLayout
+from frameboost.splits.split import FloatArray, IntArray
+
+__all__ = ["sum_by_bin"]
+
+
+def sum_by_bin(rows: pl.LazyFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    """Write the histograms of some nodes to their ``places`` in ``out`` (see `HistogramEngine.histograms`).
+
+    ``rows`` has the codes of feature i as the column "i", ``g``, ``h`` and ``node``.
+    """
+    # One small integer as key, place * stride + code: grouping by it is much faster than by two columns. Features with
+    # few bins share a stride, so a feature with many categories widens no other's keys.
+    strides = layout.strides()
+    rows = rows.filter(pl.col("node").is_in(list(nodes)))
+    rows = rows.with_columns(_first_key(nodes, stride).alias(f"place_{stride}") for stride in set(strides))
+    sums = pl.collect_all(
+        [
+            rows.group_by((pl.col(f"place_{s}") + pl.col(str(i))).alias("key")).agg(pl.col("g", "h").sum())
+            for i, s in enumerate(strides)
+        ],
+        engine="streaming",
+    )
+    out[places] = 0.0
+    for offset, stride, sum_ in zip(layout.offsets[:-1], strides, sums, strict=True):
+        key = sum_["key"].to_numpy().astype(np.int64)
+        out[places[key // stride], offset + key % stride] = sum_.select("g", "h").to_numpy()
+
+
+def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:
+    """Return the first key of each row's node: the node's place in ``nodes`` times ``stride``."""
+    keys = [0] * (max(nodes) + 1)
+    for place, node in enumerate(nodes):
+        keys[node] = place * stride
+    dtype = pl.UInt16 if len(nodes) * stride <= 2**16 else pl.UInt32 if len(nodes) * stride <= 2**32 else pl.UInt64
+    return pl.lit(pl.Series(keys, dtype=dtype)).gather(pl.col("node").cast(pl.UInt32))
