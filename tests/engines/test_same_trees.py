@@ -335,7 +335,7 @@ def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, 
     options["n_estimators"] = 6
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
-    monkeypatch.setattr(numba, "WORTH_SORTING", 1)
+    monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     by_leaf = fb.fit(frame, **options)
     # In a database rows that are drawn are known by their position.
@@ -346,7 +346,7 @@ def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, 
 
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 def test_rows_of_queries_are_not_sorted(monkeypatch, sorted_rows, engine):
-    monkeypatch.setattr(numba, "WORTH_SORTING", 1)
+    monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     frame = every_type(200, seed=9).with_columns(query=pl.int_range(200) // 20)
     options = SHAPE | {"group": "query", "features": ["float64", "int32"], "objective": "rank:pairwise"}

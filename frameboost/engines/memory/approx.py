@@ -1,4 +1,4 @@
-"""The engines in memory whose cuts are proposed anew: for each tree, or in each node."""
+"""The engines of ``tree_method="approx"`` in memory: cuts are proposed for each tree, or in each node."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ import polars as pl
 from frameboost.binning.bins import Bins, weighted_cut_positions
 from frameboost.binning.codes import rank_column
 from frameboost.binning.node_bins import NodeBins
+from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
+from frameboost.engines.memory.nodes import RowNodes, SplitColumns
 from frameboost.engines.memory.presorted import PresortedEngine
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
-from frameboost.splits.split import IntArray, Split
+from frameboost.splits.split import Split
 
 __all__ = ["GlobalApproxEngine", "LocalApproxEngine"]
 
 
 class GlobalApproxEngine(MemoryEngine):
-    """`RebinningEngine` over ranks: sorted once, a column is weighed and binned by tables of its distinct values."""
+    """`RebinningEngine` over ranks.
+
+    Each column is sorted once, and its values replaced by their ranks among the distinct ones. For each tree, h is
+    summed by rank, cuts are found by prefix sums, and a table of rank -> code gives every row its code.
+    """
 
     def load_columns(self) -> list[Bins]:
         """See `RebinningEngine.load_columns`."""
@@ -32,7 +38,12 @@ class GlobalApproxEngine(MemoryEngine):
             bins, distinct, self._ranks[i] = rank_column(feature, self.values(i))
             self._ranked.append((bins, distinct))
         self.drop_columns()
-        self.make_order()
+        self.nodes = RowNodes(self.n_rows, self.workers)
+        self._may_sort = False
+        # Rows are partitioned by rank, which every tree can use: dropout follows trees of other bins (see
+        # `frameboost.training.dart`).
+        counts = [b.count if b.feature.type.is_categorical else len(distinct) for b, distinct in self._ranked]
+        self._rank_columns = SplitColumns([(np.arange(len(counts)), self._ranks)], np.array(counts) + 1)
         return [bins for bins, _ in self._ranked]
 
     def rebin(self, max_bin: int) -> list[Bins]:
@@ -58,9 +69,9 @@ class GlobalApproxEngine(MemoryEngine):
         return bins
 
     def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
-        """Store the codes that each row's rank has, given the ranks at which bins start."""
-        self.make_room(bins)
-        columns = self.columns
+        """Store every row's codes, given the ranks at which bins start."""
+        self.binned = BinnedColumns(bins, self.n_rows)
+        columns = self.binned.columns
 
         def encode(first: int, last: int) -> None:
             for i in range(first, last):
@@ -73,25 +84,20 @@ class GlobalApproxEngine(MemoryEngine):
                 np.take(table.astype(columns[i].dtype), ranks, out=columns[i], mode="clip")
 
         self.workers.over(len(bins), encode)
-        self.interleave_codes()
-        # Rows are partitioned by rank: dropout walks trees of other bins (see `frameboost.training.dart`).
-        self.column_groups = [(np.arange(len(bins)), self._ranks)]
-        counts = [b.count if b.feature.type.is_categorical else len(distinct) for b, distinct in self._ranked]
-        self.n_codes = np.array(counts) + 1
+        self.binned.interleave(self.workers)
 
-    def positions(self, splits: Sequence[Split]) -> IntArray:
-        """Return the ranks from which on rows go right, by splits of numeric features."""
-        return np.array([self._rank(split) for split in splits])
+    @property
+    def split_columns(self) -> SplitColumns:
+        """See `MemoryEngine.split_columns`."""
+        return self._rank_columns
 
-    def _rank(self, split: Split) -> int:
-        bins, distinct = self._ranked[split.feature]
-        if split.threshold is None or bins.feature.type.is_categorical:
-            return len(distinct)
-        return int(distinct.search_sorted(pl.Series([split.threshold], dtype=distinct.dtype), side="left").item())
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        super().apply_splits(_by_rank(splits, [distinct for _, distinct in self._ranked]))
 
 
 class LocalApproxEngine(PresortedEngine):
-    """`NodeBinningEngine` over presorted columns: one scan of a column bins it in all open nodes."""
+    """`NodeBinningEngine` over presorted columns: one scan of a column bins it in all open nodes at once."""
 
     def load_columns(self) -> list[Bins]:
         """See `NodeBinningEngine.load_columns`."""
@@ -120,7 +126,7 @@ class LocalApproxEngine(PresortedEngine):
             self.sorted_rows[feature], self.ranks[feature], len(distinct), self.node_of, self.gradient_pairs, place_of,
             most, histogram, starts, counts,
         )  # fmt: skip
-        # Bins past the largest number that a node has are nobody's.
+        # Drop the bins that no node has.
         histogram = np.delete(histogram, slice(int(counts.max()), most), axis=1)
         cuts = [distinct.gather(own[1:count]).to_list() for own, count in zip(starts, counts.tolist(), strict=True)]
         return NodeBins(histogram, cuts)
@@ -132,13 +138,18 @@ class LocalApproxEngine(PresortedEngine):
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
-        super().apply_splits({
-            node: (split._replace(bin=self._rank(split)), left, right) for node, (split, left, right) in splits.items()
-        })  # fmt: skip
+        super().apply_splits(_by_rank(splits, self.distinct))
 
-    def _rank(self, split: Split) -> int:
-        """Return the rank from which on values go right."""
-        distinct = self.distinct[split.feature]
+
+def _by_rank(
+    splits: Mapping[int, tuple[Split, int, int]], distinct: Sequence[pl.Series]
+) -> dict[int, tuple[Split, int, int]]:
+    """Return the splits with the rank of the lowest value that goes right as their ``bin``."""
+
+    def rank(split: Split) -> int:
+        values = distinct[split.feature]
         if split.threshold is None:
-            return len(distinct)
-        return int(distinct.search_sorted(pl.Series([split.threshold], dtype=distinct.dtype), side="left").item())
+            return len(values)
+        return int(values.search_sorted(pl.Series([split.threshold], dtype=values.dtype), side="left").item())
+
+    return {node: (split._replace(bin=rank(split)), left, right) for node, (split, left, right) in splits.items()}

@@ -1,4 +1,4 @@
-"""The engine of exact greedy: columns sorted once, and scanned once a level."""
+"""The engine of exact greedy (``tree_method="exact"``): columns sorted once, and scanned once a level."""
 
 from __future__ import annotations
 
@@ -21,8 +21,15 @@ __all__ = ["ExactEngine", "midpoint"]
 class ExactEngine(PresortedEngine):
     """`ColumnBlockEngine` over arrays.
 
-    A column's block has its rows with their ranks, (rank << 32) + row, by ascending value, those of a node side by
-    side: a scan reads it from one end to the other, and keeps its sums in registers.
+    A column's block has an entry (rank << 32) + row for every row, those of a node side by side and sorted by value.
+    A split partitions each block stably, so no node is ever sorted again. Say x is 7, 3, 9, 3 in rows 0 to 3 (ranks 1,
+    0, 2, 0), and a split on another column sends rows 0 and 3 left::
+
+        root                    (0, row 1) (0, row 3) (1, row 0) (2, row 2)
+        left child, then right  (0, row 3) (1, row 0) | (0, row 1) (2, row 2)
+
+    A scan reads a node's range from one end to the other, adds up g and h, and scores a split wherever the rank
+    changes: here left of row 0, and left of row 2.
     """
 
     def presort(self) -> list[Bins]:
@@ -34,9 +41,11 @@ class ExactEngine(PresortedEngine):
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         super().follow_tree()
-        self.ranges = {0: (0, self.n_rows)}  # node -> its part of every block
+        self.ranges = {0: (0, self.n_rows)}  # node -> its range in every block
         self._is_sorted = False  # whether the blocks hold this tree's rows
-        self._pending: list[tuple[int, int, int]] = []  # splits that they don't follow yet: node, left, right
+        self._pending: list[
+            tuple[int, int, int]
+        ] = []  # splits still to be carried out in the blocks: node, left, right
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
@@ -59,7 +68,7 @@ class ExactEngine(PresortedEngine):
             return by_value(feature, nodes, totals, penalties, limits)
 
         found = self.workers.each(range(len(self.features)), scan)
-        # The largest gain; of equals the lowest feature, since max keeps the first.
+        # Ties go to the lowest feature: max keeps the first.
         return [
             max((s for s in of_node if s is not None), key=lambda s: s.gain, default=None)
             for of_node in zip(*found, strict=True)
@@ -121,7 +130,7 @@ class ExactEngine(PresortedEngine):
         ]
 
     def _parting(self) -> Callable[[int], None]:
-        """Note where the rows of every node will be; return what brings the block of a column there."""
+        """Compute the ranges of the new children; return a function that partitions a column's block."""
         was_sorted, self._is_sorted = self._is_sorted, True
         pending, self._pending = self._pending, []
         starts, stops = np.array([self.ranges[node] for node, _, _ in pending], dtype=np.int64).reshape(-1, 2).T.copy()
@@ -144,11 +153,11 @@ class ExactEngine(PresortedEngine):
 
 
 def midpoint(kind: FeatureType, below: Physical, above: Physical) -> Physical:
-    """Return the threshold between two neighbouring values: as ``x < threshold`` it parts them.
+    """Return a threshold t between two neighbouring values: below < t <= above.
 
-    For floats the midpoint as XGBoost computes it, in float32, and the upper value of two neighbouring float32; in
-    float64 where float32 can't part the two; the upper value where nothing lies between. For everything else the
-    smallest physical value not below the midpoint.
+    For floats it is the first of these that fits: the upper of two adjacent float32; the midpoint in float32, as in
+    XGBoost; the midpoint in float64; the upper value. For other types it is the midpoint of the physical values,
+    rounded up.
     """
     if not kind.is_float:
         return -((-int(below) - int(above)) // 2)

@@ -1,4 +1,4 @@
-"""The engine of held-out rows where bins don't last a fit (``exact``, ``approx``): splits are taken by thresholds."""
+"""The engine of held-out rows for ``exact`` and ``approx``, whose bins change: splits compare physical values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["HeldOutEngine"]
 
 
 class HeldOutEngine(ArrayEngine):
-    """Rows that follow trees grown elsewhere, as physical values of their columns."""
+    """Rows that follow trees grown on other rows, kept as physical values."""
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
-        """Read the columns; ``bins`` are those of training, of which only the categories count."""
+        """Read the columns; of ``bins``, those of training, only the categories are used."""
         self.bins = list(bins)
         self.columns = [
             self.values(i)
@@ -60,5 +60,5 @@ class HeldOutEngine(ArrayEngine):
         self.margins(margin)[:] += table[self.node_of]
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
-        """Held-out rows have no say in what leaves are worth."""
+        """Leaf values are quantiles of the training rows alone."""
         raise NotImplementedError

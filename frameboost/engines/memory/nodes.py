@@ -1,32 +1,148 @@
-"""Which rows each node of a growing tree has: one array of row numbers, those of a node side by side."""
+"""Which rows each node of a growing tree has: partitioned row numbers, and splits that rows follow on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.memory.partition_kernels import move_pieces, number_rows, shares_of
+from frameboost.binning.arrays import Codes
+from frameboost.engines.memory.partition_kernels import (
+    add_by_node,
+    add_by_side,
+    fill_sides,
+    move_pieces,
+    number_rows,
+    part_rows,
+    shares_of,
+)
+from frameboost.engines.memory.task_sizes import MOVED_ROWS_PER_TASK
 from frameboost.runtime.workers import Pieces, Shares, Workers
+from frameboost.splits.split import FloatArray, IntArray, Split
 
-__all__ = ["RowPartition"]
+__all__ = ["RowNodes", "RowPartition", "SplitColumns"]
 
-# Fewer rows are dealt with before another thread wakes up.
-_SMALLEST_TASK = 1 << 17
+
+@dataclass(frozen=True)
+class SplitColumns:
+    """The columns of codes, or ranks, that splits compare.
+
+    Attributes
+    ----------
+    groups
+        For each type of codes: int64 (features,), the place of each feature's column among them, -1 if it is of another
+        type; and the columns, (columns, rows).
+    n_codes
+        int64 (features,): the number of codes of each feature. The last is that of a missing value.
+    """
+
+    groups: Sequence[tuple[IntArray, Codes]]
+    n_codes: IntArray
+
+
+class RowNodes:
+    """The rows of every node, where splits are carried out on demand.
+
+    Splits wait until the rows of a child are asked for. Those of the last level never are: their leaf values are added
+    by looking up the side of the split for each row, which saves one partition per tree.
+    """
+
+    def __init__(self, n_rows: int, workers: Workers) -> None:
+        self.partition = RowPartition(n_rows, workers)
+        self._workers = workers
+        self._pending: Mapping[int, tuple[Split, int, int]] = {}
+
+    def restart(self) -> None:
+        """Give all rows to the root of another tree."""
+        self.partition.start_tree()
+        self._pending = {}
+
+    def move(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
+        """Put off splits (node -> split, left child, right child), after carrying out those put off before."""
+        self.settle(columns)
+        self._pending = splits
+
+    def settle(self, columns: SplitColumns) -> None:
+        """Carry out the splits that were put off."""
+        if not self._pending:
+            return
+        goes_left, starts, asked = self._sides(columns)
+
+        def part(shares: Shares) -> npt.NDArray[np.int64]:
+            parts, firsts = shares
+            counts = np.empty(len(parts), dtype=np.int64)
+            team = self._workers.team(len(firsts) - 1)
+            for codes, places in asked:
+                part_rows(team, codes, places, goes_left, starts, self.partition.rows, parts, firsts, counts)
+            return counts
+
+        children = np.array([(left, right) for _, left, right in self._pending.values()])
+        self.partition.split(list(self._pending), children, part)
+        self._pending = {}
+
+    def add_leaf_values(self, values: Mapping[int, float], margins: FloatArray, columns: SplitColumns) -> None:
+        """Add each leaf's value (node -> value) to the margins of its rows."""
+        rows = self.partition.rows
+        children = {child for _, left, right in self._pending.values() for child in (left, right)}
+        settled = [node for node in values if node not in children]
+        parts, firsts = self.partition.shares(settled)
+        team = self._workers.team(len(firsts) - 1)
+        add_by_node(team, margins, rows, parts, firsts, np.array([values[node] for node in settled]))
+        if not self._pending:
+            return
+        sides = np.array([(values[left], values[right]) for _, left, right in self._pending.values()])
+        goes_left, starts, asked = self._sides(columns)
+        parts, firsts = self.partition.shares(list(self._pending))
+        team = self._workers.team(len(firsts) - 1)
+        for codes, places in asked:
+            add_by_side(team, codes, places, goes_left, starts, rows, parts, firsts, sides, margins)
+
+    def of_rows(self) -> npt.NDArray[np.int32]:
+        """Return the node of every row; no splits may be put off."""
+        node_of = np.empty(self.partition.n_rows, dtype=np.int32)
+        for node, start, stop in self.partition.pieces.tolist():
+            node_of[self.partition.rows[start:stop]] = node
+        return node_of
+
+    def _sides(self, columns: SplitColumns) -> tuple[npt.NDArray[np.bool_], IntArray, list[tuple[Codes, IntArray]]]:
+        """Return the splits that were put off as tables.
+
+        These are: whether each code goes left, one split after the other; where each split's codes start in there; and
+        for each type of codes, the columns and which of them each split compares (-1 for a column of another type).
+        """
+        splits = [split for split, _, _ in self._pending.values()]
+        features = np.array([split.feature for split in splits])
+        missing_left = np.array([split.missing_left for split in splits])
+        n_codes = columns.n_codes[features]
+        goes_left, starts = fill_sides(np.array([split.bin for split in splits]), missing_left, n_codes)
+        for split, start, n in zip(splits, starts.tolist(), n_codes.tolist(), strict=False):
+            if split.categories is not None:
+                goes_left[start : start + n] = split.goes_left(n)
+        return goes_left, starts, [(codes, place[features]) for place, codes in columns.groups]
 
 
 class RowPartition:
-    """The rows by node.
+    """Row numbers, those of a node side by side: a double buffer that splits copy from one half to the other.
+
+    Say node 0 has six rows, of which 1, 2 and 5 go left. One pass reads its range in one half, and writes left rows to
+    the front and right rows to the back of the same range in the other half (right rows come out in reverse; no sum
+    depends on their order)::
+
+        position    0 1 2 3 4 5 | 6 7 8 9 10 11
+        before      0 1 2 3 4 5 | . . . . .  .      node 0: 0 to 6
+        after       (free again)| 1 2 5 4 3  0      node 1: 6 to 9, node 2: 9 to 12
+
+    Should node 2 be split next, its rows go from 9 to 12 to the range 3 to 6, while those of node 1 stay.
 
     Attributes
     ----------
     rows
-        uint32 (2 rows,): two halves, each with room for all rows. Of a piece's rows those that go to one child are
-        written to the front of the same place in the other half, all else to its back, and stay there.
+        uint32 (2 rows,): the two halves.
     pieces
-        int64 (pieces, 3): a node that has not been split, and a part of ``rows`` that it has. There is more than one of
-        a node where several threads have parted its, or its ancestors', rows.
+        int64 (pieces, 3): node, start, stop: a range of ``rows`` that belongs to a leaf of the tree so far. A leaf has
+        several where several threads have partitioned its rows, or those of an ancestor.
     """
 
     def __init__(self, n_rows: int, workers: Workers) -> None:
@@ -41,38 +157,37 @@ class RowPartition:
         return len(self.rows) // 2
 
     def start_tree(self) -> None:
-        """Give all rows to the root, node 0, in their order."""
+        """Give all rows to the root, node 0, in ascending order."""
         number_rows(self.rows[: self.n_rows])
         self.pieces = np.array([[0, 0, self.n_rows]])
         self._n_nodes = 1
 
     def order(self) -> npt.NDArray[np.uint32]:
-        """Return the rows node by node."""
+        """Return all rows, node by node."""
         by_node = self.pieces[np.argsort(self.pieces[:, 0], kind="stable")]
         return np.concatenate([self.rows[:0], *(self.rows[start:stop] for _, start, stop in by_node.tolist())])
 
     def shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
-        """Share the rows of some nodes out between threads, none with fewer than ``smallest`` if there are several.
+        """Divide the rows of some nodes into one share per thread, none smaller than ``smallest`` if there are several.
 
-        In the pieces, nodes are their places in ``nodes``.
+        In the pieces of a share, a node is its place in ``nodes``.
         """
-        smallest = self._workers.smallest(_SMALLEST_TASK if smallest is None else smallest)
+        smallest = self._workers.smallest(MOVED_ROWS_PER_TASK if smallest is None else smallest)
         wanted = np.array(nodes, dtype=np.int64)
         parts, firsts = shares_of(wanted, self.pieces, self._n_nodes, self._workers.n_jobs, smallest)
         return parts, firsts
 
     def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Shares], npt.NDArray[np.int64]]) -> None:
-        """Give the rows of nodes to their children.
+        """Move the rows of nodes to their children.
 
         Parameters
         ----------
         nodes
-            The nodes, none of which has been split.
+            The nodes, all of them leaves so far.
         children
-            int64 (nodes, 2): of each its left and its right child; no number is larger than the last.
+            int64 (nodes, 2): the left and the right child of each; the last number is the largest.
         part
-            Copies parts of rows, each of which starts with its node's place in ``nodes``, to the other half: what goes
-            left from the front of a part on, all else from its back. Returns how many rows of each go left.
+            Copies shares to the other half as `part_rows` does, and returns how many rows of each piece go left.
         """
         shares = self.shares(nodes)
         n_left = part(shares)

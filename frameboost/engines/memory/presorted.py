@@ -1,4 +1,4 @@
-"""What the engines over sorted columns share: every row's rank in each column, and the node that it is in."""
+"""The base class of the engines over presorted columns: each row's rank in every column, and its node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import polars as pl
 from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.exact_kernels import move_rows
-from frameboost.engines.memory.rows import SMALLEST_TASK, ArrayEngine
+from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import Split
 
@@ -18,7 +19,11 @@ __all__ = ["PresortedEngine"]
 
 
 class PresortedEngine(ArrayEngine):
-    """Rows known by the ranks of their values: every distinct value is a bin of its own."""
+    """Rows as ranks, (features, rows): the place of each value among the distinct values of its column.
+
+    The values 2.5, NULL, 1.0, 2.5 have the ranks 1, 2, 0, 1: a missing value comes after the largest. Splits compare
+    ranks, so every distinct value is a bin of its own.
+    """
 
     def presort(self) -> list[Bins]:
         """See `ColumnBlockEngine.presort`."""
@@ -62,7 +67,7 @@ class PresortedEngine(ArrayEngine):
             np.array([end - len(t) if len(t) else -1 for t, end in zip(tables, ends, strict=True)]),
             np.concatenate(tables),
         )  # fmt: skip
-        self.workers.over(self.n_rows, lambda a, b: move_rows(*arguments, a, b), smallest=SMALLEST_TASK)
+        self.workers.over(self.n_rows, lambda a, b: move_rows(*arguments, a, b), smallest=VALUES_PER_TASK)
         self.n_nodes = max(right for _, _, right in splits.values()) + 1
 
     def merge_nodes(self, nodes: Mapping[int, int]) -> None:

@@ -12,7 +12,7 @@ from frameboost.runtime.workers import Workers
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 7])
 @pytest.mark.parametrize("n_rows", [0, 1, 500])
 def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch, n_jobs, n_rows):
-    monkeypatch.setattr(nodes, "_SMALLEST_TASK", 1)  # so that threads share the rows of single nodes
+    monkeypatch.setattr(nodes, "MOVED_ROWS_PER_TASK", 1)  # so that threads share the rows of single nodes
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 5, (3, n_rows)).astype(np.uint8)
     workers = Workers(n_jobs)

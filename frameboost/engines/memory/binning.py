@@ -1,0 +1,96 @@
+"""Cuts and codes in memory: columns are cut and coded by threads, one column each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.arrays import Codes, bin_column, propose_column
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.codes import sample_of
+from frameboost.binning.kernels import interleave
+from frameboost.engines.memory.nodes import SplitColumns
+from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.splits.split import IntArray
+
+__all__ = ["BinnedColumns", "propose_bins"]
+
+
+def propose_bins(
+    features: Sequence[Feature],
+    values: Callable[[int], pl.Series],
+    n_rows: int,
+    max_bin: int,
+    given: Mapping[int, Bins],
+    workers: Workers,
+) -> list[Bins]:
+    """Return the bins of every feature, whose physical values ``values`` gives; those in ``given`` as they are."""
+    sample = sample_of(n_rows)
+    found = dict(given)
+
+    def propose(number: int) -> None:
+        found[number] = propose_column(features[number], values(number), max_bin, sample)
+
+    is_small = n_rows * len(features) < VALUES_PER_TASK
+    workers.each([i for i in range(len(features)) if i not in given], propose, alone=is_small)
+    return [found[i] for i in range(len(features))]
+
+
+class BinnedColumns:
+    """The codes of all features, twice: by column for partitions, and by row for histograms.
+
+    A partition reads one feature of all rows, a histogram all features of a row. Features are grouped by the type of
+    their codes, so one with many categories makes no other's codes wider.
+
+    Attributes
+    ----------
+    layout
+        The slots of the histograms.
+    columns
+        The codes of each feature, of the smallest unsigned type that holds them.
+    by_column
+        The groups of columns.
+    by_row
+        For each group its codes, (rows, features of the group), and the first slot of each of its features.
+    """
+
+    def __init__(self, bins: Sequence[Bins], n_rows: int) -> None:
+        self.layout = SlotLayout(bins)
+        dtypes = [np.min_scalar_type(b.largest_code) for b in bins]
+        self.columns: list[Codes] = [np.empty(0, dtype) for dtype in dtypes]
+        groups: list[tuple[IntArray, Codes]] = []
+        for dtype in dict.fromkeys(dtypes):
+            members = [i for i, own in enumerate(dtypes) if own == dtype]
+            codes = np.empty((len(members), n_rows), dtype)
+            places = np.full(len(bins), -1)
+            places[members] = np.arange(len(members))
+            groups.append((places, codes))
+            for i, column in zip(members, codes, strict=True):
+                self.columns[i] = column
+        self.by_column = SplitColumns(groups, np.diff(self.layout.offsets))
+        self.by_row = [
+            (np.empty((0, 0), codes.dtype), self.layout.offsets[:-1][places >= 0]) for places, codes in groups
+        ]
+
+    def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
+        """Write the codes of all columns, given each feature's physical values."""
+
+        def bin_(i: int) -> None:
+            bin_column(self.layout.bins[i], values(i), self.columns[i])
+
+        is_small = sum(len(column) for column in self.columns) < VALUES_PER_TASK
+        workers.each(range(len(self.columns)), bin_, alone=is_small)
+        self.interleave(workers)
+
+    def interleave(self, workers: Workers) -> None:
+        """Write the copy by row, once the columns are written."""
+        for k, ((_, columns), (codes, slots)) in enumerate(zip(self.by_column.groups, self.by_row, strict=True)):
+            if codes.shape != columns.shape[::-1]:
+                codes = np.empty(columns.shape[::-1], columns.dtype)
+                self.by_row[k] = codes, slots
+            workers.over(columns.shape[1], partial(interleave, columns, codes), smallest=VALUES_PER_TASK)

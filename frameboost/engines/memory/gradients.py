@@ -1,0 +1,135 @@
+"""Gradients in memory: g and h of every row, by a compiled program or by polars, rounded to their grids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from frameboost.engines.contract import Cumulative, QueryWindow
+from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
+from frameboost.engines.memory.program_kernels import compute_shares
+from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import grid_offset
+from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.workers import Workers
+from frameboost.splits.split import FloatArray, Stats
+
+__all__ = ["GradientPairs"]
+
+
+class _Rows(Protocol):
+    terms: dict[str, Scalar | Cumulative | QueryWindow]
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame: ...
+
+    def array(self, name: str) -> FloatArray | None: ...
+
+
+class GradientPairs:
+    """g and h of every row, side by side.
+
+    Attributes
+    ----------
+    pairs
+        float64 (outputs, rows, 2): g and h. Each output's g is on one grid and its h on another, so sums are exact (see
+        `frameboost.expressions.grid`).
+    totals
+        The sums of each output.
+
+    Parameters
+    ----------
+    workers
+        The threads.
+    constants
+        Columns with one value in all rows.
+    """
+
+    def __init__(self, workers: Workers, constants: Mapping[str, float]) -> None:
+        self.pairs: FloatArray = np.empty((0, 0, 2))
+        self.totals: list[Stats] = []
+        self._workers = workers
+        self._constants = constants
+        self._is_current = False  # whether the pairs are those of this round
+        self._offsets = np.empty(0)  # of the grids of each output's g and h, in the round before
+        self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
+
+    def compute(self, gradients: Mapping[str, Expression], rows: _Rows) -> None:
+        """Compute the pairs from ``g_0``, ``h_0``, ``g_1``, ...: by one program if it can, else by polars."""
+        self.forget()
+        n_outputs = len(gradients) // 2
+        if self.pairs.shape[:2] != (n_outputs, rows.n_rows):  # kept from round to round: fresh memory is slow
+            self.pairs = np.empty((n_outputs, rows.n_rows, 2))
+            self._offsets = np.zeros(2 * n_outputs)
+        program = self._program_of(gradients, rows)
+        arrays = [] if program is None else [rows.array(name) for name in program.columns]
+        present = [array for array in arrays if array is not None]
+        if program is None or len(present) < len(arrays):
+            self._compute_by_polars(gradients, rows)
+        else:
+            self._run(program, present)
+        self._is_current = True
+
+    def forget(self) -> None:
+        """Leave the pairs out of `columns` until they are computed again."""
+        self._is_current = False
+
+    def columns(self) -> list[pl.Series]:
+        """Return this round's pairs as the columns ``g_0``, ``h_0``, ``g_1``, ...; none while they are computed."""
+        if not self._is_current:
+            return []
+        return [
+            pl.Series(f"{kind}_{output}", pairs[:, i])
+            for output, pairs in enumerate(self.pairs)
+            for i, kind in enumerate("gh")
+        ]
+
+    def round(self, pairs: FloatArray, offsets: Sequence[float]) -> Stats:
+        """Round pairs, float64 (rows, 2), to the grids of these offsets, in place; return their sums."""
+        slices = self._workers.slices(len(pairs), VALUES_PER_TASK)
+        sums = self._workers.each(slices, lambda slice_: round_pairs(pairs[slice(*slice_)], *offsets))
+        return Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
+
+    def _program_of(self, gradients: Mapping[str, Expression], rows: _Rows) -> Program | None:
+        """Return the gradients' program, compiled anew only when they or the terms have changed."""
+        wanted, terms = list(gradients.values()), dict(rows.terms)
+        if self._compiled is None or self._compiled[:2] != (wanted, terms):
+            self._compiled = wanted, terms, compile_program(wanted, terms, self._constants)
+        return self._compiled[2]
+
+    def _compute_by_polars(self, gradients: Mapping[str, Expression], rows: _Rows) -> None:
+        found = rows.by_row(gradients).get_columns()
+        self.totals = []
+        for k, pairs in enumerate(self.pairs):
+            largest = put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
+            self.totals.append(self.round(pairs, [grid_offset(each, rows.n_rows) for each in largest]))
+
+    def _run(self, p: Program, arrays: Sequence[FloatArray]) -> None:
+        """Run a program over its columns.
+
+        A grid depends on the largest gradient, which is known only after all are computed. Its step is a power of two,
+        though, and seldom differs from the round before. So rows are rounded to the last round's grids at once, and
+        all is computed again if these turn out to be the wrong ones.
+        """
+        addresses = np.array([array.ctypes.data for array in arrays], dtype=np.int64)
+        n_rows = self.pairs.shape[1]
+        count = self._workers.count(n_rows, VALUES_PER_TASK)
+        largest, totals = np.empty((2, count, len(p.results)))
+        while True:
+            team = self._workers.team(count)
+            compute_shares(
+                team, p.instructions, p.constants, addresses, p.results, self._offsets, self.pairs, largest, totals
+            )
+            offsets = [grid_offset(most, n_rows) for most in largest.max(axis=0).tolist()]
+            if offsets == self._offsets.tolist():
+                break
+            self._offsets = np.array(offsets)
+        sums = totals.sum(axis=0).tolist()  # exact
+        self.totals = [Stats(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
