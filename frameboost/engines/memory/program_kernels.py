@@ -1,4 +1,4 @@
-"""The kernel that runs `programs` over columns of float64, block by block: an interpreter of vector instructions."""
+"""The interpreter of gradient programs: vector instructions on blocks of 512 rows, in float64."""
 
 from __future__ import annotations
 
@@ -10,120 +10,133 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["INSTRUCTIONS", "compute_pairs", "compute_shares"]
+__all__ = ["OPCODES", "compute_pairs", "compute_shares"]
 
-# What an instruction may be, by number. Truth is 1.0, all else that a comparison says is 0.0.
-INSTRUCTIONS = (
-    "COLUMN", "NUMBER", "NEG", "NOT", "SIGN", "EXP", "LN", "ABS", "SQRT", "FLOOR", "+", "-", "*", "/",
-    "GREATEST", "LEAST", "<", "<=", ">", ">=", "=", "<>", "AND", "OR", "CASE",
+# By number of operands: `_run` tells the groups apart by their last opcodes. True is 1.0, false 0.0.
+_NAMES = (
+    "COLUMN", "NUMBER",
+    "NEG", "NOT", "SIGN", "EXP", "LN", "ABS", "SQRT", "FLOOR",
+    "+", "-", "*", "/", "GREATEST", "LEAST",
+    "<", "<=", ">", ">=", "=", "<>", "AND", "OR",
+    "CASE",
 )  # fmt: skip
-# Rows whose registers are in the cache together.
+OPCODES = {name: number for number, name in enumerate(_NAMES)}
+# The same as constants, which numba compiles into the kernels.
+(
+    _COLUMN, _NUMBER,
+    _NEG, _NOT, _SIGN, _EXP, _LN, _ABS, _SQRT, _FLOOR,
+    _ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _GREATEST, _LEAST,
+    _LESS, _AT_MOST, _MORE, _AT_LEAST, _EQUAL, _UNEQUAL, _AND, _OR,
+    _CASE,
+) = range(len(_NAMES))  # fmt: skip
+_LAST_UNARY, _LAST_ARITHMETIC, _LAST_COMPARISON = _FLOOR, _LEAST, _OR
+# Rows in a block: the registers of a program stay in the processor's cache.
 _BLOCK = 512
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits of a float64 but its sign
 
 
 @kernel(error_model="numpy")
 def _unary(operation, a, out, size):  # type: ignore[no-untyped-def]
-    """Write what an operation on one register says."""
-    if operation == 2:  # NEG
+    """Write the result of an operation on one register."""
+    if operation == _NEG:
         for i in range(size):
             out[i] = -a[i]
-    elif operation == 3:  # NOT
+    elif operation == _NOT:
         for i in range(size):
             out[i] = 1.0 - a[i]
-    elif operation == 4:  # SIGN
+    elif operation == _SIGN:
         for i in range(size):
             out[i] = (a[i] > 0.0) * 1.0 - (a[i] < 0.0) * 1.0
-    elif operation == 5:  # EXP
+    elif operation == _EXP:
         for i in range(size):
             out[i] = np.exp(a[i])
-    elif operation == 6:  # LN
+    elif operation == _LN:
         for i in range(size):
             out[i] = np.log(a[i])
-    elif operation == 7:  # ABS
+    elif operation == _ABS:
         for i in range(size):
             out[i] = abs(a[i])
-    elif operation == 8:  # SQRT
+    elif operation == _SQRT:
         for i in range(size):
             out[i] = np.sqrt(a[i])
-    elif operation == 9:  # FLOOR
+    elif operation == _FLOOR:
         for i in range(size):
             out[i] = np.floor(a[i])
 
 
 @kernel(error_model="numpy")
 def _arithmetic(operation, a, b, out, size):  # type: ignore[no-untyped-def]
-    """Write what an operation on two registers says."""
-    if operation == 10:  # +
+    """Write the result of an arithmetic operation on two registers."""
+    if operation == _ADD:
         for i in range(size):
             out[i] = a[i] + b[i]
-    elif operation == 11:  # -
+    elif operation == _SUBTRACT:
         for i in range(size):
             out[i] = a[i] - b[i]
-    elif operation == 12:  # *
+    elif operation == _MULTIPLY:
         for i in range(size):
             out[i] = a[i] * b[i]
-    elif operation == 13:  # /
+    elif operation == _DIVIDE:
         for i in range(size):
             out[i] = a[i] / b[i]
-    elif operation == 14:  # GREATEST
+    elif operation == _GREATEST:
         for i in range(size):
             out[i] = a[i] if a[i] >= b[i] else b[i]
-    elif operation == 15:  # LEAST
+    elif operation == _LEAST:
         for i in range(size):
             out[i] = a[i] if a[i] <= b[i] else b[i]
 
 
 @kernel(error_model="numpy")
 def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
-    """Write whether something holds of two registers."""
-    if operation == 16:  # <
+    """Write the truth of a comparison of two registers."""
+    if operation == _LESS:
         for i in range(size):
             out[i] = a[i] < b[i]
-    elif operation == 17:  # <=
+    elif operation == _AT_MOST:
         for i in range(size):
             out[i] = a[i] <= b[i]
-    elif operation == 18:  # >
+    elif operation == _MORE:
         for i in range(size):
             out[i] = a[i] > b[i]
-    elif operation == 19:  # >=
+    elif operation == _AT_LEAST:
         for i in range(size):
             out[i] = a[i] >= b[i]
-    elif operation == 20:  # =
+    elif operation == _EQUAL:
         for i in range(size):
             out[i] = a[i] == b[i]
-    elif operation == 21:  # <>
+    elif operation == _UNEQUAL:
         for i in range(size):
             out[i] = a[i] != b[i]
-    elif operation == 22:  # AND
+    elif operation == _AND:
         for i in range(size):
             out[i] = a[i] * b[i]
-    elif operation == 23:  # OR
+    elif operation == _OR:
         for i in range(size):
             out[i] = a[i] if a[i] >= b[i] else b[i]
 
 
 @kernel(error_model="numpy")
 def _run(instructions, addresses, n_rows, start, size, registers):  # type: ignore[no-untyped-def]
-    """Fill the registers, float64 (instructions, block), with what they are for the rows from ``start`` on.
+    """Execute the program for ``size`` rows from ``start`` on: instruction k writes register k.
 
-    Those of constants hold them already.
+    ``registers`` is float64 (instructions, block). Those of constants are filled already.
     """
     for k in range(len(instructions)):
         operation, first, second, third = instructions[k]
         out = registers[k]
-        if operation == 0:
+        if operation == _COLUMN:
             column = carray(as_pointer(addresses[first]), (n_rows,), np.float64)
             out[:size] = column[start : start + size]
-        elif operation == 1:
+        elif operation == _NUMBER:
             continue
-        elif operation < 10:
+        elif operation <= _LAST_UNARY:
             _unary(operation, registers[first], out, size)
-        elif operation < 16:
+        elif operation <= _LAST_ARITHMETIC:
             _arithmetic(operation, registers[first], registers[second], out, size)
-        elif operation < 24:
+        elif operation <= _LAST_COMPARISON:
             _compare(operation, registers[first], registers[second], out, size)
-        else:  # CASE
+        else:
             condition, then, otherwise = registers[first], registers[second], registers[third]
             for i in range(size):
                 out[i] = then[i] if condition[i] != 0.0 else otherwise[i]
@@ -131,7 +144,7 @@ def _run(instructions, addresses, n_rows, start, size, registers):  # type: igno
 
 @kernel
 def _largest(values, size, most):  # type: ignore[no-untyped-def]
-    """Return the largest magnitude, as the bits of a float64: those are in order, and integers many at a time."""
+    """Return the largest magnitude as the bits of a float64, whose order is that of integers: those vectorise."""
     bits = values.view(np.int64)
     for i in range(size):
         most = max(most, bits[i] & _MAGNITUDE)
@@ -140,7 +153,7 @@ def _largest(values, size, most):  # type: ignore[no-untyped-def]
 
 @kernel
 def _put_on_grids(gradients, hessians, offset_g, offset_h, size, pairs):  # type: ignore[no-untyped-def]
-    """Write g and h side by side; return their sums."""
+    """Round g and h to their grids, write them side by side and return their sums."""
     total_g = total_h = 0.0
     for i in range(size):
         g = (gradients[i] + offset_g) - offset_g
@@ -155,14 +168,14 @@ def _put_on_grids(gradients, hessians, offset_g, offset_h, size, pairs):  # type
 def compute_pairs(  # type: ignore[no-untyped-def]
     instructions, constants, addresses, results, first, last, offsets, pairs
 ):
-    """Compute g and h of the rows ``first`` to ``last - 1``, on their grids.
+    """Compute g and h of the rows ``first`` to ``last - 1``, rounded to their grids.
 
     Parameters
     ----------
     instructions, constants, results
-        The program: results are g and h of the first output, then those of the next.
+        The program; its results are g and h of the first output, then of the next, and so on.
     addresses
-        int64: where the columns that it reads are, each float64 (rows,).
+        int64: the addresses of the columns that it reads, each float64 (rows,).
     offsets
         float64 (results,): the offset of each result's grid (see `frameboost.expressions.grid`).
     pairs
@@ -171,14 +184,14 @@ def compute_pairs(  # type: ignore[no-untyped-def]
     Returns
     -------
     float64 array (results,)
-        The largest magnitude of each before it was rounded, NaN if one is.
+        The largest magnitude of each result before rounding, NaN if one is NaN.
     float64 array (results,)
-        The sum of each, exact on its grid.
+        The exact sum of each result.
     """
     n_rows = pairs.shape[1]
     registers = np.empty((len(instructions), _BLOCK))
     for k in range(len(instructions)):
-        if instructions[k, 0] == 1:  # NUMBER
+        if instructions[k, 0] == _NUMBER:
             registers[k] = constants[k]
     largest, totals = np.zeros(len(results), dtype=np.int64), np.zeros(len(results))
     for start in range(first, last, _BLOCK):
@@ -211,9 +224,9 @@ _computing = outlined(_compute_share)
 def compute_shares(  # type: ignore[no-untyped-def]
     team, instructions, constants, addresses, results, offsets, pairs, largest, totals
 ):
-    """Do as `compute_pairs` for all rows, a team in shares (see `frameboost.runtime.team_kernels`).
+    """Call `compute_pairs` on shares of all rows, in a team (see `frameboost.runtime.team_kernels`).
 
-    ``largest`` and ``totals``, float64 (shares, results), are written: what it returns of each share.
+    ``largest`` and ``totals``, float64 (shares, results), are written: what it returns for each share.
     """
     values = (instructions, constants, addresses, results, offsets, pairs, largest, totals)
     share_out(team, _computing(values), len(largest))

@@ -1,7 +1,22 @@
-"""Expressions as programs for a small vector machine: a loss is still written once, and no round waits for a planner.
+"""The compiler of gradient programs: expressions become instructions for the interpreter in `program_kernels`.
 
-The machine computes what polars and SQL compute: the same operations on float64, in the same order, to the last bit.
-Where the last bit is not certain (as of powers), or something may be NULL, there is no program.
+On a few thousand rows polars takes longer to plan a query than to run it; a program is planned once per fit. It does
+the same float64 operations as polars and SQL, in the same order, so the results agree to the last bit. Functions whose
+last bit may differ (powers) and expressions that may be NULL have no program.
+
+The gradient of the logistic loss, ``1 / (1 + EXP(-margin)) - label``, becomes (each instruction writes the register of
+its own number; operands are registers)::
+
+    0  NUMBER 1.0
+    1  COLUMN margin
+    2  NEG    1
+    3  EXP    2
+    4  +      0 3
+    5  /      0 4
+    6  COLUMN label
+    7  -      5 6
+
+The hessian ``p * (1 - p)`` then starts from register 5: equal subexpressions share a register.
 """
 
 from __future__ import annotations
@@ -14,30 +29,28 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.program_kernels import INSTRUCTIONS
+from frameboost.engines.memory.program_kernels import OPCODES
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.syntax import case_parts
 from frameboost.losses.exact_sums import Scalar
 
 __all__ = ["Program", "compile_program"]
 
-_NUMBERS = {name: number for number, name in enumerate(INSTRUCTIONS)}
-
 
 @dataclass(frozen=True)
 class Program:
-    """Instructions, each of which fills one register.
+    """Instructions; instruction k writes register k.
 
     Attributes
     ----------
     columns
         The columns that it reads.
     instructions
-        int64 (instructions, 4): which of `INSTRUCTIONS`, and up to three registers, or the number of a column.
+        int64 (instructions, 4): one of `OPCODES`, and up to three registers, or the number of a column.
     constants
-        float64 (instructions,): the value of each that is a constant.
+        float64 (instructions,): the value of each constant.
     results
-        int64: the registers asked for.
+        int64: the registers of the wanted expressions.
     """
 
     columns: tuple[str, ...]
@@ -49,16 +62,16 @@ class Program:
 def compile_program(
     wanted: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow], known: Mapping[str, float]
 ) -> Program | None:
-    """Return the program of some expressions, None where one needs more than its own row, or may be NULL.
+    """Compile expressions, or return None where one reads other rows or may be NULL.
 
     Parameters
     ----------
     wanted
         The expressions.
     terms
-        What they may name beside columns.
+        Definitions of the names that are not columns.
     known
-        Columns that have one value.
+        Columns with one value in all rows.
     """
     assembler = _Assembler(terms, known)
     try:
@@ -78,7 +91,7 @@ class _NotAProgramError(Exception):
 
 
 class _Assembler:
-    """Numbers whatever is computed; the same is computed once."""
+    """Assigns a register to every subexpression; equal ones share it (common subexpression elimination)."""
 
     def __init__(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow], known: Mapping[str, float]) -> None:
         self._terms = terms
@@ -109,7 +122,7 @@ class _Assembler:
 
     def apply(self, function: str, *arguments: int) -> int:
         """See `Folder.apply`."""
-        if function not in _NUMBERS:
+        if function not in OPCODES:
             raise _NotAProgramError
         if function == "CASE":
             branches, value = case_parts(arguments)
@@ -119,11 +132,11 @@ class _Assembler:
         if function in ("GREATEST", "LEAST"):
             return reduce(lambda a, b: self._register(function, a, b), arguments)
         if function == "*":
-            one = self.registers.get(((_NUMBERS["NUMBER"], 0, 0, 0), 1.0))
-            if one in arguments:  # as a weight of 1 is
+            one = self.registers.get(((OPCODES["NUMBER"], 0, 0, 0), 1.0))
+            if one in arguments:  # such as a weight of 1
                 return arguments[0] if arguments[1] == one else arguments[1]
         return self._register(function, *arguments)
 
     def _register(self, name: str, *arguments: int, constant: float = 0.0) -> int:
         first, second, third = (*arguments, 0, 0, 0)[:3]
-        return self.registers.setdefault(((_NUMBERS[name], first, second, third), constant), len(self.registers))
+        return self.registers.setdefault(((OPCODES[name], first, second, third), constant), len(self.registers))

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from frameboost.engines.contract import Cumulative
-from frameboost.engines.memory.program_kernels import INSTRUCTIONS, compute_pairs
+from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs
 from frameboost.engines.memory.programs import compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.losses.known import get_loss
@@ -14,6 +14,7 @@ from tests.support.cases import cases
 from tests.support.objectives import CASES
 
 NAMES = ("label", "margin", "weight")
+NAME_OF = {number: name for name, number in OPCODES.items()}
 EXPRESSIONS = [
     "1 / (1 + EXP(-margin)) - label",
     "LN(ABS(label)) * SQRT(ABS(margin))",
@@ -83,14 +84,22 @@ def test_every_instruction_is_tried():
     tried = set()
     for text in EXPRESSIONS:
         program = compile_program([Expression(text, (*NAMES, "half", "once"))], TERMS, {})
-        tried |= {INSTRUCTIONS[number] for number in program.instructions[:, 0]}
-    assert tried == set(INSTRUCTIONS)
+        tried |= {NAME_OF[number] for number in program.instructions[:, 0]}
+    assert tried == set(OPCODES)
+
+
+def test_the_logistic_gradient_is_the_program_of_the_documentation():
+    program = compile_program([Expression("1 / (1 + EXP(-margin)) - label")], {}, {})
+    operations = [NAME_OF[number] for number in program.instructions[:, 0]]
+    assert operations == ["NUMBER", "COLUMN", "NEG", "EXP", "+", "/", "COLUMN", "-"]
+    assert program.instructions[:, 1:3].tolist() == [[0, 0], [0, 0], [1, 0], [2, 0], [0, 3], [0, 4], [1, 0], [5, 6]]
+    assert (program.columns, program.constants[0]) == (("margin", "label"), 1.0)
 
 
 def test_the_same_is_computed_once_and_a_weight_of_one_not_at_all():
     text = "EXP(margin) * weight + EXP(margin) * weight"
     program = compile_program([Expression(text)], {}, {"weight": 1.0})
-    assert [INSTRUCTIONS[number] for number in program.instructions[:, 0]] == ["COLUMN", "EXP", "NUMBER", "+"]
+    assert [NAME_OF[number] for number in program.instructions[:, 0]] == ["COLUMN", "EXP", "NUMBER", "+"]
     assert program.columns == ("margin",)
 
 
