@@ -14,7 +14,7 @@ from frameboost.binning.node_bins import NodeBins
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
-from frameboost.engines.memory.nodes import RowNodes, SplitColumns
+from frameboost.engines.memory.nodes import RowPartition, SplitColumns
 from frameboost.engines.memory.presorted import PresortedEngine
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
 from frameboost.splits.split import Split
@@ -38,7 +38,7 @@ class GlobalApproxEngine(MemoryEngine):
             bins, distinct, self._ranks[i] = rank_column(feature, self.values(i))
             self._ranked.append((bins, distinct))
         self.drop_columns()
-        self.nodes = RowNodes(self.n_rows, self.workers)
+        self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = False
         # Rows are partitioned by rank, which every tree can use: dropout follows trees of other bins (see
         # `frameboost.training.dart`).

@@ -11,7 +11,7 @@ from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.binning import BinnedColumns, propose_bins
 from frameboost.engines.memory.histograms import sum_by_bin
-from frameboost.engines.memory.nodes import RowNodes, SplitColumns
+from frameboost.engines.memory.nodes import RowPartition, SplitColumns
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.expressions.expression import Expression
@@ -28,7 +28,7 @@ class MemoryEngine(ArrayEngine):
     """`HistogramEngine` over binned columns."""
 
     binned: BinnedColumns
-    nodes: RowNodes
+    partition: RowPartition
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -43,14 +43,14 @@ class MemoryEngine(ArrayEngine):
         self.binned = BinnedColumns(bins, self.n_rows)
         self.binned.fill(self.values, self.workers)
         self.drop_columns()
-        self.nodes = RowNodes(self.n_rows, self.workers)
+        self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        if self._may_sort and len(self.gradients.pairs) and len(self.nodes.partition.pieces):
+        if self._may_sort and len(self.gradients.pairs) and len(self.partition.pieces):
             self.sort_rows()
         super().compute_gradients(gradients, others)
 
@@ -62,8 +62,7 @@ class MemoryEngine(ArrayEngine):
         """
         assert self.rows is not None
         self._may_sort = False
-        self.nodes.settle(self.split_columns)
-        order = self.nodes.partition.order()
+        order = self.partition.order()
         numbers = pl.Series(order)
         self.row_numbers = numbers if self.is_sampled else None
         self.rows = self.rows[numbers]
@@ -89,22 +88,20 @@ class MemoryEngine(ArrayEngine):
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
-        self.nodes.restart()
+        self.partition.start_tree()
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        self.nodes.settle(self.split_columns)
-        sum_by_bin(self.binned, self.nodes.partition, self.gradient_pairs, self.workers, nodes, out, places)
+        sum_by_bin(self.binned, self.partition, self.gradient_pairs, self.workers, nodes, out, places)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
-        self.nodes.move(splits, self.split_columns)
+        self.partition.apply_splits(splits, self.split_columns)
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
-        self.nodes.add_leaf_values(values, self.margins(margin), self.split_columns)
+        self.partition.add_leaf_values(values, self.margins(margin))
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        self.nodes.settle(self.split_columns)
-        return self.quantiles_by_node(pl.Series(self.nodes.of_rows()), self.hessians(), value, weight, alpha)
+        return self.quantiles_by_node(pl.Series(self.partition.of_rows()), self.hessians(), value, weight, alpha)

@@ -1,4 +1,4 @@
-"""Which rows each node of a growing tree has: partitioned row numbers, and splits that rows follow on demand."""
+"""Which rows each node of a growing tree has: row numbers, partitioned by every split."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy.typing as npt
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
-    add_by_side,
     fill_sides,
     move_pieces,
     number_rows,
@@ -22,7 +21,7 @@ from frameboost.engines.memory.task_sizes import MOVED_ROWS_PER_TASK
 from frameboost.runtime.workers import Pieces, Shares, Workers
 from frameboost.splits.split import FloatArray, IntArray, Split
 
-__all__ = ["RowNodes", "RowPartition", "SplitColumns"]
+__all__ = ["RowPartition", "SplitColumns"]
 
 
 @dataclass(frozen=True)
@@ -40,87 +39,6 @@ class SplitColumns:
 
     groups: Sequence[tuple[IntArray, Codes]]
     n_codes: IntArray
-
-
-class RowNodes:
-    """The rows of every node, where splits are carried out on demand.
-
-    Splits wait until the rows of a child are asked for. Those of the last level never are: their leaf values are added
-    by looking up the side of the split for each row, which saves one partition per tree.
-    """
-
-    def __init__(self, n_rows: int, workers: Workers) -> None:
-        self.partition = RowPartition(n_rows, workers)
-        self._workers = workers
-        self._pending: Mapping[int, tuple[Split, int, int]] = {}
-
-    def restart(self) -> None:
-        """Give all rows to the root of another tree."""
-        self.partition.start_tree()
-        self._pending = {}
-
-    def move(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
-        """Put off splits (node -> split, left child, right child), after carrying out those put off before."""
-        self.settle(columns)
-        self._pending = splits
-
-    def settle(self, columns: SplitColumns) -> None:
-        """Carry out the splits that were put off."""
-        if not self._pending:
-            return
-        goes_left, starts, asked = self._sides(columns)
-
-        def part(shares: Shares) -> npt.NDArray[np.int64]:
-            parts, firsts = shares
-            counts = np.empty(len(parts), dtype=np.int64)
-            team = self._workers.team(len(firsts) - 1)
-            for codes, places in asked:
-                part_rows(team, codes, places, goes_left, starts, self.partition.rows, parts, firsts, counts)
-            return counts
-
-        children = np.array([(left, right) for _, left, right in self._pending.values()])
-        self.partition.split(list(self._pending), children, part)
-        self._pending = {}
-
-    def add_leaf_values(self, values: Mapping[int, float], margins: FloatArray, columns: SplitColumns) -> None:
-        """Add each leaf's value (node -> value) to the margins of its rows."""
-        rows = self.partition.rows
-        children = {child for _, left, right in self._pending.values() for child in (left, right)}
-        settled = [node for node in values if node not in children]
-        parts, firsts = self.partition.shares(settled)
-        team = self._workers.team(len(firsts) - 1)
-        add_by_node(team, margins, rows, parts, firsts, np.array([values[node] for node in settled]))
-        if not self._pending:
-            return
-        sides = np.array([(values[left], values[right]) for _, left, right in self._pending.values()])
-        goes_left, starts, asked = self._sides(columns)
-        parts, firsts = self.partition.shares(list(self._pending))
-        team = self._workers.team(len(firsts) - 1)
-        for codes, places in asked:
-            add_by_side(team, codes, places, goes_left, starts, rows, parts, firsts, sides, margins)
-
-    def of_rows(self) -> npt.NDArray[np.int32]:
-        """Return the node of every row; no splits may be put off."""
-        node_of = np.empty(self.partition.n_rows, dtype=np.int32)
-        for node, start, stop in self.partition.pieces.tolist():
-            node_of[self.partition.rows[start:stop]] = node
-        return node_of
-
-    def _sides(self, columns: SplitColumns) -> tuple[npt.NDArray[np.bool_], IntArray, list[tuple[Codes, IntArray]]]:
-        """Return the splits that were put off as tables.
-
-        These are: whether each code goes left, one split after the other; where each split's codes start in there; and
-        for each type of codes, the columns and which of them each split compares (-1 for a column of another type).
-        """
-        splits = [split for split, _, _ in self._pending.values()]
-        features = np.array([split.feature for split in splits])
-        missing_left = np.array([split.missing_left for split in splits])
-        n_codes = columns.n_codes[features]
-        goes_left, starts = fill_sides(np.array([split.bin for split in splits]), missing_left, n_codes)
-        for split, start, n in zip(splits, starts.tolist(), n_codes.tolist(), strict=False):
-            if split.categories is not None:
-                goes_left[start : start + n] = split.goes_left(n)
-        return goes_left, starts, [(codes, place[features]) for place, codes in columns.groups]
 
 
 class RowPartition:
@@ -193,3 +111,37 @@ class RowPartition:
         n_left = part(shares)
         self.pieces = move_pieces(np.array(nodes), children, self.pieces, shares[0], n_left, self.n_rows, self._n_nodes)
         self._n_nodes = max(self._n_nodes, int(children[-1, 1]) + 1)
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
+        """Move the rows of each node to its children: node -> (split, left child, right child)."""
+        chosen = [split for split, _, _ in splits.values()]
+        features = np.array([split.feature for split in chosen])
+        n_codes = columns.n_codes[features]
+        missing_left = np.array([split.missing_left for split in chosen])
+        goes_left, starts = fill_sides(np.array([split.bin for split in chosen]), missing_left, n_codes)
+        for split, start, n in zip(chosen, starts.tolist(), n_codes.tolist(), strict=False):
+            if split.categories is not None:
+                goes_left[start : start + n] = split.goes_left(n)
+
+        def part(shares: Shares) -> npt.NDArray[np.int64]:
+            parts, firsts = shares
+            counts = np.empty(len(parts), dtype=np.int64)
+            team = self._workers.team(len(firsts) - 1)
+            for places, codes in columns.groups:
+                part_rows(team, codes, places[features], goes_left, starts, self.rows, parts, firsts, counts)
+            return counts
+
+        self.split(list(splits), np.array([(left, right) for _, left, right in splits.values()]), part)
+
+    def add_leaf_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
+        """Add each leaf's value (node -> value) to the margins of its rows."""
+        parts, firsts = self.shares(list(values))
+        team = self._workers.team(len(firsts) - 1)
+        add_by_node(team, margins, self.rows, parts, firsts, np.array([*values.values()]))
+
+    def of_rows(self) -> npt.NDArray[np.int32]:
+        """Return the node of every row."""
+        node_of = np.empty(self.n_rows, dtype=np.int32)
+        for node, start, stop in self.pieces.tolist():
+            node_of[self.rows[start:stop]] = node
+        return node_of

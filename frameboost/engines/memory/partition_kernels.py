@@ -1,6 +1,6 @@
-"""Kernels over the rows of nodes: which node has which, and what it adds to their margins.
+"""Kernels over the rows of nodes: partition by split, shares for threads, leaf values added to margins.
 
-Indices are unsigned: of a signed one numba asks each time whether it counts from the end.
+Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
 __all__ = [
-    "add_by_node", "add_by_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "pieces_of", "share_pieces",
-    "shares_of", "take_rows",
+    "add_by_node", "fill_sides", "move_pieces", "number_rows", "part_rows", "pieces_of", "share_pieces", "shares_of",
+    "take_rows",
 ]  # fmt: skip
 
 _ONE = np.uint64(1)
@@ -29,14 +29,14 @@ def number_rows(rows):  # type: ignore[no-untyped-def]
 
 @kernel
 def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
-    """Return the pieces of some nodes, each with its node's place in ``nodes``, and in that order.
+    """Return the pieces of some nodes in the order of ``nodes``, with the node's place in it in the node's stead.
 
     Parameters
     ----------
     nodes
         int64 (nodes,): below ``n_nodes``.
     pieces
-        int64 (pieces, 3): a node, and a part of the rows that it has.
+        int64 (pieces, 3): node, start, stop.
     """
     place = np.full(n_nodes, -1)
     for i in range(len(nodes)):
@@ -58,21 +58,24 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
 
 @kernel
 def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
-    """Share the rows of pieces out, in order: each share has as many, so that few pieces are cut.
+    """Divide the rows of pieces, in order, into shares of equal size.
+
+    Say 10 rows in the pieces (0, 0, 7) and (1, 7, 10) are for two threads. The first share has (0, 0, 5), the second
+    (0, 5, 7) and (1, 7, 10): parts are these three, firsts is 0, 1, 3.
 
     Parameters
     ----------
     pieces
-        int64 (pieces, 3): of what, start, stop.
+        int64 (pieces, 3): node, start, stop.
     most, smallest
-        How many shares there may be, and how many rows one must have if there are several.
+        The most shares, and the fewest rows of each if there are several.
 
     Returns
     -------
     int64 array (parts, 3)
         Pieces and parts of pieces, none of them empty.
     int64 array (shares + 1,)
-        Which of them is the first of each share, and their number.
+        The first part of each share; last, the number of parts.
     """
     total = (pieces[:, 2] - pieces[:, 1]).sum()
     count = max(1, min(most, total // max(smallest, 1)))
@@ -101,25 +104,25 @@ def shares_of(nodes, pieces, n_nodes, most, smallest):  # type: ignore[no-untype
 
 @kernel
 def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type: ignore[no-untyped-def]
-    """Return the pieces of all nodes once some have been split.
+    """Return the pieces of the leaves after some of them were split.
 
     Parameters
     ----------
     nodes
-        int64 (nodes,): those that are split.
+        int64 (nodes,): the nodes that were split.
     children
         int64 (nodes, 2): their left and right children.
     pieces
-        int64 (pieces, 3): a node, and a part of the rows that it had.
+        int64 (pieces, 3): node, start, stop, from before.
     parted
-        int64 (parted, 3): the pieces, or parts of them, that `part_rows` has copied to the other half: the place of a
-        node in ``nodes``, and a part of the rows.
+        int64 (parted, 3): the parts that `part_rows` has copied to the other half: a node's place in ``nodes``, start,
+        stop.
     n_left
-        int64 (parted,): how many rows of each go left.
+        int64 (parted,): how many rows of each part go left.
     half
-        How many rows there are.
+        The number of rows, which is the length of a half.
     n_nodes
-        A number that all of ``nodes`` are below.
+        A number above all of ``nodes``.
     """
     is_split = np.zeros(n_nodes, dtype=np.bool_)
     for i in range(len(nodes)):
@@ -142,9 +145,10 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
 
 @kernel
 def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
-    """Return whether codes go left, by numeric splits: bool, code by code and split by split, and where each starts.
+    """Return for each numeric split a table of whether a code goes left; all in one array, and where each starts.
 
-    Those below ``bins`` (int64) do, and the last of the ``n_codes`` (int64) if ``missing_left`` (bool).
+    Codes below ``bins`` (int64, one per split) go left, and the last of the ``n_codes`` (int64) if ``missing_left``
+    (bool).
     """
     starts = np.zeros(len(bins) + 1, dtype=np.int64)
     starts[1:] = np.cumsum(n_codes)
@@ -156,25 +160,21 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _asked(columns, places, goes_left, starts, part):  # type: ignore[no-untyped-def]
-    """Return where a part starts and stops, the column that its split asks, and what goes left."""
-    split, start, stop = part
-    return np.uint64(start), np.uint64(stop), columns[places[split]], goes_left[starts[split] :]
-
-
-@kernel
 def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
     half = np.uint64(len(rows)) >> _ONE
     for part in range(firsts[share], firsts[share + 1]):
         if places[parts[part, 0]] < 0:
             continue
-        first, last, column, is_left = _asked(columns, places, goes_left, starts, parts[part])
+        split, start, stop = parts[part]
+        first, last = np.uint64(start), np.uint64(stop)
+        column, is_left = columns[places[split]], goes_left[starts[split] :]
         front = first + half if first < half else first - half
         left, right = front, front + (last - first) - _ONE
         for i in range(first, last):
             if i + AHEAD < last:
                 prefetch(column, np.uint64(rows[i + AHEAD]))
             row = rows[i]
+            # One store and two counters in place of a branch, which would be mispredicted every other time.
             flag = np.uint64(is_left[np.uint64(column[np.uint64(row)])])
             rows[left if flag else right] = row
             left += flag
@@ -187,22 +187,25 @@ _parting = outlined(_part_share)
 
 @kernel
 def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, counts):  # type: ignore[no-untyped-def]
-    """Copy parts of ``rows`` to its other half: what goes left from the front of a part on, the rest from its back.
+    """Partition parts of ``rows`` into the other half: left rows from the front of the part, right rows from its back.
+
+    Say rows 0 to 5, at the positions 0 to 5 of 12, have the codes 4, 1, 0, 7, 6, 2, and codes below 3 go left. Then the
+    positions 6 to 11 get 1, 2, 5 (from the front) and 4, 3, 0 (from the back), and the count is 3.
 
     Parameters
     ----------
     team
-        Who does it (see `frameboost.runtime.team_kernels`).
+        The threads (see `frameboost.runtime.team_kernels`).
     columns
         uint8, uint16 or uint32 (columns, rows): codes.
     places
-        int64 (splits,): the column that a split asks; -1 if it is in another array.
+        int64 (splits,): the column that a split compares; -1 if it is in another array.
     goes_left, starts
-        bool and int64 (splits,): whether a code goes left, by the split's codes, and where these start.
+        bool and int64 (splits,): whether a code goes left, and where each split's codes start (see `fill_sides`).
     rows
-        uint32 (2 rows,): row indices, those of a node side by side in one half. Written in the same place of the other.
+        uint32 (2 rows,): row numbers, those of a node side by side in one half; the same range of the other is written.
     parts, firsts
-        What `share_pieces` returns of splits and their rows.
+        The shares of the splits and their rows (see `share_pieces`).
     counts
         int64 (parts,), written: how many rows of a part go left.
     """
@@ -211,7 +214,7 @@ def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, cou
 
 @kernel
 def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
-    """Write ``values`` of the ``rows`` (uint32) to ``out``, in that order."""
+    """Gather ``values`` of the ``rows`` (uint32) into ``out``."""
     for i in range(np.uint64(0), np.uint64(len(rows))):
         if i + AHEAD < np.uint64(len(rows)):
             prefetch(values, np.uint64(rows[i + AHEAD]))
@@ -235,33 +238,3 @@ _adding_by_node = outlined(_add_share_by_node)
 def add_by_node(team, margins, rows, parts, firsts, values):  # type: ignore[no-untyped-def]
     """Add ``values[k]`` to the margins (float64) of the rows of node k; see `share_pieces`."""
     share_out(team, _adding_by_node((margins, rows, parts, firsts, values)), len(firsts) - 1)
-
-
-@kernel
-def _add_share_by_side(  # type: ignore[no-untyped-def]
-    columns, places, goes_left, starts, rows, parts, firsts, values, margins, share
-):
-    for part in range(firsts[share], firsts[share + 1]):
-        if places[parts[part, 0]] < 0:
-            continue
-        first, last, column, is_left = _asked(columns, places, goes_left, starts, parts[part])
-        left, right = values[parts[part, 0]]
-        for i in range(first, last):
-            if i + AHEAD < last:
-                later = np.uint64(rows[i + AHEAD])
-                prefetch(column, later)
-                prefetch(margins, later)
-            row = np.uint64(rows[i])
-            margins[row] += left if is_left[np.uint64(column[row])] else right
-
-
-_adding_by_side = outlined(_add_share_by_side)
-
-
-@kernel
-def add_by_side(  # type: ignore[no-untyped-def]
-    team, columns, places, goes_left, starts, rows, parts, firsts, values, margins
-):
-    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
-    values_of_share = (columns, places, goes_left, starts, rows, parts, firsts, values, margins)
-    share_out(team, _adding_by_side(values_of_share), len(firsts) - 1)
