@@ -1,4 +1,4 @@
-"""What kernels need to work together from several threads: atomic memory, and functions by their address."""
+"""Intrinsics of the work queue: atomic operations, spin waits, and calls of kernels by address."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["add_atomic", "call", "give_way", "load_atomic", "outlined", "pause",
 
 _WHOLE = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
-_ITEM = ir.FunctionType(ir.VoidType(), [_BYTES, _WHOLE])  # what `outlined` makes: of the values' address, and an item
+_ITEM = ir.FunctionType(ir.VoidType(), [_BYTES, _WHOLE])  # (address of the values, item), see `outlined`
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Return where the item of an array is, given the array and a place as the first of the arguments."""
+    """Return the address of ``array[place]``, given the two as the first arguments."""
     return builder.gep(context.make_array(signature.args[0])(context, builder, arguments[0]).data, [arguments[1]])
 
 
 def _load_atomic(_context: Any, array: Any, place: Any) -> Any:
-    """Return ``array[place]`` (int64), and see all that had been written when it was."""
+    """Load ``array[place]`` (int64), sequentially consistent."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(_place(context, builder, signature, arguments), "seq_cst", 8)
@@ -33,7 +33,7 @@ load_atomic: Any = intrinsic(_load_atomic)
 
 
 def _add_atomic(_context: Any, array: Any, place: Any, addend: Any) -> Any:
-    """Add to ``array[place]`` (int64); return what it was before."""
+    """Add to ``array[place]`` (int64) atomically; return the value before."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw("add", _place(context, builder, signature, arguments), arguments[2], "seq_cst")
@@ -45,7 +45,7 @@ add_atomic: Any = intrinsic(_add_atomic)
 
 
 def _replace_atomic(_context: Any, array: Any, place: Any, expected: Any, wanted: Any) -> Any:
-    """Set ``array[place]`` (int64) if it is as expected; return whether it was."""
+    """Compare and swap: set ``array[place]`` (int64) to ``wanted`` if it is ``expected``; return whether it was."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at = _place(context, builder, signature, arguments)
@@ -59,7 +59,7 @@ replace_atomic: Any = intrinsic(_replace_atomic)
 
 
 def _pause(context: Any) -> Any:
-    """Tell the processor that the loop around it waits, where it can be told."""
+    """Hint to the processor that this is a spin loop (x86 only)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if builder.module.triple.startswith("x86_64"):
@@ -74,7 +74,7 @@ pause: Any = intrinsic(_pause)
 
 
 def _give_way(_context: Any) -> Any:
-    """Let another thread have the processor, if one wants it and the system has a name for that."""
+    """Yield the processor to another thread, where the system has ``sched_yield``."""
     name = "sched_yield"
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -90,7 +90,7 @@ give_way: Any = intrinsic(_give_way)
 
 
 def _call(_context: Any, function: Any, arguments: Any, item: Any) -> Any:
-    """Call a function that `outlined` has made."""
+    """Call a function from `outlined` on an item."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         found = builder.inttoptr(values[0], _ITEM.as_pointer())
@@ -104,9 +104,10 @@ call: Any = intrinsic(_call)
 
 
 def outlined(kernel: Any) -> Any:
-    """Return what makes ``kernel(*values, item)`` a function of the item: given the values, two addresses for `call`.
+    """Return an intrinsic that binds the values of ``kernel(*values, item)``, so `call` can run it on any item.
 
-    They are good until the kernel that asked for them ends. ``kernel`` must return nothing and raise nothing.
+    The intrinsic takes the tuple of values and returns two addresses: of a compiled function, and of the values on the
+    caller's stack. Both are valid until the calling kernel returns. ``kernel`` must return nothing and raise nothing.
     """
 
     def outline(_context: Any, values: Any) -> Any:

@@ -1,14 +1,26 @@
-"""A team of threads within kernels: one shares out items of work, and others, which wait in a kernel, take some.
+"""A lock-free work queue inside kernels: one thread shares out items, and threads that spin in `serve` take some.
 
-To wake a thread takes up to half a millisecond, and Python's lock stands between it and a kernel; one that waits in a
-kernel starts within a microsecond. OpenMP's teams are kept waiting for the same reason.
+Waking a sleeping thread takes up to half a millisecond, and it needs Python's lock to reach a kernel. A thread that
+spins in a kernel starts within a microsecond; OpenMP keeps its teams spinning for the same reason.
 
-A team is an int64 array; what is written often stands in cache lines of its own:
+A team is an int64 array, with fields that are written often in cache lines of their own:
 
-- ``team[TICKET]``: how often items were shared out, times 2³², plus how many are left this time. Who lowers it has the
-  item of that number. It is lowered only if it is what it was when it was read, so nobody gets an item of another time.
-- ``team[FUNCTION]`` and ``team[VALUES]``: what to do with an item (see `frameboost.runtime.team_intrinsics.outlined`).
-- ``team[DONE]``: how many are done.
+- ``team[TICKET]``: (the number of calls of `share_out`) << 32 | (the number of items left in this one). A thread takes
+  an item by a compare-and-swap that lowers the ticket by 1. The call's number makes every ticket unique, so a thread
+  that was suspended between reading and swapping fails, and never runs an item of an earlier call (the ABA problem).
+- ``team[FUNCTION]`` and ``team[VALUES]``: the function of an item and its arguments, by address (see
+  `frameboost.runtime.team_intrinsics.outlined`).
+- ``team[DONE]``: the number of items done.
+
+Say the fifth call shares out 3 items (tickets as call:left)::
+
+    caller          server          TICKET   DONE
+    share_out                       5:3      0
+    takes item 2                    5:2      0
+                    takes item 1    5:1      0
+    done; item 0                    5:0      1
+                    done; none left 5:0      2
+    done; returns                   5:0      3
 """
 
 from __future__ import annotations
@@ -25,7 +37,7 @@ _MOST = (1 << _BITS) - 1
 
 @kernel
 def _take_item(team):  # type: ignore[no-untyped-def]
-    """Do one of the items that are left; return whether there was one."""
+    """Try to take an item and run it; return whether any was left."""
     ticket = load_atomic(team, _TICKET)
     left = ticket & _MOST
     if left == 0:
@@ -39,7 +51,7 @@ def _take_item(team):  # type: ignore[no-untyped-def]
 
 @kernel
 def _wait(turns):  # type: ignore[no-untyped-def]
-    """Wait a moment; now and then let others go first, where threads are more than processors."""
+    """Pause for some 50 ns, and yield the processor every 32nd turn: there may be more threads than processors."""
     pause()
     if turns & 31 == 0:
         give_way()
@@ -47,7 +59,7 @@ def _wait(turns):  # type: ignore[no-untyped-def]
 
 @kernel
 def serve(team, patience):  # type: ignore[no-untyped-def]
-    """Do items until there have been none ``patience`` times running, some 50 ns each."""
+    """Run items until ``patience`` turns in a row (some 50 ns each) have found none."""
     turns = 0
     while turns < patience:
         if _take_item(team):
@@ -59,9 +71,9 @@ def serve(team, patience):  # type: ignore[no-untyped-def]
 
 @kernel
 def share_out(team, item, count):  # type: ignore[no-untyped-def]
-    """Have items 0 to ``count - 1`` done by this thread and all that serve, and return when all are.
+    """Run items 0 to ``count - 1`` on this thread and all that serve, and return when all are done.
 
-    ``item`` is what `frameboost.runtime.team_intrinsics.outlined` has made; ``count`` is below 2³².
+    ``item`` comes from `frameboost.runtime.team_intrinsics.outlined`; ``count`` is below 2³².
     """
     team[_DONE], team[_FUNCTION], team[_VALUES] = 0, item[0], item[1]
     add_atomic(team, _TICKET, (1 << _BITS) + count)

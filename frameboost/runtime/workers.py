@@ -17,24 +17,24 @@ __all__ = ["Pieces", "Shares", "Workers"]
 
 IntArray = npt.NDArray[np.int64]
 Pieces = IntArray  # (pieces, 3)
-Shares = tuple[Pieces, IntArray]  # pieces, and which of them each share starts with, and one more: their number
+Shares = tuple[Pieces, IntArray]  # pieces, and the first piece of each share; last, the number of pieces
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# How often a thread of the team asks for work before it goes: some two milliseconds.
+# Turns without work before a thread leaves the team: some two milliseconds.
 _PATIENCE = 1 << 16
 
 
 class Workers:
-    """Threads for the work of one caller, who takes part in it.
+    """A thread pool for one caller, whose own thread takes part.
 
-    Threads rather than numba's own parallel backends: those can't be entered from two Python threads at once on every
-    platform, and make each kernel compile several times longer.
+    Numba's parallel backends are not used: on some platforms two Python threads cannot enter them at once, and they
+    make each kernel compile several times longer.
 
     Parameters
     ----------
     n_jobs
-        Threads, the caller's among them; None for as many as the process may use.
+        The number of threads, the caller's included; None for all cores that the process may use.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -47,9 +47,9 @@ class Workers:
     # --- kernels that share out work themselves -----------------------------------------------------------------------
 
     def team(self, count: int) -> IntArray:
-        """Return the team for kernels (see `runtime.team_kernels`), in which threads for ``count`` items wait.
+        """Return the team (see `runtime.team_kernels`), with enough threads spinning in it for ``count`` items.
 
-        They go when there has been nothing to do for a while, and are called again.
+        Threads leave when they have had no work for a while, and are started again here.
         """
         if not len(self._team):
             from frameboost.runtime.team_kernels import (
@@ -67,32 +67,31 @@ class Workers:
         return self._team
 
     def count(self, size: int, smallest: int) -> int:
-        """Return into how many parts to cut what is as long as that: one, or none shorter than `smallest`."""
+        """Return the number of shares to divide ``size`` into, none below `smallest` unless there is one share."""
         return self._count(size, self.smallest(smallest))
 
     def smallest(self, size: int) -> int:
-        """Return what the smallest part may be, given what it may be if others have to be woken up for it."""
+        """Return the least size of a share: ``size`` if threads must be woken for it, an eighth of it if they spin."""
         return size >> 3 if self._serving and not self._serving[0].done() else size
 
     # --- anything else ------------------------------------------------------------------------------------------------
 
     def over(self, size: int, run: Callable[[int, int], object], *, smallest: int = 1) -> None:
-        """Call ``run(start, stop)`` on slices that cover ``range(size)``, as long as ``smallest`` if it is."""
-        if size < 2 * smallest:  # said twice, since it takes as long to find out as little work takes
+        """Call ``run(start, stop)`` on slices that cover ``range(size)``, in threads if ``smallest`` allows."""
+        if size < 2 * smallest:  # decided first: to set up slices takes as long as little work
             run(0, size)
             return
         self.each(self.slices(size, smallest), lambda slice_: run(*slice_))
 
     def slices(self, size: int, smallest: int) -> list[tuple[int, int]]:
-        """Share ``range(size)`` out between threads: a slice for each, as long as ``smallest`` if it is."""
+        """Divide ``range(size)`` into a slice per thread, none shorter than ``smallest`` unless there is one slice."""
         count = self._count(size, smallest)
         return list(pairwise(size * k // count for k in range(count + 1)))
 
     def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
-        """Call ``run`` on each item, whichever thread is free; return the results, in order.
+        """Call ``run`` on each item, from a queue that all threads serve; return the results, in order.
 
-        The caller's thread is one of them: by the time that another wakes up, it has done some of the work. With
-        ``alone`` it does all of it.
+        The caller starts at once, while the other threads wake up. With ``alone`` it runs all items.
         """
         if self._others is None or len(items) < 2 or alone:
             return [run(item) for item in items]
@@ -113,14 +112,14 @@ class Workers:
         finally:
             wait(others)
         for other in others:
-            other.result()  # which raises what was raised there
+            other.result()  # raises what was raised in the thread
         return results
 
     def _count(self, size: int, smallest: int) -> int:
         return max(1, min(self.n_jobs, size // max(smallest, 1)))
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Shut down the threads."""
         for pool in (self._others, self._servers):
             if pool is not None:
                 pool.shutdown()

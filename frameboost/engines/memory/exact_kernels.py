@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.runtime.intrinsics import prefetch
+from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.gain import leaf_score, split_score
 
 __all__ = ["category_histogram", "fill_block", "move_rows", "part_block", "scan_column"]
 
-
-# How many rows ahead memory is asked for: time enough for it to arrive, few enough that it is still there.
-_AHEAD = np.uint64(24)
+# An entry of a block is (rank << 32) + row.
 _ROW = np.uint64(2**32 - 1)
 _RANK = np.uint64(32)
 
 
 @kernel
 def fill_block(order, codes, block):  # type: ignore[no-untyped-def]
-    """Write to ``block``, uint64 (rows,), each row of ``order`` with its code, (code << 32) + row."""
+    """Write the rows of ``order`` with their codes to ``block``, uint64 (rows,): (code << 32) + row."""
     n = np.uint64(len(order))
     for i in range(n):
-        if i + _AHEAD < n:
-            prefetch(codes, np.uint64(order[i + _AHEAD]))
+        if i + AHEAD < n:
+            prefetch(codes, np.uint64(order[i + AHEAD]))
         row = np.uint64(order[i])
         block[i] = (np.uint64(codes[row]) << _RANK) | row
 
 
 @kernel
 def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
-    """Reorder the rows of each range so that those that go left come first, each side in its old order.
+    """Partition each range stably: rows that go left come first, and both sides keep their order.
+
+    The range a b c d, of which b and d go left, becomes b d a c. Left rows are written in place, right rows to a buffer
+    that is copied behind them.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
         start, stop = np.uint64(starts[k]), np.uint64(stops[k])
         left, n_right = start, np.uint64(0)
         for i in range(start, stop):
-            # Both sides are written and one counter moves: no branch to mispredict.
+            # Both sides are written, and one counter moves: no branch that could be mispredicted.
             entry = block[i]
             is_left = np.uint64(goes_left[entry & _ROW])
             block[left] = entry
@@ -61,17 +62,17 @@ def scan_column(  # type: ignore[no-untyped-def]
     block, starts, stops, missing, gradients, allowed, G, H, direction, bounds,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, parent, best, stats,
 ):  # fmt: skip
-    """Find, in one scan of a sorted column, the best split on it of every open node.
+    """Find the best split of every open node on one column, in one scan of its block.
 
-    The rows with a missing value come first, so that by the time a value is reached the sums of the missing ones are
-    known and each boundary is scored for both directions at once.
+    Rows with a missing value come first. When the first value is reached, their sums are known, and each boundary
+    between two values is scored with missing on the left and on the right.
 
     Parameters
     ----------
     block
         uint64 (rows,): (code << 32) + row; a code is the rank of a value among the distinct ones.
     starts, stops
-        int64 (open nodes,): each node's part of the block, the missing ones first, then by ascending code.
+        int64 (open nodes,): each node's range of the block: missing values first, then ascending codes.
     missing
         The code of a missing value.
     gradients
@@ -81,16 +82,16 @@ def scan_column(  # type: ignore[no-untyped-def]
     G, H
         float64 (open nodes,): sums over each node.
     direction
-        1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+        1 where leaf weights must not decrease from left to right, -1 where they must not increase, else 0.
     bounds
-        float64 (open nodes, 2): the least and the largest weight in each node, infinite without constraints.
+        float64 (open nodes, 2): the bounds of the leaf weights in each node, infinite without constraints.
     reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     parent
         float64 (open nodes,): the score of each node unsplit.
     best
-        int64 (open nodes, 4), written: whether there is a split, the ranks on both sides of it (the upper one is -1 for
-        "is it present?"), and whether missing goes left.
+        int64 (open nodes, 4), written: whether there is a split, the ranks on both sides of it (the upper is -1 for the
+        split of present from missing values), and whether missing goes left.
     stats
         float64 (open nodes, 3), written: gain, G and H of the left child.
     """
@@ -107,8 +108,8 @@ def scan_column(  # type: ignore[no-untyped-def]
         stop = np.uint64(stops[node])
         for i in range(np.uint64(starts[node]), stop + np.uint64(1)):
             if i < stop:
-                if i + _AHEAD < stop:
-                    prefetch(pairs, (block[i + _AHEAD] & _ROW) << np.uint64(1))
+                if i + AHEAD < stop:
+                    prefetch(pairs, (block[i + AHEAD] & _ROW) << np.uint64(1))
                 at = (block[i] & _ROW) << np.uint64(1)
                 code = np.int64(block[i] >> _RANK)
                 g, h = pairs[at], pairs[at + np.uint64(1)]
@@ -126,7 +127,7 @@ def scan_column(  # type: ignore[no-untyped-def]
                     if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
                         continue
                     if is_bounded:
-                        # Whether a value is present goes by no order.
+                        # A split of present from missing values has no direction.
                         way = direction if code >= 0 else 0
                         lower, upper = bounds[node, 0], bounds[node, 1]
                         score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, way, lower, upper)
@@ -146,7 +147,7 @@ def scan_column(  # type: ignore[no-untyped-def]
 
 @kernel
 def category_histogram(codes, node_of, gradients, place_of, out):  # type: ignore[no-untyped-def]
-    """Add each row's gradient pair to its category: out is float64 (open nodes, categories + 1, 2), zero at first."""
+    """Add each row's gradient pair to its category: ``out`` is float64 (open nodes, categories + 1, 2), zeroed."""
     for row in range(len(codes)):
         node = place_of[node_of[row]]
         if node >= 0:
@@ -179,11 +180,11 @@ def move_rows(  # type: ignore[no-untyped-def]
     node_of
         int32 (rows,), changed.
     split_of
-        int64 (nodes,): which of the splits is the node's; -1 for none.
+        int64 (nodes,): the number of the node's split; -1 for none.
     feature, bound, missing, missing_left, left, right
-        A split each: a row goes left where its code is less than ``bound``, or is ``missing`` and ``missing_left``.
+        One entry per split: a row goes left if its code is below ``bound``, or is ``missing`` and ``missing_left``.
     table_at, tables
-        For a categorical split, where in ``tables`` (bool) it says of each code whether it goes left; -1 otherwise.
+        For a categorical split, the place in ``tables`` (bool) where its table of which codes go left starts; else -1.
     """
     for row in range(first, last):
         split = split_of[node_of[row]]

@@ -1,4 +1,4 @@
-"""Kernels over gradients: onto the grid, and into pairs."""
+"""Kernels over gradients that polars has computed: into pairs, and onto their grids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["put_pairs", "round_pairs"]
 
 @kernel
 def put_pairs(gradients, hessians, pairs):  # type: ignore[no-untyped-def]
-    """Write g and h, float64 (rows,) each, to ``pairs``, (rows, 2); return max|g| and max|h|, NaN left out."""
+    """Write g and h, float64 (rows,) each, to ``pairs``, (rows, 2); return max|g| and max|h|, NaN ignored."""
     largest_g = largest_h = 0.0
     for row in range(len(gradients)):
         g, h = gradients[row], hessians[row]
@@ -21,14 +21,14 @@ def put_pairs(gradients, hessians, pairs):  # type: ignore[no-untyped-def]
 
 @kernel
 def round_pairs(pairs, offset_g, offset_h):  # type: ignore[no-untyped-def]
-    """Put g and h, float64 (rows, 2), on the grids of these offsets, in place (see `frameboost.expressions.grid`).
+    """Round g and h, float64 (rows, 2), to the grids of these offsets, in place (see `frameboost.expressions.grid`).
 
     Returns
     -------
     float64
-        The sum of g, exact on its grid.
+        The exact sum of g.
     float64
-        The sum of h.
+        The exact sum of h.
     """
     total_g = total_h = 0.0
     for row in range(len(pairs)):

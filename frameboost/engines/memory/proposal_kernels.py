@@ -1,4 +1,4 @@
-"""Kernels that find cuts by weight."""
+"""Kernels of weighted cuts (``tree_method="approx"``): h by rank, and the bins of each node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["bin_nodes", "sum_by_rank"]
 
 @kernel
 def sum_by_rank(ranks, values, out):  # type: ignore[no-untyped-def]
-    """Add ``values`` (float64, a row each) to ``out`` (float64) by rank (uint32, a row each)."""
+    """Add the ``values`` (float64) of all rows to ``out`` (float64) by rank (uint32)."""
     for row in range(len(ranks)):
         out[ranks[row]] += values[row]
 
@@ -20,16 +20,19 @@ def sum_by_rank(ranks, values, out):  # type: ignore[no-untyped-def]
 def bin_nodes(  # type: ignore[no-untyped-def]
     sorted_rows, ranks, missing, node_of, gradients, place_of, max_bin, out, starts, counts
 ):
-    """Bin one feature in every open node by itself, as `frameboost.binning.bins.weighted_cut_positions` says.
+    """Bin one feature in every open node on its own, cut as by `frameboost.binning.bins.weighted_cut_positions`.
+
+    A first scan sums h and counts distinct values by node, a second assigns bins. Both interleave all nodes: a row adds
+    to the state of its node.
 
     Parameters
     ----------
     sorted_rows
-        uint32 (rows,): row indices by ascending value, those where it is missing first.
+        uint32 (rows,): row numbers, missing values first, then by ascending value.
     ranks
         uint32 (rows,): the value's place among the column's distinct values, ``missing`` where it is missing.
     missing
-        See ``ranks``.
+        The rank of a missing value.
     node_of
         int32 (rows,): the node of each row.
     gradients
@@ -37,13 +40,13 @@ def bin_nodes(  # type: ignore[no-untyped-def]
     place_of
         int64 (nodes made so far,): a node's place in the results; -1 if it isn't open.
     max_bin
-        Most bins of a node.
+        The most bins of a node.
     out
         float64 (open nodes, max_bin + 1, 2), zero at first, written: sums of g and h, the missing bin last.
     starts
         int64 (open nodes, max_bin), written: the rank of the lowest value in each bin.
     counts
-        int64 (open nodes,), zero at first, written: how many bins the node has.
+        int64 (open nodes,), zero at first, written: the number of bins of each node.
     """
     n = len(counts)
     total, before = np.zeros(n), np.zeros(n)

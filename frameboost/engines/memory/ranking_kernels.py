@@ -19,23 +19,23 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     order
-        int64 (rows,): row indices by query, those of a query by descending margin.
+        int64 (rows,): row numbers by query, within a query by descending margin.
     starts
-        int64 (queries + 1,): where each query's rows begin in ``order``.
+        int64 (queries + 1,): where each query starts in ``order``; last, the number of rows.
     labels, margins
         float64 (rows,).
     change
-        0 if a swap counts 1, 1 if it counts what it changes of NDCG, 2 of MAP.
+        The weight of a pair: 0 for 1, 1 for the change of NDCG if the two were swapped, 2 for that of MAP.
     first_of_row, second_of_row
         float64 (rows,): for NDCG ``worth`` and ``discount``, for MAP ``hits`` and ``credit``.
     relevant
         float64 (rows,): for MAP, how many rows of the query are.
     truncation
-        How many rows of a query, from its first, are paired with all behind them.
+        The number of rows at the top of a query that are paired with all rows behind them.
     by_difference
-        Whether a swap counts less, the further the margins lie apart.
+        Whether to divide a weight by the difference of the margins.
     offset
-        What sizes and curvatures are rounded with, as ``(x + offset) - offset``.
+        Rounds sizes and curvatures to a grid: ``(x + offset) - offset``.
     out
         float64 (rows, 3), zero at first, written: ``pair_g``, ``pair_h`` and ``pair_size``.
     """
