@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.engines.duckdb import engine as sql
-from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
 from tests.support.cases import cases
@@ -319,37 +317,31 @@ IN_ANY_ORDER = {
 
 @pytest.fixture
 def sorted_rows(monkeypatch):
-    """Return a list with an item for each time that an engine has sorted its rows."""
+    """Return a list with an item for each time that the engine has sorted its rows."""
     found = []
-    for engine, name in ((MemoryEngine, "sort_rows"), (DuckDBEngine, "_sort_rows")):
-        sort = getattr(engine, name)
-        monkeypatch.setattr(engine, name, lambda self, sort=sort: found.append(sort(self)))
+    sort = MemoryEngine.sort_rows
+    monkeypatch.setattr(MemoryEngine, "sort_rows", lambda self: found.append(sort(self)))
     return found
 
 
 @pytest.mark.parametrize("more", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
-@pytest.mark.parametrize("engine", ["numba", "duckdb"])
-def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, more):
+def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, more):
     frame = every_type(500, seed=8).with_columns(small=pl.int_range(500) % 7)
-    options = SHAPE | {"target": "amount", "engine": engine, "features": list(FEATURES_BY_TYPE)} | more
+    options = SHAPE | {"target": "amount", "engine": "numba", "features": list(FEATURES_BY_TYPE)} | more
     options["n_estimators"] = 6
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
     monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     by_leaf = fb.fit(frame, **options)
-    # In a database rows that are drawn are known by their position.
-    assert len(sorted_rows) == (engine == "numba" or options.get("subsample", 1) == 1)
+    assert len(sorted_rows) == 1
     assert by_leaf.to_json() == as_given.to_json()
     assert by_leaf.history.equals(as_given.history)
 
 
-@pytest.mark.parametrize("engine", ["numba", "duckdb"])
-def test_rows_of_queries_are_not_sorted(monkeypatch, sorted_rows, engine):
+def test_rows_of_queries_are_not_sorted(monkeypatch, sorted_rows):
     monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     frame = every_type(200, seed=9).with_columns(query=pl.int_range(200) // 20)
     options = SHAPE | {"group": "query", "features": ["float64", "int32"], "objective": "rank:pairwise"}
-    model = fb.fit(frame, "late", engine=engine, **options)
+    model = fb.fit(frame, "late", engine="numba", **options)
     assert model.trees["tree"].n_unique() == 3
     assert not sorted_rows

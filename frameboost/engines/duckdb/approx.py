@@ -1,4 +1,4 @@
-"""The engine inside a database whose cuts are proposed anew: for each tree, or in each node."""
+"""The DuckDB engine of ``tree_method="approx"``: cuts are proposed for each tree, or in each node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.duckdb.binning import from_database, read_categories, store_codes, store_columns
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.widths import narrow_roles
 from frameboost.expressions.duckdb_sql import literal, physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
@@ -18,10 +17,10 @@ __all__ = ["DuckDBApproxEngine"]
 
 
 class DuckDBApproxEngine(DuckDBEngine):
-    """`RebinningEngine` and `NodeBinningEngine` over a DuckDB relation; rows that follow are of this kind too.
+    """`RebinningEngine` and `NodeBinningEngine` over a DuckDB relation, and the engine of held-out rows for both.
 
-    Where `DuckDBEngine` has a table of bins, this one has the columns themselves: ``value_0``, ``value_1``, ..., or,
-    for a categorical feature, its codes as ``bin_2``. Splits are by threshold.
+    Its table of rows has values in place of codes, ``value_0``, ``value_1``, ..., except for a categorical feature,
+    whose codes are ``bin_2``. Numeric splits compare values with a threshold.
     """
 
     def load_columns(self) -> list[Bins]:
@@ -36,12 +35,10 @@ class DuckDBApproxEngine(DuckDBEngine):
         return bins
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
-        """Store the columns; ``bins`` are those of training, of which only the categories count."""
+        """Store the columns; of ``bins``, those of training, only the categories are used."""
         self._unbinned = list(bins)
         self.layout = SlotLayout(bins)
-        self._read_settings()
-        roles = narrow_roles(self.session, self._roles, self._role_columns)
-        self._bins = store_columns(self.session, bins, self.columns, roles, in_order=self._in_source_order)
+        self._bins = store_columns(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
 
     def rebin(self, max_bin: int) -> list[Bins]:
         """See `RebinningEngine.rebin`."""
@@ -52,27 +49,26 @@ class DuckDBApproxEngine(DuckDBEngine):
         self.layout = SlotLayout(bins)
         if self._codes is not None:
             self.session.drop(self._codes)
-        self._codes = store_codes(self.session, bins, self.columns, str(self._bins))
+        self._codes = store_codes(self.session, bins, self.columns, self.bins)
         return bins
 
     def _cuts(self, feature: int, max_bin: int) -> tuple[float | int | str, ...]:
-        table, _, h = self._pair
         kind = self.columns[feature].type
         statement = render(
-            "propose_weighted_cuts", bins=self._bins, gradients=table, h=h, value=f"value_{feature}", max_bin=max_bin,
-            physical=physical_sql(kind, "value"),
+            "propose_weighted_cuts", bins=self._bins, gradients=self.pair.table, h=self.pair.h,
+            value=f"value_{feature}", max_bin=max_bin, physical=physical_sql(kind, "value"),
         )  # fmt: skip
         return tuple(from_database(kind, cut) for (cut,) in self.session.run(statement))
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
-        """See `NodeBinningEngine.node_bins`: a statement a feature, since columns differ in type."""
-        table, g, h = self._pair
-        self._row_nodes.settle(nodes)
-        numbered, node_of = self._row_nodes.table()
+        """See `NodeBinningEngine.node_bins`: one statement per feature, since columns differ in type."""
+        table, g, h = self.pair
+        self.nodes.settle(nodes)
+        numbered, node_of = self.nodes.table()
         wanted = ", ".join(str(number) for number, node in node_of.items() if node in nodes)
         found = []
         for i, (b, column) in enumerate(zip(self._unbinned, self.columns, strict=True)):
-            # Each category is a bin, the code of missing included.
+            # Every category is a bin of its own, and so is the code of missing.
             is_categorical = column.type.is_categorical
             statement = render(
                 "node_bins", bins=self._bins, gradients=table, g=g, h=h, nodes=numbered, open_nodes=wanted,

@@ -1,4 +1,4 @@
-"""Binning inside a database: cuts and categories are asked of each column, then all columns are stored as bins."""
+"""Cuts and codes in a database: cuts and categories from one query per column, codes by a binary search in SQL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frameboost.binning.bins import Bins, sample_condition
-from frameboost.engines.duckdb.cells import Cells
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, physical_sql, string_literal
 from frameboost.expressions.sql_files import render
@@ -24,13 +23,13 @@ __all__ = [
     "store_columns",
 ]
 
-# The private use area of Unicode, of which few texts have any character.
+# The first character of Unicode's private use area, which few texts contain.
 _FIRST_SEPARATOR = 0xE000
 
 
 @dataclass(frozen=True, slots=True)
 class SqlColumn:
-    """A column as the engine reads it: its quoted name, and the type that it has in the database."""
+    """A column of the source: its quoted name, and its type in the database."""
 
     name: str
     type: FeatureType
@@ -39,7 +38,7 @@ class SqlColumn:
     def sql(self) -> str:
         """The column, as an expression over the source."""
         column = f"source.{self.name}"
-        # An ENUM has an order of its own, and a collation takes different strings for the same.
+        # An ENUM has an order of its own, and a collation may take different strings for equal.
         return f"CAST({column} AS VARCHAR) COLLATE C" if self.type.is_categorical else column
 
 
@@ -47,9 +46,10 @@ def propose_bins(
     session: DuckDBSession, feature: Feature, column: SqlColumn, max_bin: int, n_rows: int, *, missing: bool,
     distinct: int,
 ) -> Bins:  # fmt: skip
-    """Return the bins of one column: its categories, or the cuts that `frameboost.binning.bins.cut_positions` defines.
+    """Return the bins of one column: its categories, or cuts as by `frameboost.binning.bins.cut_positions`.
 
-    ``distinct`` is about how many values it has.
+    ``distinct`` is an estimate of the number of distinct values. Where it is above ``max_bin``, ranks are computed by a
+    window over all rows; otherwise values are counted first, which is slower by half where most values are distinct.
     """
     if column.type.is_categorical:
         return read_categories(session, feature, column, missing=missing)
@@ -90,10 +90,9 @@ def store_bins(
 ) -> str:  # fmt: skip
     """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
 
-    ``in_order`` keeps the order of the source, which costs a sort, and matters only where rows are told by position.
+    ``in_order`` keeps the order of the source at the cost of a sort; only where rows are identified by position.
     """
-    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
-    cuts = _store_cuts(session, bins, columns, cells)
+    cuts = _store_cuts(session, bins, columns)
     read, joins, codes = [], [], []
     for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
         if column.type.is_categorical:
@@ -101,7 +100,7 @@ def store_bins(
             read.append(f"category_{i}.code AS bin_{i}")
             missing = f"bin_{i} IS NULL"
         else:
-            read += _search_start(i, column.sql, b, cells[i])
+            read += _search_start(i, column.sql, b)
             missing = is_missing(column.type, f"value_{i}")
         codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
     source, position, order = _ordered(session, in_order=in_order)
@@ -121,7 +120,7 @@ def store_bins(
             bins=table,
             codes=", ".join(codes),
             roles=", ".join(roles),
-            rows=_search(rows, bins, cells),
+            rows=_search(rows, bins),
             in_order=order,
         )
     )
@@ -129,10 +128,10 @@ def store_bins(
 
 
 def _ordered(session: DuckDBSession, *, in_order: bool) -> tuple[str, list[str], str]:
-    """Return the source, what else to read of it, and what a statement ends with to keep its order."""
+    """Return the source, the further columns to read from it, and the clause that keeps its order."""
     if not in_order:
         return session.source, [], ""
-    # Several threads may change the order of rows on their way through the joins with cuts and categories.
+    # Rows may come out of the parallel joins with cuts and categories in another order.
     position = session.column("position")
     source = f"(SELECT *, row_number() OVER () AS {position} FROM {session.source})"
     return source, [f"source.{position}"], f"ORDER BY {position} ASC"
@@ -168,35 +167,31 @@ def store_columns(
 
 def store_codes(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str) -> str:
     """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name."""
-    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
-    cuts = _store_cuts(session, bins, columns, cells)
+    cuts = _store_cuts(session, bins, columns)
     read, numbers = [], []
     for i, b in enumerate(bins):
         if b.feature.type.is_categorical:
             read.append(f"source.bin_{i} AS bin_{i}")
             code = f"bin_{i}"
         else:
-            read += _search_start(i, f"source.value_{i}", b, cells[i])
+            read += _search_start(i, f"source.value_{i}", b)
             code = f"CASE WHEN value_{i} IS NULL THEN {b.missing} ELSE bin_{i} END"
         numbers.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
     rows = render(
         "read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="", roles="source.rowid AS position"
     )
     table = session.table("codes")
-    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins, cells)))
+    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins)))
     session.drop(cuts)
     return table
 
 
-def _store_cuts(
-    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], cells: Sequence[Cells | None]
-) -> str:
-    """Store the cuts of all features, and what is known of cells, as one row of lists; return the table's name."""
+def _store_cuts(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn]) -> str:
+    """Store the cuts of all features as one row of lists; return the table's name."""
     table = session.table("cuts")
     lists = [
         f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
     ]
-    lists += [f"CAST('{list(own.below)}' AS INTEGER[]) AS below_{i}" for i, own in enumerate(cells) if own]
     session.run(render("store_cuts", cuts=table, lists=", ".join(lists) or "NULL"))
     return table
 
@@ -207,21 +202,20 @@ def _code_type(bins: Bins) -> str:
 
 def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
     """Return the cuts as a list that compares exactly with the column."""
-    if kind.is_float:  # one text of them all is parsed and planned in a tenth of the time
+    if kind.is_float:  # a text is parsed and planned in a tenth of the time that as many literals take
         doubles = f"CAST('{[float(cut) for cut in cuts]}' AS DOUBLE[])"
         return f"CAST({doubles} AS FLOAT[])" if kind.name == "float32" else doubles
     return f"[{', '.join(literal(kind, cut) for cut in cuts)}]"
 
 
-def _search_start(i: int, column: str, bins: Bins, cells: Cells | None) -> list[str]:
-    """Return the columns that a search wants of feature ``i``: its value, its cuts and the bin to start at."""
-    start = "CAST(0 AS BIGINT)" if cells is None else cells.start(column, f"cuts.below_{i}")
-    return [f"{column} AS value_{i}, {start} AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
+def _search_start(i: int, column: str, bins: Bins) -> list[str]:
+    """Return the columns that the search needs for feature ``i``: its value, its cuts, and bin 0 to start at."""
+    return [f"{column} AS value_{i}, CAST(0 AS BIGINT) AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
 
 
-def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None]) -> str:
-    """Return the rows after all steps of the search, each a power of two, the largest first."""
-    n_steps = [len(b.cuts).bit_length() if c is None else c.n_steps for b, c in zip(bins, cells, strict=True)]
+def _search(rows: str, bins: Sequence[Bins]) -> str:
+    """Return the rows after all steps of the search, which are powers of two, the largest first."""
+    n_steps = [len(b.cuts).bit_length() for b in bins]
     for bit in reversed(range(max(n_steps))):
         step = 1 << bit
         steps = [
@@ -248,9 +242,9 @@ def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlCo
 
 
 def from_database(kind: FeatureType, value: object) -> Physical:
-    """Return a physical value that `physical_sql` has brought over."""
+    """Return the Python value of a result of `physical_sql`."""
     if kind.is_float:
-        return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 and 0.0 are one value; write it as 0.0
-    if isinstance(value, str):  # a decimal's point is dropped: its digits are the scaled integer
+        return float(value) + 0.0  # type: ignore[arg-type]  # writes -0.0 as 0.0, which is the same value
+    if isinstance(value, str):  # a decimal: its digits without the point are the scaled integer
         return int(value.replace(".", ""))
     return int(value)  # type: ignore[call-overload, no-any-return]

@@ -1,39 +1,47 @@
-"""Which node each row is in, inside a database: a table of numbers, and splits that rows have yet to follow."""
+"""The node of every row in a database: a table of node numbers, and splits that are carried out on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.engines.duckdb.widths import narrowest_integer
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 
-__all__ = ["RowNodes"]
+__all__ = ["RowNodes", "code_goes_left"]
 
-# A walk from the root reads the bins alone, which all threads do at once. To go on from the table is one thread's work,
-# as bins and nodes are joined by position; it is faster where there are more old splits than so many for each new one.
-_MOST_WALKED_AGAIN = 3
-# Rows that nobody asks for may leave many splits for later, though not so many that a CASE gets too deep for DuckDB.
-_MOST_FOR_LATER = 32
+# The most splits to put off: a deeper CASE is too deep for DuckDB.
+_MOST_PUT_OFF = 32
+# DuckDB turns a longer IN into a join. A bit string with a bit for every code takes the same time for any set.
+_MOST_IN_A_LIST = 4
 
 
 class RowNodes:
-    """The nodes of all rows, as a tree is grown.
+    """The nodes of all rows while a tree grows.
 
-    Rows follow splits late: together with whatever is asked of the children, so that a level costs one table, and the
-    last level none. Children are numbered anew then, those asked for in a row, so that node and bin make one key.
+    Splits are put off until something is asked of the children, so a level takes one statement, and the last level
+    none: its splits become part of the expression that adds leaf values. The statement also numbers nodes, those asked
+    for in a row, so that ``node BETWEEN`` finds their rows, and node and bin make one dense key.
+
+    Say the root 0 was split into 1 and 2, these into 3, 4 and 5, 6, and histograms of 3 and 6 are asked for (4 and 5
+    follow by subtraction). The rows get the numbers ::
+
+        node     3  6  4  5
+        number   0  1  2  3          node BETWEEN 0 AND 1
+
+    When 4 is split into 7 and 8 and 8 is asked for, only rows with the number 2 change: 8 gets the number 4, and 7 gets
+    5. Numbers that are no longer used stay free until the next tree.
 
     Parameters
     ----------
     session
         Where the rows are.
     bins
-        The table whose columns decide where a row goes.
+        The table whose columns splits compare.
     goes_left
-        Returns the condition that a row goes left.
+        Returns a split's condition that a row goes left.
     in_order
-        What a statement over the bins ends with, so that its rows come in their order.
+        The clause by which a statement over the bins keeps their order.
     """
 
     def __init__(self, session: DuckDBSession, bins: str, goes_left: Callable[[Split], str], in_order: str) -> None:
@@ -45,16 +53,16 @@ class RowNodes:
         self.restart()
 
     def restart(self) -> None:
-        """Put all rows into the root of another tree; what the table says is of no more use."""
-        self._is_stored = False  # until rows have moved, all of them are in the root
-        self._numbers = {0: 0}  # of each node, in the table
+        """Put all rows into the root of another tree; the table is outdated from now on."""
+        self._is_stored = False  # whether there is a table of this tree; without, all rows are in the root
+        self._numbers = {0: 0}  # node -> its number in the table
         self._next = 1
-        self._splits: dict[int, tuple[Split, int, int]] = {}  # all of the tree
-        self._n_followed = 0  # how many of them are in the table
+        self._splits: dict[int, tuple[Split, int, int]] = {}  # all splits of the tree
+        self._n_followed = 0  # the splits that the table has followed
 
     @property
     def tables(self) -> list[str]:
-        """The table that has ``node``, once there is more than the root."""
+        """The table with the column ``node``, once rows have left the root."""
         return [self._table] if self._is_stored and self._table is not None else []
 
     @property
@@ -63,24 +71,24 @@ class RowNodes:
         return not self._is_stored
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """Let rows follow splits (node -> split, left child, right child) by the time that anybody looks."""
-        if self._n_new > _MOST_FOR_LATER and not splits.keys() <= self._numbers.keys():
+        """Put off splits: node -> (split, left child, right child)."""
+        if self._n_new > _MOST_PUT_OFF and not splits.keys() <= self._numbers.keys():
             self.settle()
         self._splits |= splits
 
     def settle(self, together: Sequence[int] = ()) -> int:
-        """Let rows follow the splits, and number some nodes in a row; return the first of their numbers."""
+        """Carry out the splits, and number the nodes in ``together`` in a row; return the first of their numbers."""
         numbers = [self._numbers.get(node) for node in together]
         first = numbers[0] if numbers and numbers[0] is not None else 0
         if not self._n_new and numbers == list(range(first, first + len(together))):
             return first
-        old = {} if self._walks_from_root else self._numbers
+        old = self._numbers if self._is_stored else {}
         moved = [node for node in old or [0] if node in self._splits or node in together]
         first = self._next if old else 0
         fresh = dict.fromkeys([*together, *(leaf for node in moved for leaf in self._leaves(node))])
         numbered = {node: first + i for i, node in enumerate(fresh)}
         self._next = first + len(fresh)
-        kind = narrowest_integer(self._next - 1)
+        kind = _narrowest_integer(self._next - 1)
         moves = self._case({node: f"CAST({n} AS {kind})" for node, n in numbered.items()}, moved)
         self._store("apply_splits", rows=" POSITIONAL JOIN ".join(self.sources), moves=moves)
         self._numbers = {node: n for node, n in old.items() if node not in moved} | numbered
@@ -88,7 +96,7 @@ class RowNodes:
         return first
 
     def table(self) -> tuple[str, dict[int, int]]:
-        """Return a table with the column ``node``, and what its numbers stand for."""
+        """Return a table with the column ``node``, and the node of each of its numbers."""
         self.settle()
         if not self._is_stored:
             self._store("start_tree", bins=self._bins)
@@ -96,26 +104,22 @@ class RowNodes:
 
     @property
     def sources(self) -> list[str]:
-        """The tables that `case` is over."""
-        return [self._bins] if self._walks_from_root else [self._bins, *self.tables]
+        """The tables whose columns `case` reads."""
+        return [self._bins, *self.tables]
 
     def case(self, values: Mapping[int, str]) -> str:
-        """Return an expression over `sources`: the value of the node that the row is in, splits included."""
+        """Return an expression over `sources`: the value of the row's node after all splits."""
         return self._case(values, [*self._numbers])
 
     @property
     def _n_new(self) -> int:
         return len(self._splits) - self._n_followed
 
-    @property
-    def _walks_from_root(self) -> bool:
-        return not self._is_stored or self._n_followed <= _MOST_WALKED_AGAIN * self._n_new
-
     def _case(self, values: Mapping[int, str], nodes: Sequence[int]) -> str:
-        """Return the same of some of the table's nodes; the others keep their number."""
-        if self._walks_from_root:
+        """Return the same for some of the table's nodes; the others keep their number."""
+        if not self._is_stored:
             return self._below(0, values)
-        ordered = sorted(nodes, key=self._weight, reverse=True)  # most rows find theirs among the first
+        ordered = sorted(nodes, key=self._weight, reverse=True)  # most rows match one of the first
         cases = " ".join(f"WHEN {self._numbers[node]} THEN {self._below(node, values)}" for node in ordered)
         keeps = "" if len(ordered) == len(self._numbers) else " ELSE node"
         return f"CASE node {cases}{keeps} END"
@@ -147,8 +151,17 @@ class RowNodes:
         self._session.run(render(statement, nodes=self._table, in_order=self._in_order, **parts))
         self._is_stored = True
 
-    def drop(self) -> None:
-        """Drop the table."""
-        if self._table is not None:
-            self._session.drop(self._table)
-            self._table = None
+
+def code_goes_left(split: Split, column: str, missing: int) -> str:
+    """Return a split's condition over a column of codes, of which ``missing`` is the last."""
+    if split.categories is not None and len(split.categories) <= _MOST_IN_A_LIST:
+        return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
+    if split.categories is not None:
+        bits = "".join("1" if is_left else "0" for is_left in split.goes_left(missing + 1))
+        return f"get_bit(CAST('{bits}' AS BIT), {column}) = 1"
+    return f"{column} < {split.bin}" + (f" OR {column} = {missing}" if split.missing_left else "")
+
+
+def _narrowest_integer(largest: int) -> str:
+    """Return the narrowest type for integers from 0 to ``largest``."""
+    return "UTINYINT" if largest < 2**8 else "USMALLINT" if largest < 2**16 else "INTEGER"

@@ -1,41 +1,234 @@
-"""Tables whose rows belong together by position, read side by side by all threads of the database."""
+"""The rows in a database: temporary tables joined by position, and queries over them; the engine's base class."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
+from frameboost.engines.contract import Cumulative, QueryWindow
+from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.gradients import GradientTable
+from frameboost.engines.duckdb.ranking import pair_parts, window_sql
 from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions.duckdb_sql import is_missing
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.sql_files import render
+from frameboost.losses.exact_sums import Aggregate, Scalar, rounded
+from frameboost.schema.feature import Feature
 
-__all__ = ["Slices"]
-
-# DuckDB reads tables that are joined by position on one thread, so each slice is a join of its own. It is made of whole
-# row groups.
-_ROW_GROUP = 122_880
-_MOST_SLICES = 32
+__all__ = ["TableEngine"]
 
 
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """How the positions of rows are parted: each slice starts at one of ``starts``."""
+class TableEngine:
+    """Row state of an engine over a DuckDB relation.
 
-    starts: Sequence[int] = (0,)
+    It is temporary tables of the caller's connection, which DuckDB spills to disk: the binned columns, and beside them
+    margins, gradients and nodes. Tables are joined by position: all are made from the first by statements that keep its
+    order.
 
-    @classmethod
-    def of(cls, session: DuckDBSession, n_rows: int) -> Slices:
-        """Return as many slices as there are threads, of whole row groups."""
-        most = min(int(session.setting("threads")), _MOST_SLICES)
-        size = -(-n_rows // (most * _ROW_GROUP)) * _ROW_GROUP
-        return cls(range(0, n_rows, size) if n_rows else (0,))
+    Parameters
+    ----------
+    session
+        Where the relation lives.
+    features
+        The features, as the model knows them.
+    columns
+        The same as the database has them. Physical values are the same in both.
+    roles
+        Role -> quoted column name. ``label`` is always there; without ``weight`` every weight is 1.
+    queries
+        The column of the role ``qid``, if there is one.
+    in_order
+        Whether rows must keep the order of the relation, as where they are sampled by position.
+    """
 
-    def queries(self, columns: str, tables: Sequence[str]) -> list[str]:
-        """Return a query of every slice, whose columns may be qualified by their table, and the first table's rowid."""
-        if len(tables) == 1 or len(self.starts) == 1:
-            return [f"SELECT {columns} FROM {' POSITIONAL JOIN '.join(tables)}"]
-        found = []
-        for start, end in zip(self.starts, [*self.starts[1:], None], strict=True):
-            # The last has no end: a query may give more rows the second time that it is run.
-            bound = f"rowid >= {start}" if end is None else f"rowid BETWEEN {start} AND {end - 1}"
-            parts = [f"(SELECT *{', rowid' if t == tables[0] else ''} FROM {t} WHERE {bound}) AS {t}" for t in tables]
-            found.append(f"SELECT {columns} FROM {' POSITIONAL JOIN '.join(parts)}")
-        return found
+    def __init__(
+        self,
+        session: DuckDBSession,
+        features: Sequence[Feature],
+        columns: Sequence[SqlColumn],
+        roles: Mapping[str, str],
+        queries: SqlColumn | None = None,
+        *,
+        in_order: bool = False,
+    ) -> None:
+        self.session = session
+        self.features = tuple(features)
+        self.columns = tuple(columns)
+        # Expressions over the source.
+        self.roles = {role: _present_double(column) for role, column in roles.items()}
+        if queries is not None:
+            self.roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
+        self.in_source_order = in_order or queries is not None
+        self.gradients = GradientTable(session)
+        self.distinct_counts: list[int] = []  # about how many values each feature has
+        self._bins: str | None = None
+        self._margins: dict[str, str] = {}  # margin -> its table, which has a column of the same name
+        self._pairs: str | None = None
+        self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
+        self._counts: list[int] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._count_rows()[0]
+
+    def count_missing(self) -> list[int]:
+        """See `Engine.count_missing`."""
+        return self._count_rows()[1:]
+
+    def _count_rows(self) -> list[int]:
+        """Return the number of rows, then for each feature how many have it missing."""
+        if self._counts is None:
+            counts = ", ".join(
+                f'COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(self.columns)
+            )
+            distinct = ", ".join(
+                "0" if c.type.is_categorical else f"approx_count_distinct({c.sql})" for c in self.columns
+            )
+            statement = render("count_missing", source=self.session.source, counts=counts, distinct=distinct)
+            counted = list(self.session.run(statement)[0])
+            split = 1 + len(self.columns)
+            self._counts, self.distinct_counts = counted[:split], counted[split:]
+        return self._counts
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    @property
+    def bins(self) -> str:
+        """The table that all others are made from: codes or values, and the roles."""
+        assert self._bins is not None
+        return self._bins
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether DuckDB writes rows in the order in which it reads them, as it does by default."""
+        return bool(self.session.setting("preserve_insertion_order"))
+
+    @property
+    def in_bin_order(self) -> str:
+        """The clause by which a statement over the bins keeps their order."""
+        return "" if self.keeps_order else f"ORDER BY {self._bins}.rowid ASC"
+
+    @property
+    def _in_order(self) -> str:
+        """The clause by which a statement over `query` keeps the order of the bins."""
+        windows = any(isinstance(term, Cumulative | QueryWindow) for term in self._terms.values())
+        return "ORDER BY position ASC" if windows or not self.keeps_order else ""
+
+    def replace_table(self, old: str | None, part: str, statement: str, **parts: object) -> str:
+        """Run a statement that creates a table, in place of the old one if there is one; return its name."""
+        table = old or self.session.table(part)
+        self.session.run(render(statement, **{part: table}, **parts))
+        return table
+
+    # --- queries over all rows ----------------------------------------------------------------------------------------
+
+    def query(self, **more: str) -> tuple[str, dict[str, str]]:
+        """Return a query of the rows with all columns that expressions may name, and the columns' names in it.
+
+        ``more`` adds columns: name -> table.
+        """
+        if self._bins is None:
+            roles = [f"{sql} AS {role}" for role, sql in self.roles.items()] + self._unit_weight
+            names = list(dict.fromkeys([*self.roles, "weight"]))
+            return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names)
+        columns = dict.fromkeys(self.roles, self._role_table) | self._margins | more
+        columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
+        if self._pairs is not None:
+            columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
+        tables = [*dict.fromkeys(columns.values())]
+        wanted = [f"{tables[0]}.rowid AS position", *columns, *self._unit_weight]
+        query = f"SELECT {', '.join(wanted)} FROM {' POSITIONAL JOIN '.join(tables)}"
+        return self._with_terms(query, list(dict.fromkeys([*columns, "weight"])))
+
+    @property
+    def _role_table(self) -> str:
+        """The table that roles are read from: that of the only margin has them too, which saves a join."""
+        return next(iter(self._margins.values())) if len(self._margins) == 1 else self.bins
+
+    @property
+    def _unit_weight(self) -> list[str]:
+        """The column of weights where the rows bring none; it is not stored."""
+        return [] if "weight" in self.roles else ["1e0 AS weight"]
+
+    def _with_terms(self, query: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]:
+        names = {name: name for name in columns}
+        for name, term in self._terms.items():
+            query = f"SELECT *, {_term_sql(term, names)} AS {name} FROM ({query})"
+            names[name] = name
+        return query, names
+
+    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.define`."""
+        self._terms.update(terms)
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`."""
+        rows, names = self.query()
+        return self._aggregated(aggregates, names, "aggregate", rows=rows)
+
+    def aggregate_scores(
+        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
+    ) -> dict[str, float | None]:
+        """See `Engine.aggregate_scores`."""
+        rows, names = self.query()
+        sides = [f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total")]
+        return self._aggregated(
+            aggregates, {side: side for side in sides}, "aggregate_scores", rows=rows,
+            score=score.to_sql(names), positive=positive.to_sql(names), negative=negative.to_sql(names),
+        )  # fmt: skip
+
+    def _aggregated(
+        self, aggregates: Mapping[str, Aggregate], names: Mapping[str, str], statement: str, **parts: object
+    ) -> dict[str, float | None]:
+        wanted = ", ".join(
+            f"{a.function.upper()}(CAST({a.expression.to_sql(names)} AS DOUBLE))" for a in aggregates.values()
+        )
+        row = self.session.run(render(statement, aggregates=wanted, **parts))[0]
+        sums = {name for name, a in aggregates.items() if a.function == "sum"}
+        return {n: 0.0 if v is None and n in sums else v for n, v in zip(aggregates, row, strict=True)}
+
+    # --- margins, pairs and gradients ---------------------------------------------------------------------------------
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """See `Engine.start_margins`."""
+        names = {role: role for role in self.roles}
+        for name, expression in margins.items():
+            start = f"CAST({expression.to_sql(names)} AS DOUBLE) AS {name}"
+            columns = ", ".join([*(self.roles if len(margins) == 1 else ()), start])
+            self._margins[name] = self.replace_table(
+                None, "margins", "start_margins", columns=columns, bins=self._bins, in_order=self.in_bin_order
+            )
+
+    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+        """See `Engine.sum_pairs`."""
+        rows, names = self.query()
+        self._pairs = self.replace_table(
+            self._pairs, "pairs", "rank_pairs", rows=rows, bins=self._bins, **pair_parts(pairs, offset, names)
+        )
+
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        self.gradients.drop()  # first, as it is the largest of the tables that each round replaces
+        numbers = {**rounded(self, gradients), **others}
+        rows, names = self.query()
+        self.gradients.store(numbers, rows, names, in_order=self._in_order, bins=self.bins)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self.session.close()
+
+
+def _present_double(column: str) -> str:
+    """Return a column as DOUBLE, NaN as NULL: both mean that the value is missing."""
+    return f"CASE WHEN isnan(CAST(source.{column} AS DOUBLE)) THEN NULL ELSE CAST(source.{column} AS DOUBLE) END"
+
+
+def _term_sql(term: Scalar | Cumulative | QueryWindow, names: Mapping[str, str]) -> str:
+    if isinstance(term, QueryWindow):
+        return window_sql(term, names)
+    if not isinstance(term, Cumulative):
+        return term.to_sql(names)
+    direction = "DESC" if term.descending else "ASC"
+    return f"SUM({term.value.to_sql(names)}) OVER (ORDER BY {term.order.to_sql(names)} {direction})"

@@ -114,8 +114,8 @@ def test_rows_written_in_any_order_still_meet(con, frame):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_rows_read_in_slices_still_meet(threads):
-    # A slice is at least a row group, 122,880 rows.
+def test_rows_read_by_several_threads_still_meet(threads):
+    # There are several row groups, each of 122,880 rows.
     con = duckdb.connect()
     con.execute(f"SET threads = {threads}")
     con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, hash(-i) % 77 AS z, i % 1009 + hash(i) % 3 AS y, "

@@ -1,9 +1,10 @@
-"""Rows in a database follow the splits, whether they walk from the root again or go on from where they were."""
+"""Rows in a database follow the splits, however many are put off."""
 
 import duckdb
 import numpy as np
 import pytest
 
+import frameboost as fb
 from frameboost.engines.duckdb.nodes import RowNodes
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.splits.split import Split, Stats
@@ -79,3 +80,12 @@ def test_a_long_chain_of_splits_that_nobody_asks_for_is_no_deep_expression(con):
     for i in range(600):  # all rows go right each time
         nodes.move({2 * i: (Split(0, 1.0, half, half, missing_left=False, bin=0), 2 * i + 1, 2 * i + 2)})
     assert set(nodes_of(con, nodes)) == {1200}
+
+
+def test_more_nodes_than_a_byte_can_number():
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT i % 1024 AS x, i % 1024 AS y FROM range(4096) AS r(i)")
+    shape = {"n_estimators": 1, "max_depth": 10, "min_child_weight": 0, "reg_lambda": 0, "max_bin": 1024}
+    model = fb.fit(con.table("t"), "y", engine="duckdb", **shape)
+    assert len(model.trees) > 1024
+    assert model == fb.fit(con.table("t"), "y", engine="numba", **shape)
