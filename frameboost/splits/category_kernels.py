@@ -178,7 +178,9 @@ def scan_categories(  # type: ignore[no-untyped-def]
     found, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
     named_G, named_H = np.zeros(2), np.zeros(2)
     for step in range(1, steps + 1):
-        for side in range(sides):
+        for side in range(2):  # a constant, so that the loop is unrolled
+            if side == sides:
+                break
             if side == NAMED_RIGHT and step == n + one_hot:
                 continue  # everything would go right, the missing values apart: that is a candidate of the other side
             if one_hot:
