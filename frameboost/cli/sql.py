@@ -8,8 +8,8 @@ from typing import Any
 
 from frameboost.cli.arguments import Commands, UsageError, add_command, names, pairs, setting
 from frameboost.data.table_files import STDOUT, check_writable, write_text
+from frameboost.database.database_model import DatabaseModel
 from frameboost.loading import open_model
-from frameboost.model.model import Model
 
 __all__ = ["add_sql"]
 
@@ -75,31 +75,28 @@ def _sql(given: argparse.Namespace) -> None:
             if getattr(given, option) is not None and getattr(given, name) is not None:
                 raise UsageError(f"--{_spelt(name)} does not go with --{_spelt(option)}")
     check_writable(given.out)
-    model = open_model(given.model)
-    statements = model.table_statements(given.trees, given.dialect) if given.statements else []
-    text, is_statement = _text(model, given)
+    limits = None if given.limit is None else dict(given.limit)
+    database = open_model(given.model).database(
+        given.dialect, columns=given.column_map, base_margin=given.base_margin, limits=limits
+    )
+    statements = database.table_statements(given.trees) if given.statements else []
+    text, is_statement = _text(database, given)
     if is_statement or statements:
         text = "".join(f"{statement.rstrip().rstrip(';')};\n" for statement in [*statements, text] if statement)
     write_text(given.out, text if text.endswith("\n") else f"{text}\n")
 
 
-def _text(model: Model, given: argparse.Namespace) -> tuple[str, bool]:
+def _text(database: DatabaseModel, given: argparse.Namespace) -> tuple[str, bool]:
     """Return the expression, the query or the statement, and whether it is a statement."""
-    shared: dict[str, Any] = {"output": given.output, "columns": given.column_map}
-    shared |= {"limits": None if given.limit is None else dict(given.limit)}
     if given.table is None:
-        return ("", True) if given.statements else (
-            model.sql(dialect=given.dialect, base_margin=given.base_margin, **shared), False
-        )  # fmt: skip
+        return ("", True) if given.statements else (database.sql(given.output), False)
     if given.update is not None:
-        return model.update_sql(given.table, given.update, given.dialect, where=given.where, **shared), True
-    how = shared | {
-        "keep": given.keep, "where": given.where, "form": given.form or "auto", "trees": given.trees,
-        "base_margin": given.base_margin,
-    }  # fmt: skip
-    how |= {} if given.name is None else {"name": given.name}
+        return database.update_sql(given.table, given.update, where=given.where, output=given.output), True
+    options: dict[str, Any] = {"output": given.output, "keep": given.keep, "where": given.where}
+    options |= {"form": given.form or "auto", "trees": given.trees}
+    options |= {} if given.name is None else {"name": given.name}
     if given.view is not None:
-        return model.create_view_sql(given.view, given.table, given.dialect, **how), True
+        return database.create_view_sql(given.view, given.table, **options), True
     if given.create_table is not None:
-        return model.create_table_sql(given.create_table, given.table, given.dialect, **how), True
-    return model.query(given.table, given.dialect, **how), False
+        return database.create_table_sql(given.create_table, given.table, **options), True
+    return database.query(given.table, **options), False

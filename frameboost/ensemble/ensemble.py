@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from frameboost.checks.messages import shown
+from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Loss
+from frameboost.losses.outputs import Output, output_of
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
 
@@ -74,6 +77,26 @@ class Ensemble:
     def trees_of(self, output: int) -> list[Tree]:
         """Return the trees that add to one output's margin."""
         return [tree for tree in self.trees if tree.output == output]
+
+    def margin_number(self, output: int | None) -> int:
+        """Return the number of the margin that a caller asks for; None stands for the only one.
+
+        Raises
+        ------
+        ParameterError
+            If there is no such margin, or None could be any of several.
+        """
+        if output is None and self.n_outputs == 1:
+            return 0
+        if not isinstance(output, int) or isinstance(output, bool) or not 0 <= output < self.n_outputs:
+            raise ParameterError(
+                f"output must be the number of a margin, from 0 to {self.n_outputs - 1}, not {shown(output)}"
+            )
+        return output
+
+    def output(self, name: str) -> Output:
+        """Return an output by its name, as expressions over the margins; raise `ParameterError` if there is none."""
+        return output_of(self.loss, name, self.calibration)
 
     def rounds(self, start: int, stop: int) -> Ensemble:
         """Return the ensemble of the rounds from ``start`` up to, not including, ``stop``; they count from 0."""

@@ -36,10 +36,18 @@ TAKES = {
     ("huge", "target"), ("huge", "trained"), ("huge", "materialized"), ("huge", "source"), ("huge", "base_margin"),
 }  # fmt: skip
 
-METHODS = [
-    name for name, _ in inspect.getmembers(fb.Model, inspect.isfunction)
-    if not name.startswith("_") and name not in ("to_json", "register", "table_frame")
-]  # fmt: skip
+# Whose arguments `database` and the methods of the same name check.
+SHORT_WAYS = ("sql", "query")
+
+
+def methods_of(kind):
+    return [
+        name for name, _ in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_") and name not in ("to_json", "register", "table_frame")
+    ]  # fmt: skip
+
+
+METHODS, OF_DATABASE = methods_of(fb.Model), methods_of(fb.DatabaseModel)
 
 
 def arguments_of(function):
@@ -51,18 +59,21 @@ CALLS = [
     *(("fit", name) for name in arguments_of(fb.fit)),
     *(("cv", name) for name in arguments_of(fb.cv)),
     *((method, name) for method in METHODS for name in arguments_of(getattr(fb.Model, method))),
-]
+    *((f"database.{method}", name) for method in OF_DATABASE
+      for name in arguments_of(getattr(fb.DatabaseModel, method))),
+]  # fmt: skip
 
 
 @cases("value", HOSTILE)
 @cases(("function", "argument"), CALLS)
 def test_a_value_of_a_wrong_kind_is_one_sentence(model, function, argument, value, tmp_path):
-    called = getattr(fb, function) if function in ("fit", "cv") else getattr(model, function)
+    owner = fb if function in ("fit", "cv") else model.database() if "database." in function else model
+    called = getattr(owner, function.removeprefix("database."))
     needed = [p.name for p in inspect.signature(called).parameters.values() if p.default is p.empty]
     given = {name: GIVEN[name] for name in needed if name in GIVEN}
     given |= {name: tmp_path / "made" for name in ("path", "folder") if name in needed}
     if "baseline" in needed:
-        given["baseline"] = model.baseline(DATA)
+        given["baseline"] = model.database().baseline(DATA)
     if function == "fit":
         given |= {"n_estimators": 1, "features": ["x"]}
     given[argument] = HOSTILE[value]
@@ -77,7 +88,8 @@ def test_a_value_of_a_wrong_kind_is_one_sentence(model, function, argument, valu
 
 
 def test_every_public_function_checks_its_arguments():
-    public = [fb.fit, fb.cv, fb.load, *(getattr(fb.Model, name) for name in METHODS if name != "table_frame")]
+    public = [fb.fit, fb.cv, fb.load, *(getattr(fb.Model, name) for name in METHODS if name not in SHORT_WAYS)]
+    public += [getattr(fb.DatabaseModel, name) for name in OF_DATABASE]
     public += [getattr(space, name) for space in (FrameNamespace, LazyFrameNamespace) for name in ("fit", "predict")]
     assert [f.__qualname__ for f in public if not hasattr(f, "__wrapped__")] == []
 
@@ -143,7 +155,7 @@ REFUSED = [
     (lambda m: fb.Metric("m", 5), "a metric's sql must be a string, not 5"),
     (lambda m: fb.Metric("m", "SUM(label)", maximize=1), "maximize must be True or False, not 1"),
     (lambda m: m.query("t", name=[]), "name must be a column name, not []"),
-    (lambda m: m.explain_query("t", keep=None), "keep must be a list of column names, not None"),
+    (lambda m: m.database().explain_query("t", keep=None), "keep must be a list of column names, not None"),
     (lambda m: m.sql(dialect="snowflak"), "did you mean 'snowflake'?"),
     (lambda m: m.query("t", form="cas"), "did you mean 'case'?"),
     (lambda m: m.partial_dependence(DATA, "x", grid=[lambda x: x]), "grid must hold values of column 'x', which has"),
@@ -168,12 +180,12 @@ def test_what_was_an_internal_exception_is_a_sentence(model, call, message):
 @cases(
     "call",
     [
-        lambda m, where: m.update_sql("t", "c", where=where),
+        lambda m, where: m.database().update_sql("t", "c", where=where),
         lambda m, where: m.query("t", where=where),
-        lambda m, where: m.create_view_sql("v", "t", where=where),
-        lambda m, where: m.create_table_sql("v", "t", where=where),
-        lambda m, where: m.create_table_sql("v", "t", "tsql", where=where),
-        lambda m, where: m.drift_query("t", m.baseline(DATA), where=where),
+        lambda m, where: m.database().create_view_sql("v", "t", where=where),
+        lambda m, where: m.database().create_table_sql("v", "t", where=where),
+        lambda m, where: m.database("tsql").create_table_sql("v", "t", where=where),
+        lambda m, where: m.database().drift_query("t", m.database().baseline(DATA), where=where),
     ],
 )
 def test_a_condition_that_is_none_never_means_all_rows(model, call, where):

@@ -216,7 +216,7 @@ def test_statements_run(here, capsys, what):
 
 def test_statements_alone(here, capsys):
     text = sql(capsys, "sql delay.json --trees tt --statements --dialect postgres")
-    statements = fb.load("delay.json").table_statements("tt", "postgres")
+    statements = fb.load("delay.json").database("postgres").table_statements("tt")
     assert text == "".join(f"{statement.rstrip(';')};\n" for statement in statements)
 
 

@@ -13,6 +13,7 @@ import frameboost as fb
 from frameboost.binning.arrays import padded
 from frameboost.compile.arrays.batch_kernels import code_buffers
 from frameboost.compile.arrays.batch_scorer import BatchScorer
+from frameboost.prediction.predictor import Predictor
 from tests.support.naive_kernels import naive_code_buffers
 
 
@@ -48,17 +49,18 @@ def scored():
     missing = [pl.when(pl.int_range(n) % k > 0).then(c).alias(c) for k, c in ((7, "f"), (5, "i"), (11, "s"), (6, "b"))]
     frame = frame.with_columns(missing).with_columns(f=pl.when(pl.int_range(n) % 9 > 0).then("f").otherwise(np.nan))
     model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=60, max_bin=900, min_child_weight=0)
-    assert len(model._byte_trees.columns) > 4  # some feature has more edges than a byte tells apart
-    types = {feature.name: feature.type for feature in model._features}
-    codes = model._arrays.codes(frame.lazy(), types)
-    return model, frame, np.array(model._arrays.margins(codes, model._base_margins))
+    predictor = Predictor(model.ensemble)
+    assert len(predictor.byte_trees.columns) > 4  # some feature has more edges than a byte tells apart
+    types = {feature.name: feature.type for feature in model.ensemble.features}
+    codes = predictor.arrays.codes(frame.lazy(), types)
+    return model, frame, np.array(predictor.arrays.margins(codes, model.ensemble.base_margins))
 
 
 @pytest.mark.parametrize("cuts", [(0, 4000), (13, 2000), (5, 6), (8, 8), (1, 64, 65, 700, 3999)])
 def test_batches_in_chunks(scored, cuts):
     model, frame, walked = scored
-    types = {feature.name: feature.type.widened for feature in model._features}
-    scorer = BatchScorer(model._byte_trees, types, model._base_margins)
+    types = {feature.name: feature.type.widened for feature in model.ensemble.features}
+    scorer = BatchScorer(Predictor(model.ensemble).byte_trees, types, model.ensemble.base_margins)
     batches = []
     for name in types:
         whole = frame[name].to_arrow()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.compile.arrays.byte_kernels import add_leaves
 from frameboost.compile.arrays.byte_trees import ByteTrees
+from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import naive_add_leaves
 
@@ -47,8 +48,9 @@ def test_add_leaves(seed, n_rows):
 
 
 def walked(model, frame):
-    types = {feature.name: feature.type for feature in model._features}
-    return model._arrays.margins(model._arrays.codes(frame.lazy(), types), model._base_margins)
+    types = {feature.name: feature.type for feature in model.ensemble.features}
+    arrays = Predictor(model.ensemble).arrays
+    return arrays.margins(arrays.codes(frame.lazy(), types), model.ensemble.base_margins)
 
 
 def test_as_many_thresholds_as_need_several_columns():
@@ -57,12 +59,12 @@ def test_as_many_thresholds_as_need_several_columns():
     frame = pl.DataFrame({"x": x, "z": rng.integers(0, 700, 1500), "y": rng.normal(size=1500)})
     frame = frame.with_columns(z=pl.when(pl.int_range(1500) % 7 > 0).then("z"))  # NULL among integers
     model = fb.fit(frame, "y", n_estimators=120, max_depth=5, max_bin=2000, min_child_weight=0)
-    assert max(len(edges) for edges in model._arrays.edges) > 2 * 253
-    assert len(model._byte_trees.columns) > 4
+    assert max(len(edges) for edges in Predictor(model.ensemble).arrays.edges) > 2 * 253
+    assert len(Predictor(model.ensemble).byte_trees.columns) > 4
     for rows in (frame, pl.DataFrame({"x": [None, np.nan, np.inf, -np.inf, 1499.5], "z": [5, None, -1, 2**40, 699]})):
         found = model.predict(rows, output="margin").to_list()
         assert found == walked(model, rows)[0].tolist()
-    known = {value for tree in model._trees for value in tree.threshold if isinstance(value, float)}
+    known = {value for tree in model.ensemble.trees for value in tree.threshold if isinstance(value, float)}
     edges = pl.DataFrame({"x": [v for t in known for v in (np.nextafter(t, -9e9), t)]}).with_columns(z=pl.lit(3))
     assert model.predict(edges, output="margin").to_list() == walked(model, edges)[0].tolist()
 
@@ -73,8 +75,8 @@ def test_what_bytes_cannot_tell_apart_is_walked(depth, n_names):
     names = pl.Series([f"c{i}" for i in rng.integers(0, n_names, 4000)])
     frame = pl.DataFrame({"x": rng.normal(size=4000), "c": names, "y": rng.normal(size=4000)})
     model = fb.fit(frame, "y", n_estimators=3, max_depth=depth, min_child_weight=0, max_cat_threshold=n_names)
-    is_small = max(map(len, model._trees)) <= 255 and len(model._arrays.edges[-1]) <= 253
-    assert (model._byte_trees is not None) == is_small == (depth == 7)
+    is_small = max(map(len, model.ensemble.trees)) <= 255 and len(Predictor(model.ensemble).arrays.edges[-1]) <= 253
+    assert (Predictor(model.ensemble).byte_trees is not None) == is_small == (depth == 7)
     rows = pl.DataFrame({"x": [0.0, None, 9.0], "c": ["c3", "never seen", None]})
     for data in (frame, rows):
         assert model.predict(data, output="margin").to_list() == walked(model, data)[0].tolist()
@@ -84,10 +86,12 @@ def test_several_outputs_and_a_single_leaf():
     rng = np.random.default_rng(2)
     frame = pl.DataFrame({"x": rng.normal(size=300), "y": rng.integers(0, 3, 300)})
     model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=4, max_depth=3)
-    scorer = model._byte_trees.over({"x": model._features[0].type})
-    margins = scorer.margins(frame.lazy(), model._base_margins, Workers(1))
+    scorer = Predictor(model.ensemble).byte_trees.over({"x": model.ensemble.features[0].type})
+    margins = scorer.margins(frame.lazy(), model.ensemble.base_margins, Workers(1))
     assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
     leaf = fb.fit(frame, "y", n_estimators=2, max_depth=3, gamma=1e9)
-    assert leaf.predict(frame).unique().to_list() == [sum(leaf._base_margins) + sum(t.value[0] for t in leaf._trees)]
-    assert isinstance(leaf._byte_trees, ByteTrees)
+    assert leaf.predict(frame).unique().to_list() == [
+        sum(leaf.ensemble.base_margins) + sum(t.value[0] for t in leaf.ensemble.trees)
+    ]
+    assert isinstance(Predictor(leaf.ensemble).byte_trees, ByteTrees)
     assert leaf.predict(frame.clear()).to_list() == []

@@ -50,7 +50,7 @@ def test_shapley_values_are_the_sum_over_all_subsets(seed, type_names):
 def test_interactions_are_the_sum_over_all_subsets(seed, type_names):
     model, rows, frame = random_case(seed, type_names)
     m = len(type_names)
-    found = model.explain_interactions(frame)["value"].to_numpy().reshape(N_ROWS, m * m + 1)
+    found = model.explain(frame, interactions=True)["value"].to_numpy().reshape(N_ROWS, m * m + 1)
     for values, row in zip(found, rows, strict=True):
         square = values[:-1].reshape(m, m)
         for i in range(m):
@@ -69,7 +69,7 @@ def test_saabas_values_are_steps_of_the_mean(seed, type_names):
     found = model.explain(frame, approx=True)
     # Means are on a grid of 2^-46 where they vary by up to 2^5 in all, and a row passes 4 splits of 2 trees.
     np.testing.assert_allclose(found.drop("bias").to_numpy(), expected, rtol=0, atol=8 * 2.0**-46)
-    mean = model.base_margin + sum(expectation(model, tree, rows[0], set()) for tree in model._trees)
+    mean = model.base_margin + sum(expectation(model, tree, rows[0], set()) for tree in model.ensemble.trees)
     assert found["bias"].to_list() == model.explain(frame)["bias"].to_list() == pytest.approx([mean] * N_ROWS)
 
 
@@ -80,7 +80,7 @@ def test_contributions_add_up_to_the_margin(seed, type_names, approx):
     margins = model.predict(frame, output="margin")
     total = model.explain(frame, approx=approx).sum_horizontal()
     np.testing.assert_allclose(total, margins, rtol=0, atol=1e-13)  # of sums of up to 2^7
-    by_pairs = model.explain_interactions(frame).group_by("row", maintain_order=True).agg(pl.col("value").sum())
+    by_pairs = model.explain(frame, interactions=True).group_by("row", maintain_order=True).agg(pl.col("value").sum())
     np.testing.assert_allclose(by_pairs["value"], margins, rtol=0, atol=1e-13)
 
 
@@ -94,7 +94,7 @@ def test_shapley_values_are_those_of_the_papers_algorithm(seed):
     columns = {name: random_values(kinds[0], N_ROWS, rng) for name in names}
     frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.Float64), strict=False)
     rows = [{name: column[i] for name, column in columns.items()} for i in range(N_ROWS)]
-    expected = [algorithm_2(model, model._trees[0], row) for row in rows]
+    expected = [algorithm_2(model, model.ensemble.trees[0], row) for row in rows]
     np.testing.assert_allclose(model.explain(frame).drop("bias").to_numpy(), expected, rtol=0, atol=1e-12)
 
 
@@ -135,7 +135,7 @@ def test_a_chain_has_equal_shares_however_deep(depth, share):
 def test_the_papers_algorithm_loses_digits_where_ours_does_not(depth, least, most):
     # The figures of docs/explain.md; the test above holds ours to 12 digits on the same trees.
     model = chain(depth, 0.9)
-    paper = np.array(algorithm_2(model, model._trees[0], dict.fromkeys(model.features, 1.0)))
+    paper = np.array(algorithm_2(model, model.ensemble.trees[0], dict.fromkeys(model.features, 1.0)))
     error = np.abs(paper * depth / (1 - 0.9**depth) - 1).max()
     assert least <= error <= most
 
@@ -157,19 +157,21 @@ def test_a_tree_without_covers_is_shared_in_halves():
 
 def test_means_on_the_grid_are_the_means_to_the_last_bits_of_the_largest_sum():
     model, _, _ = random_case(5, ["float64"] * 3, depth=6, n_trees=20)
-    bias, means = means_on_grid(model.base_margin, model._trees)
-    for tree, on_grid in zip(model._trees, means, strict=True):
+    bias, means = means_on_grid(model.base_margin, model.ensemble.trees)
+    for tree, on_grid in zip(model.ensemble.trees, means, strict=True):
         np.testing.assert_allclose(on_grid, node_means(tree), rtol=0, atol=2.0**-43)  # |base| + Σ is below 2^8
-    assert bias == pytest.approx(model.base_margin + sum(node_means(tree)[0] for tree in model._trees), abs=2e-12)
+    assert bias == pytest.approx(
+        model.base_margin + sum(node_means(tree)[0] for tree in model.ensemble.trees), abs=2e-12
+    )
     assert means_on_grid(0.0, []) == (0.0, [])
 
 
 def test_any_of_the_trees_can_be_asked_alone():
     model, _, frame = random_case(11, ["float64", "int8", "string"], n_trees=4)
-    arrays = TreeArrays.compile(model._trees, model._features)
-    types = {f.name: f.type for f in model._features}
+    arrays = TreeArrays.compile(model.ensemble.trees, model.ensemble.features)
+    types = {f.name: f.type for f in model.ensemble.features}
     codes = arrays.codes(frame.lazy(), types)
-    whole = Contributions.compile(arrays, 0.0, model._trees)
+    whole = Contributions.compile(arrays, 0.0, model.ensemble.trees)
     parts = [replace(whole, arrays=replace(arrays, roots=arrays.roots[s]), sizes=whole.sizes[s])
              for s in (slice(0, 4, 2), slice(1, 4, 2))]  # fmt: skip
     for method in ("shap", "steps", "interactions"):
@@ -185,10 +187,10 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
         [to_polars(kind, random_values(kind, 700, rng), name) for kind, name in zip(kinds, "ab", strict=True)]
     )
     whole = {approx: model.explain(frame, approx=approx) for approx in (False, True)}
-    pairs = model.explain_interactions(frame)["value"]
+    pairs = model.explain(frame, interactions=True)["value"]
     for cores in (1, 3, 8):
         monkeypatch.setattr("frameboost.runtime.workers._available_cores", lambda cores=cores: cores)
         for approx in (False, True):
             assert model.explain(frame, approx=approx).equals(whole[approx])
             assert model.explain(frame[300:310], approx=approx).equals(whole[approx][300:310])
-        assert model.explain_interactions(frame)["value"].equals(pairs)
+        assert model.explain(frame, interactions=True)["value"].equals(pairs)

@@ -78,9 +78,9 @@ def test_a_chain_explains_itself(chain, rows):
         np.testing.assert_allclose(chain.explain(rows, approx=approx).sum_horizontal().to_numpy(), total, rtol=1e-9)
     con = duckdb.connect()
     con.register("t", rows)
-    found = con.sql(chain.explain_query("t", keep=[])).pl()
+    found = con.sql(chain.database().explain_query("t", keep=[])).pl()
     assert found.equals(chain.explain(rows, approx=True))
-    reasons = con.execute(chain.explain_query("t", keep=["id"], top=1)).fetchall()
+    reasons = con.execute(chain.database().explain_query("t", keep=["id"], top=1)).fetchall()
     assert reasons == [(i, "x", value) for i, value in enumerate(found["x"])]
 
 
@@ -134,12 +134,12 @@ def test_deep_trees_of_all_types_say_the_same(name, form):
     model = lopsided_model(features_of_all_types(warehouse, rng), rng, n_trees=n_trees, n_splits=90)
     assert model.trees["depth"].max() > 20
     values = {}
-    for feature in model._features:
+    for feature in model.ensemble.features:
         drawn = random_values(feature.type, 80, rng)
         if feature.name == "zero":
             drawn = [0.0 if i % 3 == 0 else value for i, value in enumerate(drawn)]
         values[feature.name] = [v if v is None or warehouse.holds(feature.type, v) else None for v in drawn]
-    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model._features})
+    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model.ensemble.features})
     found = sorted(warehouse.rows(model.query("t", name, keep=["id"], form=form)))
     assert [margin for _, margin in found] == naive_margins(model, values).tolist()
 
@@ -148,9 +148,9 @@ def test_deep_trees_of_all_types_are_polars_expressions():
     warehouse = open_warehouse("duckdb")
     rng = random.Random(7)
     model = lopsided_model(features_of_all_types(warehouse, rng), rng, n_trees=4, n_splits=90)
-    values = {feature.name: random_values(feature.type, 200, rng) for feature in model._features}
+    values = {feature.name: random_values(feature.type, 200, rng) for feature in model.ensemble.features}
     values["zero"] = [0.0 if i % 3 == 0 else value for i, value in enumerate(values["zero"])]
-    frame = pl.DataFrame([to_polars(f.type, values[f.name], f.name) for f in model._features])
+    frame = pl.DataFrame([to_polars(f.type, values[f.name], f.name) for f in model.ensemble.features])
     assert frame.select(model.expr()).to_series().to_list() == naive_margins(model, values).tolist()
 
 

@@ -139,6 +139,8 @@ def golden_statements(name: str) -> dict[str, str]:
     columns = {PLACE: RENAMED[name]} if name in RENAMED else None
     plain = {"dialect": name}
     how = {"dialect": name, "columns": columns}
+    database = model.database(name, columns=columns)
+    in_stages, simple = several.database(name, columns=columns), binary.database(name)
     statements = {
         "margin, one expression": model.sql("margin", **how),
         "query, of all columns": binary.query("shop.orders", where="1 = 1", **plain),
@@ -146,19 +148,19 @@ def golden_statements(name: str) -> dict[str, str]:
         "query in stages": several.query("orders", keep=["id"], **how),
         "leaves": several.query("orders", keep=["id"], output="leaf", name="leaf", **how),
     }
-    filled = [] if name == "athena" else model.table_statements("shop.trees", **how)
+    filled = [] if name == "athena" else database.table_statements("shop.trees")
     statements |= {f"trees, statement {i + 1}": statement for i, statement in enumerate(filled)}
     statements |= {
         "query over the table of trees": model.query(
             "orders", keep=["id"], output="margin", form="table", trees="shop.trees", **how
         ),
-        "view": binary.create_view_sql("scored", "orders", keep=["id"], **plain),
-        "table": binary.create_table_sql("scored", "orders", keep=["id"], where="id > 7", output="class", **plain),
-        "table, in stages": several.create_table_sql("scored", "orders", keep=["id"], **how),
-        "update": binary.update_sql("orders", "score", **plain),
-        "contributions": binary.explain_query("orders", keep=["id"], **plain),
-        "reasons": several.explain_query("orders", keep=["id"], top=2, output=0, **how),
-        "drift": model.drift_query("orders", golden_baseline(numbers), **how),
+        "view": simple.database().create_view_sql("scored", "orders", keep=["id"]),
+        "table": simple.database().create_table_sql("scored", "orders", keep=["id"], where="id > 7", output="class"),
+        "table, in stages": in_stages.database().create_table_sql("scored", "orders", keep=["id"]),
+        "update": simple.database().update_sql("orders", "score"),
+        "contributions": simple.database().explain_query("orders", keep=["id"]),
+        "reasons": in_stages.database().explain_query("orders", keep=["id"], top=2, output=0),
+        "drift": database.drift_query("orders", golden_baseline(numbers)),
     }
     return statements
 
@@ -226,13 +228,13 @@ def everything(request):
     random_one = random_model(kinds, names, rng, n_trees=6, depth=4)
     features = [
         replace(feature, categories=tuple(sorted(CATEGORIES))) if feature.type.is_categorical else feature
-        for feature in random_one._features
+        for feature in random_one.ensemble.features
     ]
     present = [grown((i, None, "right", 0.5, -0.5)) for i in range(len(features))]
     named = [
         grown((i, set(range(len(CATEGORIES))), "right", 0.5, -0.5)) for i in range(len(features) - 2, len(features))
     ]
-    return dialect, made(features, [*random_one._trees, *present, *named])
+    return dialect, made(features, [*random_one.ensemble.trees, *present, *named])
 
 
 def read_back(dialect, text: str) -> exp.Expression:
@@ -304,8 +306,10 @@ def test_a_query_reads_back(everything, form):
 
 def test_statements_about_views_and_tables_read_back(everything):
     dialect, model = everything
-    how = {"dialect": dialect.name, "keep": ["id"], "output": "margin", "form": "staged"}
-    for statement in (model.create_view_sql("trees", "s.tx", **how), model.create_table_sql("trees", "s.tx", **how)):
+    how = {"keep": ["id"], "output": "margin", "form": "staged"}
+    database = model.database(dialect.name)
+    for make in (database.create_view_sql, database.create_table_sql):
+        statement = make("trees", "s.tx", **how)
         tree = read_back(dialect, statement)
         assert isinstance(tree, exp.Select if statement.startswith("WITH") else exp.Create)
         assert_names(tree, model)
@@ -313,7 +317,7 @@ def test_statements_about_views_and_tables_read_back(everything):
 
 def test_an_update_reads_back(everything):
     dialect, model = everything
-    update = model.update_sql("s.tx", "score", dialect.name)
+    update = model.database(dialect.name).update_sql("s.tx", "score")
     if dialect.name == "clickhouse":  # sqlglot does not know ALTER TABLE ... UPDATE
         update = update.replace("ALTER TABLE", "UPDATE", 1).replace("\nUPDATE", "\nSET", 1)
     tree = read_back(dialect, update)
@@ -326,11 +330,11 @@ def test_a_table_of_trees_reads_back(everything):
     dialect, model = everything
     if dialect.name == "athena":
         with pytest.raises(
-            fb.ParameterError, match=r"^athena makes tables of files in S3; load model.table_frame\(\)$"
+            fb.ParameterError, match=r"^athena makes tables of files in S3; load the frame that table_frame returns$"
         ):
-            model.table_statements("s.trees", dialect.name)
+            model.database(dialect.name).table_statements("s.trees")
         return
-    statements = model.table_statements("s.trees", dialect.name)
+    statements = model.database(dialect.name).table_statements("s.trees")
     trees = [read_back(dialect, statement) for statement in statements]
     assert isinstance(trees[0], exp.Create)
     assert ours(dialect) <= identifiers(trees[0])
@@ -339,15 +343,15 @@ def test_a_table_of_trees_reads_back(everything):
     assert all(identifiers(tree) <= identifiers(trees[0]) | {"DUAL"} for tree in inserts)
     values = [tree.expression for tree in inserts]
     rows = sum(len(v.expressions if isinstance(v, exp.Values) else list(v.find_all(exp.Select))) for v in values)
-    named = sum(len(codes or ()) for tree in model._trees for codes in tree.categories)
-    assert rows == sum(map(len, model._trees)) + named
+    named = sum(len(codes or ()) for tree in model.ensemble.trees for codes in tree.categories)
+    assert rows == sum(map(len, model.ensemble.trees)) + named
     assert set().union(*map(strings, inserts)) >= set(CATEGORIES)
 
 
 def test_explanations_read_back(everything):
     dialect, model = everything
-    assert_names(read_back(dialect, model.explain_query("s.tx", dialect.name, keep=["id"])), model)
-    reasons = read_back(dialect, model.explain_query("s.tx", dialect.name, keep=["id"], top=2))
+    assert_names(read_back(dialect, model.database(dialect.name).explain_query("s.tx", keep=["id"])), model)
+    reasons = read_back(dialect, model.database(dialect.name).explain_query("s.tx", keep=["id"], top=2))
     more = {f"{name}_{k}" for name in ("reason", "contribution") for k in (1, 2)}
     assert_names(reasons, model, more)
     assert strings(reasons) >= set(model.features)
@@ -360,10 +364,14 @@ def test_drift_reads_back(everything):
         feature.name: CATEGORIES
         if feature.type.is_categorical
         else (random_values(feature.type, 4, rng) * 9)[: len(CATEGORIES)]
-        for feature in model._features
+        for feature in model.ensemble.features
     }
-    frame = pl.DataFrame({feature.name: to_polars(feature.type, values[feature.name]) for feature in model._features})
-    tree = read_back(dialect, model.drift_query("s.tx", model.baseline(frame, bins=60), dialect.name))
+    frame = pl.DataFrame(
+        {feature.name: to_polars(feature.type, values[feature.name]) for feature in model.ensemble.features}
+    )
+    tree = read_back(
+        dialect, model.database(dialect.name).drift_query("s.tx", model.database().baseline(frame, bins=60))
+    )
     assert_names(tree, model, {"feature", "bin", "label", "training_share", "share", "psi"})
     assert strings(tree) >= {*CATEGORIES, *model.features}
 
@@ -395,7 +403,7 @@ def test_a_child_is_its_parent_but_for_what_it_states(monkeypatch):
     assert (child.limits.text, child.limits.depth, child.parser) == (300, 500, "starburst")
     monkeypatch.setitem(known.DIALECTS, "starburst", child)
     model = made([Feature("x", FeatureType("int64"))], [grown((0, 3, "right", -0.5, 0.5))], (1.5,))
-    assert model.create_view_sql("v", "t", "starburst", keep=["x"]) == (
+    assert model.database("starburst").create_view_sql("v", "t", keep=["x"]) == (
         'CREATE OR REPLACE VIEW "v" AS SELECT "x", (DOUBLE \'1.5\'\n'
         ' + CASE WHEN "x" < 3 THEN DOUBLE \'-0.5\' ELSE DOUBLE \'0.5\' END) AS "prediction"\nFROM "t"'
     )
@@ -420,9 +428,9 @@ def over(n_trees: int, depth: int, seed: int = 0, kinds=("float64", "int32", "bo
 
 def assert_same_in_duckdb(model, query: str, seed: int = 0) -> None:
     rng = random.Random(seed)
-    values = {feature.name: random_values(feature.type, 300, rng) for feature in model._features}
+    values = {feature.name: random_values(feature.type, 300, rng) for feature in model.ensemble.features}
     con = duckdb.connect()
-    frame = pl.DataFrame({f.name: to_polars(f.type, values[f.name]) for f in model._features})
+    frame = pl.DataFrame({f.name: to_polars(f.type, values[f.name]) for f in model.ensemble.features})
     to_duckdb(con, frame, "t")
     rows = sorted(con.execute(query).fetchall())
     assert [row[0] for row in rows] == list(range(300))
@@ -466,7 +474,8 @@ def test_the_first_form_that_fits_is_taken(monkeypatch, limits, form):
         assert query == model.query("t", "small", keep=["position"], output="margin", form=form)
         assert_same_in_duckdb(model, query)
         return
-    advice = r"load the trees with model.table_statements\('trees', ...\) and take model.query\(..., trees='trees'\)$"
+    load = r"load the trees with model.database\('small'\).table_statements\('trees'\)"
+    advice = load + r" and take query\(..., trees='trees'\)$"
     with pytest.raises(ParameterError, match=r"^the model does not fit into one query of form 'auto': .*" + advice):
         model.query("t", "small", keep=["position"], output="margin")
 
@@ -540,28 +549,28 @@ def test_no_statement_is_longer_than_it_may_be(monkeypatch, statement):
     size = len((model.sql() if statement == "update_sql" else model.query("t")).encode())
     small(monkeypatch, limits=Limits(text=size))
     with pytest.raises(ParameterError, match="at most"):
-        getattr(model, statement)("t", "s", "small")
+        getattr(model.database("small"), statement)("t", "s")
 
 
 @pytest.mark.parametrize("top", [None, 1])
 def test_no_explanation_is_longer_than_it_may_be(monkeypatch, top):
     small(monkeypatch, limits=Limits(text=5_000))
     with pytest.raises(ParameterError, match="at most 5,000"):
-        over(40, 5).explain_query("t", "small", keep=["position"], top=top)
+        over(40, 5).database("small").explain_query("t", keep=["position"], top=top)
 
 
 def test_no_query_about_drift_is_longer_than_it_may_be(monkeypatch):
     small(monkeypatch, limits=Limits(text=1_000))
     model, frame = of_classes()
     with pytest.raises(ParameterError, match="at most 1,000"):
-        model.drift_query("t", model.baseline(frame), "small")
+        model.database("small").drift_query("t", model.database().baseline(frame))
 
 
 def test_explanations_nest_no_deeper_than_they_may(monkeypatch):
-    assert 5 <= nesting(over(3, 14, kinds=("float64",)).explain_query("t", "tsql", keep=["id"])) <= 10
+    assert 5 <= nesting(over(3, 14, kinds=("float64",)).database("tsql").explain_query("t", keep=["id"])) <= 10
     small(monkeypatch, limits=Limits(case_depth=4))
     with pytest.raises(ParameterError, match=r"its CASEs nest \d+ deep, and in small 4 deep at most; explain a slice"):
-        over(3, 9).explain_query("t", "small", keep=["position"])
+        over(3, 9).database("small").explain_query("t", keep=["position"])
 
 
 def test_columns_are_limited(monkeypatch):
@@ -583,7 +592,7 @@ def test_columns_are_limited(monkeypatch):
 def test_deep_trees_are_walked_in_stages(monkeypatch, case_depth, seed):
     small(monkeypatch, limits=Limits(case_depth=case_depth))
     model = over(6, 9, seed)
-    assert max(max(tree.depths()) for tree in model._trees) == 9
+    assert max(max(tree.depths()) for tree in model.ensemble.trees) == 9
     query = model.query("t", "small", keep=["position"], output="margin")
     assert nesting(query) == case_depth
     assert_same_in_duckdb(model, query, seed)
@@ -591,8 +600,8 @@ def test_deep_trees_are_walked_in_stages(monkeypatch, case_depth, seed):
 
 def test_missing_zeros_do_not_nest_too_deep():
     model = over(6, 13, kinds=("float64",))
-    features = [replace(feature, zero_is_missing=True) for feature in model._features]
-    query = made(features, model._trees).query("t", "tsql", keep=["id"], output="margin")
+    features = [replace(feature, zero_is_missing=True) for feature in model.ensemble.features]
+    query = made(features, model.ensemble.trees).query("t", "tsql", keep=["id"], output="margin")
     assert nesting(query) <= get_dialect("tsql").limits.case_depth
 
 
@@ -628,10 +637,10 @@ def complete(n_trees: int, depth: int) -> fb.Model:
 
 def of_classes(seed: int = 0) -> tuple[fb.Model, pl.DataFrame]:
     model = over(6, 3, seed, NUMERIC)
-    trees = [replace(tree, output=i % 3) for i, tree in enumerate(model._trees)]
-    several = made(model._features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
+    trees = [replace(tree, output=i % 3) for i, tree in enumerate(model.ensemble.trees)]
+    several = made(model.ensemble.features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
     rng = random.Random(seed)
-    frame = pl.DataFrame({f.name: to_polars(f.type, random_values(f.type, 100, rng)) for f in model._features})
+    frame = pl.DataFrame({f.name: to_polars(f.type, random_values(f.type, 100, rng)) for f in model.ensemble.features})
     return several, frame
 
 
@@ -666,7 +675,7 @@ def test_symmetric_trees_without_lists(monkeypatch):
     level = (1, 7, "left", (2, 1, "right", 0.5, 0.25), (2, 1, "right", -0.5, -0.25))
     features = [Feature(f"x{i}", FeatureType(kind)) for i, kind in enumerate(NUMERIC)]
     model = made(features, [grown((0, 0.5, "right", level, level))])
-    assert model._trees[0].levels() == [0, 1, 2]
+    assert model.ensemble.trees[0].levels() == [0, 1, 2]
     assert "[" in model.query("t", keep=["position"], output="margin")
     query = model.query("t", "small", keep=["position"], output="margin")
     assert "[" not in query
@@ -690,7 +699,7 @@ def test_columns_that_can_not_be_left_out_must_be_named(monkeypatch):
 
 def test_unknown_dialects_and_forms_are_refused():
     model = over(1, 1)
-    for call in (model.sql, lambda **how: model.query("t", **how), lambda **how: model.explain_query("t", **how)):
+    for call in (model.sql, lambda **how: model.query("t", **how), model.database):
         for wrong in ("excel", None, 3, ["duckdb"]):
             with pytest.raises(ParameterError, match=r"^dialect must be one of 'duckdb', 'postgres', .*'oracle', not"):
                 call(dialect=wrong)
@@ -698,7 +707,7 @@ def test_unknown_dialects_and_forms_are_refused():
         ParameterError, match=r"^form must be one of 'auto', 'case', 'sorted', 'staged', 'table', not 'flat'$"
     ):
         model.query("t", form="flat")
-    with pytest.raises(ParameterError, match=r"^form='table' needs trees, the name of the table that model.table_stat"):
+    with pytest.raises(ParameterError, match=r"^form='table' needs trees, the name of the table that table_stat"):
         model.query("t", form="table", keep=[])
     with pytest.raises(
         ParameterError, match=r"^form='table' adds up many rows .*; name the columns to return in keep$"
@@ -732,8 +741,8 @@ def test_names_that_a_database_can_not_have_are_refused(name, column, why):
     calls = [
         lambda **how: model.sql(dialect=name, **how),
         lambda **how: model.query("t", name, **how),
-        lambda **how: model.table_statements("trees", name, **how),
-        lambda **how: model.update_sql("t", "score", name, **how),
+        lambda **how: model.database(name, **how).table_statements("trees"),
+        lambda **how: model.database(name, **how).update_sql("t", "score"),
     ]
     for call in calls:
         with pytest.raises(ParameterError, match=f"^the name .* {re.escape(why)}.*; rename it there$"):
@@ -743,7 +752,7 @@ def test_names_that_a_database_can_not_have_are_refused(name, column, why):
     for call in (
         lambda: fine.query("t", name, keep=[column]),
         lambda: fine.query("t", name, name=column),
-        lambda: fine.update_sql("t", column, name),
+        lambda: fine.database(name).update_sql("t", column),
     ):
         with pytest.raises(ParameterError, match=f"^the name .* {re.escape(why)}.*; rename it there$"):
             call()
@@ -764,7 +773,7 @@ def test_names_that_a_database_can_just_have_are_taken(name, column):
 def test_types_that_a_database_has_not_are_refused(name, type_name):
     model = made([Feature("x", FeatureType(type_name))], [grown((0, 1, "left", 0.5, -0.5))])
     said = re.escape(f"feature 'x' has type {type_name}, which no column has in {name}")
-    for call in (model.sql, lambda **how: model.query("t", **how), lambda **how: model.table_statements("t", **how)):
+    for call in (model.sql, lambda **how: model.query("t", **how), model.database):
         with pytest.raises(ParameterError, match=f"^{said}$"):
             call(dialect=name)
 
@@ -792,13 +801,13 @@ def test_a_quoted_part_of_a_name_may_hold_dots():
 
 
 def test_an_index_is_named_after_a_quoted_table():
-    statements = over(1, 1, kinds=("float64",)).table_statements('"my.trees"', "oracle")
+    statements = over(1, 1, kinds=("float64",)).database("oracle").table_statements('"my.trees"')
     assert statements[-1] == 'CREATE INDEX "my.trees_id" ON "my.trees" ("id")'
 
 
 def test_sqlite_takes_trees_in_a_schema():
     con = sqlite3.connect(":memory:")
-    for statement in over(1, 1, kinds=("float64",)).table_statements("main.trees", "sqlite"):
+    for statement in over(1, 1, kinds=("float64",)).database("sqlite").table_statements("main.trees"):
         con.execute(statement)
 
 

@@ -134,7 +134,7 @@ def test_every_form_decides_alike(con, type_name, cast):
 
     assert len(set(margins)) > 2, "the values do not tell the questions apart"
     assert scored(f"SELECT position, {model.sql('margin')} FROM t") == margins
-    for statement in model.table_statements("trees"):
+    for statement in model.database().table_statements("trees"):
         con.execute(statement.replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
     for form in ("case", "staged", "table", "sorted"):
         how = {"form": form, "trees": "trees" if form == "table" else None}

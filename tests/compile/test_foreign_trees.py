@@ -96,7 +96,7 @@ def foreign_model(rng: random.Random, n_trees: int = 15, depth: int = 5, feature
 def leaf_of(model: fb.Model, tree: Tree, row: dict) -> int:
     at = 0
     while tree.feature[at] >= 0:
-        feature = model._features[tree.feature[at]]
+        feature = model.ensemble.features[tree.feature[at]]
         value = row[feature.name]
         missing = value is None or value != value
         missing = missing or (feature.zero_is_missing and abs(value) <= ALMOST_ZERO)
@@ -116,12 +116,14 @@ def leaf_of(model: fb.Model, tree: Tree, row: dict) -> int:
 def expected_leaves(model: fb.Model, rows: dict[str, list]) -> list[list[int]]:
     names = list(rows)
     plain = [dict(zip(names, values, strict=True)) for values in zip(*rows.values(), strict=True)]
-    return [[leaf_of(model, tree, row) for tree in model._trees] for row in plain]
+    return [[leaf_of(model, tree, row) for tree in model.ensemble.trees] for row in plain]
 
 
 def expected(model: fb.Model, rows: dict[str, list]) -> list[float]:
     return [
-        math.fsum([model.base_margin, *(tree.value[leaf] for tree, leaf in zip(model._trees, leaves, strict=True))])
+        math.fsum(
+            [model.base_margin, *(tree.value[leaf] for tree, leaf in zip(model.ensemble.trees, leaves, strict=True))]
+        )
         for leaves in expected_leaves(model, rows)
     ]
 
@@ -146,7 +148,7 @@ def test_a_walk_says_the_same(seed):
     assert in_polars(model, frame) == said
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
-    for statement in model.table_statements("trees"):
+    for statement in model.database().table_statements("trees"):
         con.execute(statement)
     for how in ({"form": "case"}, {"form": "staged"}, {"form": "table", "trees": "trees"}):
         found = sorted(con.execute(model.query("t", keep=["position"], **how)).fetchall())
@@ -192,7 +194,7 @@ def test_in_every_database(warehouse, form):
     warehouse.fill("t", {f.name: (f.type, held[f.name]) for f in FEATURES})
     if form == "table":
         warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
-        for statement in model.table_statements("trees", warehouse.name):
+        for statement in model.database(warehouse.name).table_statements("trees"):
             warehouse.run(statement)
     how = {"form": form, "trees": "trees" if form == "table" else None}
     found = sorted(tuple(row) for row in warehouse.rows(model.query("t", warehouse.name, keep=["id"], **how)))
@@ -205,7 +207,7 @@ def test_reasons_in_duckdb_are_those_of_explain():
     frame = frame_of(rows)
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
-    found = sorted(con.execute(model.explain_query("t", keep=["position"])).fetchall())
+    found = sorted(con.execute(model.database().explain_query("t", keep=["position"])).fetchall())
     explained = model.explain(frame, approx=True)
     np.testing.assert_array_equal([row[1:] for row in found], explained.to_numpy())
     np.testing.assert_allclose(np.sum(explained.to_numpy(), axis=1), expected(model, rows), atol=1e-12)
@@ -282,11 +284,11 @@ def test_a_model_comes_back(tmp_path):
     model.save(tmp_path / "m.json")
     loaded = fb.load(tmp_path / "m.json")
     assert loaded == model and loaded.to_json() == model.to_json()
-    assert loaded._features == model._features and loaded._trees == model._trees
+    assert loaded.ensemble.features == model.ensemble.features and loaded.ensemble.trees == model.ensemble.trees
     assert loaded.predict(frame_of(rows)).to_list() == expected(model, rows)
     assert loaded.trees.equals(model.trees)
     document = json.loads(model.to_json())
-    for item, tree in zip(document["trees"], model._trees, strict=True):
+    for item, tree in zip(document["trees"], model.ensemble.trees, strict=True):
         assert ("with_missing" in item) == any(tree.with_missing)
     assert [item.get("zero_is_missing") for item in document["features"]] == [None, True, None, True, None]
 
@@ -334,7 +336,9 @@ def test_the_document_is_a_model():
     model = fb.Model(parts)
     assert json.loads(model.to_json()) == DOCUMENT
     rows = {"c": [3, 7, -1, None, 9, 3], "z": [0.0, 1.0, 0.0, 0.25, 0.0, None], "s": ["a", "b", None, "a", "b", "q"]}
-    margins = [math.fsum(model._trees[0].value[leaf] for leaf in leaves) for leaves in expected_leaves(model, rows)]
+    margins = [
+        math.fsum(model.ensemble.trees[0].value[leaf] for leaf in leaves) for leaves in expected_leaves(model, rows)
+    ]
     assert margins == [2.0, 2.0, 4.0, 1.0, 3.0, 2.0]
     frame = frame_of(rows, parts.features)
     assert model.predict(frame, "margin").to_list() == margins
@@ -468,7 +472,7 @@ def test_continuing_a_model_of_codes_says_that_it_cannot_be():
 def test_losses_of_other_libraries_are_not_trained_on(objective):
     base = own(1)
     model = model_of_parts(foreign_loss("other:thing", ["margin"]), {}, [Feature("y2", FeatureType("float64"))],
-                     base._base_margins, base._trees)  # fmt: skip
+                     base.ensemble.base_margins, base.ensemble.trees)  # fmt: skip
     rows = pl.DataFrame({"y2": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 1, 0]})
     with pytest.raises(fb.ParameterError, match=r"^the model comes from another library.* not go with refit$"):
         model.refit(rows, "y")

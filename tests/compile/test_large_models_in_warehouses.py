@@ -47,8 +47,8 @@ def test_a_thousand_trees_run(name, model, data, tmp_path):
 def test_the_frame_of_a_table_is_what_the_statements_make(model):
     warehouse = open_warehouse("duckdb")
     small = model[:5]
-    for statement in small.table_statements("made", "duckdb"):
+    for statement in small.database("duckdb").table_statements("made"):
         warehouse.run(statement)
-    warehouse.con.register("framed", small.table_frame())
+    warehouse.con.register("framed", small.database().table_frame())
     assert warehouse.rows("SELECT * FROM made ORDER BY ALL") == warehouse.rows("SELECT * FROM framed ORDER BY ALL")
     warehouse.con.unregister("framed")

@@ -46,8 +46,8 @@ def over(n_trees: int, depth: int) -> fb.Model:
 def classes(n_trees: int, depth: int) -> fb.Model:
     """Return a model of three classes, of so many trees each."""
     model = over(3 * n_trees, depth)
-    trees = [replace(tree, output=i % 3) for i, tree in enumerate(model._trees)]
-    return made(model._features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
+    trees = [replace(tree, output=i % 3) for i, tree in enumerate(model.ensemble.trees)]
+    return made(model.ensemble.features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
 
 
 def test_what_views_take_is_known():
@@ -68,68 +68,68 @@ def test_a_query_that_is_no_view_is_a_table_or_goes_over_a_table_of_trees(name):
     assert most < size < text
     statement = len('CREATE VIEW "v" AS\n') + size
     with pytest.raises(fb.ParameterError) as error:
-        model.create_view_sql("v", "t", name, keep=["id"])
+        model.database(name).create_view_sql("v", "t", keep=["id"])
     said = str(error.value)
     assert said.startswith(
         f"the model does not fit into one view of form 'auto': it has {statement:,} bytes, "
-        f"and a view in {name} at most {most:,}; make a table of it with model.create_table_sql, or load "
+        f"and a view in {name} at most {most:,}; make a table of it with create_table_sql, or load "
     )
-    assert said.endswith("and take model.create_view_sql(..., trees='trees')")
-    assert ("table_statements('trees', ...)" in said) == (name != "athena")
-    assert "trees" not in model.create_table_sql("w", "t", name, keep=["id"])
-    view = model.create_view_sql("v", "t", name, keep=["id"], trees="trees")
+    assert said.endswith("and take create_view_sql(..., trees='trees')")
+    assert ("table_statements('trees')" in said) == (name != "athena")
+    assert "trees" not in model.database(name).create_table_sql("w", "t", keep=["id"])
+    view = model.database(name).create_view_sql("v", "t", keep=["id"], trees="trees")
     assert get_dialect(name).quote("trees") in view
     assert len(view.encode()) <= most
-    raised = model.create_view_sql("v", "t", name, keep=["id"], limits={"view": text})
+    raised = model.database(name, limits={"view": text}).create_view_sql("v", "t", keep=["id"])
     assert raised.partition(" AS\n")[2] == model.query("t", name, keep=["id"])
 
 
 def test_the_text_of_a_view_may_have_just_what_it_takes():
-    size = len(over(3, 3).create_view_sql("v", "t", keep=["id"]).encode())
+    size = len(over(3, 3).database().create_view_sql("v", "t", keep=["id"]).encode())
     for name in ("view", "text"):
-        over(3, 3).create_view_sql("v", "t", keep=["id"], limits={name: size})
+        over(3, 3).database(limits={name: size}).create_view_sql("v", "t", keep=["id"])
         with pytest.raises(
             fb.ParameterError, match=f"it has {size:,} bytes, and a view in duckdb at most {size - 1:,}; "
         ):
-            over(3, 3).create_view_sql("v", "t", keep=["id"], limits={name: size - 1})
-    over(3, 3).create_view_sql("v", "t", keep=["id"], limits={"view": 10**6, "text": size})
+            over(3, 3).database(limits={name: size - 1}).create_view_sql("v", "t", keep=["id"])
+    over(3, 3).database(limits={"view": 10**6, "text": size}).create_view_sql("v", "t", keep=["id"])
 
 
 def test_five_hundred_trees_of_depth_six_in_bigquery():
     model = over(500, 6)
     with pytest.raises(fb.ParameterError) as error:
-        model.create_view_sql("v", "t", "bigquery", keep=["id"])
+        model.database("bigquery").create_view_sql("v", "t", keep=["id"])
     assert re.fullmatch(
         r"the model does not fit into one view of form 'auto': it has [\d,]+ bytes, and a view in bigquery at most "
-        r"256,000; load the trees with model.table_statements\('trees', ...\) and take model.create_view_sql\(..., "
-        r"trees='trees'\)",
+        r"256,000; load the trees with model.database\('bigquery'\).table_statements\('trees'\) and take "
+        r"create_view_sql\(..., trees='trees'\)",
         str(error.value),
     )  # not as a table, which takes 1,000,000
-    assert len(model.create_view_sql("v", "t", "bigquery", keep=["id"], trees="trees").encode()) < 256_000
+    assert len(model.database("bigquery").create_view_sql("v", "t", keep=["id"], trees="trees").encode()) < 256_000
 
 
 @pytest.mark.parametrize("form", ["case", "staged"])
 def test_the_form_that_is_asked_for_may_not_fit_either(form):
-    how = {"keep": ["id"], "form": form, "limits": {"view": 2_000}}
+    how = {"keep": ["id"], "form": form}
     with pytest.raises(
         fb.ParameterError, match=rf"one view of form '{form}': .* at most 2,000; make a table of it with "
     ):
-        over(20, 4).create_view_sql("v", "t", "postgres", **how)
+        over(20, 4).database("postgres", limits={"view": 2_000}).create_view_sql("v", "t", **how)
     with pytest.raises(fb.ParameterError, match=r"at most 2,000; leave form at 'auto', or take form='table'$"):
-        over(20, 4).create_view_sql("v", "t", "postgres", **how | {"limits": {"text": 2_000}})
+        over(20, 4).database("postgres", limits={"text": 2_000}).create_view_sql("v", "t", **how)
 
 
 def test_a_view_over_a_table_of_trees_may_be_too_large_too():
     with pytest.raises(
         fb.ParameterError, match=r"into one view, not even as form='table': .* and a view in athena at "
     ):
-        over(20, 4).create_view_sql("v", "t", "athena", keep=["id"], trees="trees", limits={"view": 500})
+        over(20, 4).database("athena", limits={"view": 500}).create_view_sql("v", "t", keep=["id"], trees="trees")
 
 
 def test_a_view_that_is_too_long_does_not_ask_for_columns_first():
     """Stages, which need them named, would be longer still."""
     with pytest.raises(fb.ParameterError, match="at most 900; make a table of it"):
-        over(20, 4).create_view_sql("v", "t", "redshift", limits={"view": 900})
+        over(20, 4).database("redshift", limits={"view": 900}).create_view_sql("v", "t")
 
 
 def test_several_classes_as_a_view():
@@ -137,8 +137,8 @@ def test_several_classes_as_a_view():
     size = len(model.query("t", "snowflake", keep=["id"]).encode())
     assert size > 95_000
     with pytest.raises(fb.ParameterError, match="a view in snowflake at most 95,000; make a table of it"):
-        model.create_view_sql("v", "t", "snowflake", keep=["id"])
-    assert "WITH" in model.create_table_sql("v", "t", "snowflake", keep=["id"])
+        model.database("snowflake").create_view_sql("v", "t", keep=["id"])
+    assert "WITH" in model.database("snowflake").create_table_sql("v", "t", keep=["id"])
 
 
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
@@ -159,7 +159,7 @@ def test_views_and_queries_within_limits_of_ones_own_run(name, tmp_path):
         ({}, "case"), ({"depth": 20}, "staged"), ({"view": 9_000}, "table"), ({"text": 9_000}, "table"),
         ({"depth": 20, "text": None, "elements": None}, "staged"),
     ):  # fmt: skip
-        view = model.create_view_sql("v", "t", name, **how, limits=limits)
+        view = model.database(name, limits=limits).create_view_sql("v", "t", **how)
         assert form == ("table" if quote("trees") in view else "staged" if "stage_1" in view else "case")
         warehouse.run(f"DROP VIEW IF EXISTS {quote('v')}")
         warehouse.run(view)
@@ -177,35 +177,36 @@ def calls(model: fb.Model, folder: Path, **how):
     rng = random.Random(3)
     frame = pl.DataFrame([to_polars(FeatureType(k), random_values(FeatureType(k), 50, rng), f"x{i}")
                           for i, k in enumerate(KINDS)])  # fmt: skip
-    watched = model.baseline(frame)
+    database = model.database(**how)
+    watched = database.baseline(frame)
     return {
         "sql": lambda: model.sql(**how),
         "query": lambda: model.query("t", keep=["id"], **how),
-        "create_view_sql": lambda: model.create_view_sql("v", "t", keep=["id"], **how),
-        "create_table_sql": lambda: model.create_table_sql("w", "t", keep=["id"], **how),
-        "update_sql": lambda: model.update_sql("t", "score", **how),
-        "explain_query": lambda: model.explain_query("t", **how),
-        "drift_query": lambda: model.drift_query("t", watched, **how),
-        "to_sql": lambda: model.to_sql(folder / "q.sql", "t", **how),
-        "to_sql, a view": lambda: model.to_sql(folder / "v.sql", "t", statement="view", target="v", **how),
-        "to_sql, a table": lambda: model.to_sql(folder / "w.sql", "t", statement="table", target="w", **how),
-        "to_dbt": lambda: model.to_dbt(folder, "a", "b", **how),
+        "create_view_sql": lambda: database.create_view_sql("v", "t", keep=["id"]),
+        "create_table_sql": lambda: database.create_table_sql("w", "t", keep=["id"]),
+        "update_sql": lambda: database.update_sql("t", "score"),
+        "explain_query": lambda: database.explain_query("t"),
+        "drift_query": lambda: database.drift_query("t", watched),
+        "to_sql": lambda: database.to_sql(folder / "q.sql", "t"),
+        "to_sql, a view": lambda: database.to_sql(folder / "v.sql", "t", statement="view", target="v"),
+        "to_sql, a table": lambda: database.to_sql(folder / "w.sql", "t", statement="table", target="w"),
+        "to_dbt": lambda: database.to_dbt(folder, "a", "b"),
     }
 
 
 METHODS = list(calls(over(1, 1), Path()))
 
 
-def test_every_method_with_a_dialect_takes_limits():
+def test_every_method_that_writes_sql_is_here():
     """But those that write no more than some rows of a table at a time."""
-    for name, method in inspect.getmembers(fb.Model, inspect.isfunction):
-        if (
-            not name.startswith("_")
-            and "dialect" in inspect.signature(method).parameters
-            and name != "table_statements"
-        ):
-            assert name in METHODS
-            assert {"limits", "how"} & set(inspect.signature(method).parameters)
+    with_dialect = {
+        name for name, method in inspect.getmembers(fb.Model, inspect.isfunction)
+        if not name.startswith("_") and "dialect" in inspect.signature(method).parameters
+    }  # fmt: skip
+    assert with_dialect == {"database", "sql", "query"}
+    assert all("limits" in inspect.signature(getattr(fb.Model, name)).parameters for name in with_dialect)
+    of_database = {name for name, _ in inspect.getmembers(fb.DatabaseModel, inspect.isfunction) if name[0] != "_"}
+    assert of_database - {name.partition(",")[0] for name in METHODS} == {"table_statements", "table_frame", "baseline"}
 
 
 @cases("method", METHODS)
@@ -264,10 +265,10 @@ def test_limits_that_are_none(method, limits, said, tmp_path):
 def test_every_limit_can_be_given(limits, message):
     assert set(limits) <= set(Limits.__dataclass_fields__)
     how = {"keep": ["id"], "form": "case"}
-    over(20, 5).create_view_sql("v", "t", **how)
+    over(20, 5).database().create_view_sql("v", "t", **how)
     with pytest.raises(fb.ParameterError, match=message):
-        over(20, 5).create_view_sql("v", "t", **how, limits=limits)
-    over(20, 5).create_view_sql("v", "t", **how, limits=dict.fromkeys(limits, None))
+        over(20, 5).database(limits=limits).create_view_sql("v", "t", **how)
+    over(20, 5).database(limits=dict.fromkeys(limits, None)).create_view_sql("v", "t", **how)
 
 
 def test_limits_do_not_stay():
@@ -293,36 +294,36 @@ def config_of(folder: Path) -> dict:
 def test_dbt_makes_a_view_or_else_a_table(output, tmp_path):
     small, large = (over(2, 2), over(60, 5)) if output == "mean" else (classes(1, 2), classes(20, 5))
     how = {"keep": ["id"], "output": output, "trained": dt.date(2026, 11, 21)}
-    small.to_dbt(tmp_path, "a", "b", "snowflake", **how)
+    small.database("snowflake").to_dbt(tmp_path, "a", "b", **how)
     assert config_of(tmp_path) == {"materialized": "view"}
-    large.to_dbt(tmp_path, "a", "b", "snowflake", **how)
+    large.database("snowflake").to_dbt(tmp_path, "a", "b", **how)
     assert config_of(tmp_path) == {"materialized": "table"}
-    large.to_dbt(tmp_path, "a", "b", "snowflake", **how, limits={"view": 10**6})
+    large.database("snowflake", limits={"view": 10**6}).to_dbt(tmp_path, "a", "b", **how)
     assert config_of(tmp_path) == {"materialized": "view"}
-    large.to_dbt(tmp_path, "a", "b", "snowflake", **how, materialized="incremental")
+    large.database("snowflake").to_dbt(tmp_path, "a", "b", **how, materialized="incremental")
     assert config_of(tmp_path) == {"materialized": "incremental"}
-    small.to_dbt(tmp_path, "a", "b", "snowflake", **how, materialized="table")
+    small.database("snowflake").to_dbt(tmp_path, "a", "b", **how, materialized="table")
     assert config_of(tmp_path) == {"materialized": "table"}
 
 
 def test_dbt_says_so_where_a_view_is_asked_for(tmp_path):
-    over(2, 2).to_dbt(tmp_path / "small", "a", "b", "athena", keep=["id"], materialized="view")
+    over(2, 2).database("athena").to_dbt(tmp_path / "small", "a", "b", keep=["id"], materialized="view")
     with pytest.raises(fb.ParameterError) as error:
-        over(143, 5).to_dbt(tmp_path / "large", "a", "b", "athena", keep=["id"], materialized="view")
+        over(143, 5).database("athena").to_dbt(tmp_path / "large", "a", "b", keep=["id"], materialized="view")
     assert re.fullmatch(
         r"the model does not fit into a view: it has 2[\d,]+ bytes, and a view in athena at most 230,400; take "
         r"materialized='table'",
         str(error.value),
     )
     assert not (tmp_path / "large").exists()
-    over(143, 5).to_dbt(tmp_path / "large", "a", "b", "athena", keep=["id"])
+    over(143, 5).database("athena").to_dbt(tmp_path / "large", "a", "b", keep=["id"])
     assert config_of(tmp_path / "large") == {"materialized": "table"}
 
 
 def test_the_head_of_a_dbt_model_counts(tmp_path):
     """It is sent to the database, as comments."""
     query = over(3, 3).query("b", keep=["id"])
-    over(3, 3).to_dbt(tmp_path, "a", "b", keep=["id"], limits={"view": len(query.encode()) + 100})
+    over(3, 3).database(limits={"view": len(query.encode()) + 100}).to_dbt(tmp_path, "a", "b", keep=["id"])
     assert config_of(tmp_path) == {"materialized": "table"}
 
 

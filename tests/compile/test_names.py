@@ -44,10 +44,10 @@ def filled(request):
     rng = random.Random(request.param)
     model = model_over(nameable(warehouse), rng)
     values = {}
-    for feature in model._features:
+    for feature in model.ensemble.features:
         drawn = random_values(feature.type, 40, rng)
         values[feature.name] = [v if v is None or warehouse.holds(feature.type, v) else None for v in drawn]
-    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model._features})
+    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model.ensemble.features})
     return warehouse, model, values
 
 
@@ -63,9 +63,9 @@ def test_every_form_reads_the_columns(filled, form, tmp_path):
 
 def test_contributions_and_reasons_read_the_columns(filled):
     warehouse, model, _ = filled
-    rows = sorted(warehouse.rows(model.explain_query("t", warehouse.name, keep=["id"])))
-    reasons = sorted(warehouse.rows(model.explain_query("t", warehouse.name, keep=["id"], top=3)))
-    names = [feature.name for feature in model._features]
+    rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"])))
+    reasons = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"], top=3)))
+    names = [feature.name for feature in model.ensemble.features]
     for (i, *contributions), found in zip(rows, reasons, strict=True):
         by_size = sorted(zip(names, contributions, strict=False), key=lambda pair: -abs(pair[1]))
         assert tuple(found) == (i, *by_size[0], *by_size[1], *by_size[2])
@@ -78,7 +78,7 @@ def test_the_columns_are_kept(filled, form, tmp_path):
     warehouse.load_trees("trees", model, tmp_path)
     keep = ["id", *(name for name in values if name != "f")]
     if form == "top":
-        query = model.explain_query("t", warehouse.name, keep=keep, top=1)
+        query = model.database(warehouse.name).explain_query("t", keep=keep, top=1)
     else:
         query = model.query("t", warehouse.name, keep=keep, form=form, trees="trees" if form == "table" else None)
     expected = sorted(zip(range(40), *(values[name] for name in keep[1:]), strict=True), key=lambda row: row[0])
@@ -98,7 +98,7 @@ def test_sqlite_starts_from_margins_of_such_names(name, form):
     con = sqlite3.connect(":memory:")
     con.execute(f'CREATE TABLE t (x REAL, "{name}" REAL)')
     con.executemany("INSERT INTO t VALUES (?, ?)", frame.select("x", name).rows())
-    for statement in model.table_statements("trees", "sqlite"):
+    for statement in model.database("sqlite").table_statements("trees"):
         con.execute(statement)
     query = model.query("t", "sqlite", keep=["x", name], base_margin=name, form=form, trees="trees")
     expected = [(1.0, 0.5, -3.5), (2.0, 1.5, -2.5), (3.0, None, None), (4.0, 2.0, 6.0)]  # leaves of −4 and 4

@@ -33,7 +33,7 @@ def model(data) -> fb.Model:
 
 
 def fill(warehouse, data: pl.DataFrame, model: fb.Model) -> None:
-    warehouse.fill("t", {f.name: (f.type, data[f.name].to_list()) for f in model._features})
+    warehouse.fill("t", {f.name: (f.type, data[f.name].to_list()) for f in model.ensemble.features})
 
 
 def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tuple]:
@@ -51,7 +51,7 @@ def test_reasons_of_many_features(name, model, data):
     # ClickHouse takes no longer texts, and Spark its time.
     some, data = model[: {"clickhouse": 20, "spark": 5}.get(name, 100)], data[:N_ROWS]
     fill(warehouse, data, some)
-    found = sorted(warehouse.rows(some.explain_query("t", name, keep=["id"], top=3)))
+    found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3)))
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
 
 
@@ -60,7 +60,7 @@ def test_contributions_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
     some, data = model[: 20 if name == "clickhouse" else 100], data[:N_ROWS]
     fill(warehouse, data, some)
-    found = sorted(warehouse.rows(some.explain_query("t", name, keep=["id"])))
+    found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"])))
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
 
 
@@ -70,7 +70,7 @@ def test_predictions_may_be_called_like_a_feature(name, of_classes, data):
     some = of_classes[:1]
     data = data[:20].rename({"x0": "p_0", "x1": "p_1"})
     columns = {"x0": "p_0", "x1": "p_1"}
-    values = {columns.get(f.name, f.name): f for f in some._features}
+    values = {columns.get(f.name, f.name): f for f in some.ensemble.features}
     warehouse.fill("t", {other: (f.type, data[other].to_list()) for other, f in values.items()})
     query = some.query("t", name, keep=["id"], output="margin", name="p", columns=columns)
     expected = some.predict(data.rename({"p_0": "x0", "p_1": "x1"}), "margin")
@@ -82,7 +82,7 @@ def test_all_features_are_reasons_of_a_single_row(name, model, data):
     warehouse = open_warehouse(name)
     some, data, top = model[:3], data[:1], N_FEATURES + 2
     fill(warehouse, data, some)
-    [found] = warehouse.rows(some.explain_query("t", name, keep=["id"], top=top))
+    [found] = warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=top))
     assert tuple(found) == expected_reasons(some, data, top)[0]
     assert ("never", 0.0) in zip(found[1::2], found[2::2], strict=True)
 
@@ -92,7 +92,7 @@ def test_a_model_that_asks_nothing_has_reasons(name, data):
     warehouse = open_warehouse(name)
     nothing = fb.fit(data, "y", n_estimators=2, gamma=1e12)
     fill(warehouse, data[:2], nothing)
-    found = sorted(warehouse.rows(nothing.explain_query("t", name, keep=["id"], top=2)))
+    found = sorted(warehouse.rows(nothing.database(name).explain_query("t", keep=["id"], top=2)))
     assert [tuple(row) for row in found] == [(i, "x0", 0.0, "x1", 0.0) for i in range(2)]
 
 
@@ -101,7 +101,7 @@ def test_reasons_come_in_the_order_of_the_rows(name, model, data):
     expected = [row[1:] for row in expected_reasons(model[:5], data, 2)]
     warehouse = open_warehouse(name)
     fill(warehouse, data, model)
-    found = warehouse.rows(model[:5].explain_query("t", name, keep=[], top=2))
+    found = warehouse.rows(model[:5].database(name).explain_query("t", keep=[], top=2))
     assert [tuple(row) for row in found] == expected
 
 
@@ -125,7 +125,7 @@ def test_probabilities_of_many_classes(name, of_classes, data):
 def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
     warehouse = open_warehouse(name)
     fill(warehouse, data[:5], model)
-    reasons = model.explain_query("t", "postgres", keep=["id"], top=3)
+    reasons = model.database("postgres").explain_query("t", keep=["id"], top=3)
     for query in (reasons, of_classes.query("t", "postgres", keep=["id"])):
         plan = warehouse.rows(f"EXPLAIN (VERBOSE) {query}")
         assert len(query) > 100_000
@@ -140,7 +140,7 @@ def test_columns_of_a_query_of_reasons_are_limited(name, data):
     columns = {f"f{i}": (FeatureType("float64"), wide[f"f{i}"].to_list()) for i in range(600)}
     warehouse = open_warehouse(name)
     warehouse.fill("wide", columns)
-    found = sorted(warehouse.rows(model.explain_query("wide", name, keep=["id"], top=400)))
+    found = sorted(warehouse.rows(model.database(name).explain_query("wide", keep=["id"], top=400)))
     assert [tuple(row) for row in found] == expected_reasons(model, wide, 400)
     with pytest.raises(fb.ParameterError, match=r"would have 1,201 columns, and a SELECT in oracle has at most 1,000"):
-        model.explain_query("wide", "oracle", keep=["id"], top=600)
+        model.database("oracle").explain_query("wide", keep=["id"], top=600)

@@ -39,7 +39,7 @@ def assert_same(warehouse: Warehouse, model, kinds, columns, form="auto") -> Non
     warehouse.fill("t", {name: (kind, values[name]) for kind, name in zip(kinds, values, strict=True)})
     if form == "table":
         warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
-        for statement in model.table_statements("trees", warehouse.name):
+        for statement in model.database(warehouse.name).table_statements("trees"):
             warehouse.run(statement)
     trees = "trees" if form == "table" else None
     query = model.query("t", warehouse.name, keep=["id"], output="margin", form=form, trees=trees)
@@ -154,8 +154,8 @@ def test_quantiles(warehouse):
 @cases("margin", [-800.0, -745.0, -709.5, 709.0, 710.0, 800.0])
 def test_probabilities_at_the_ends_of_float64(fast_warehouse, margin):
     model, frame = model_of_all_outputs("binary:logistic", base_score=0.5)
-    base, trees = on_leaf_grid([margin], model._trees)
-    far = model_of_parts(model._loss, model.parameters, model._features, base, trees)
+    base, trees = on_leaf_grid([margin], model.ensemble.trees)
+    far = model_of_parts(model.ensemble.loss, model.parameters, model.ensemble.features, base, trees)
     fill(fast_warehouse, frame)
     found = outcome(fast_warehouse, far.query("t", fast_warehouse.name, keep=["id"]))
     # Where e to the power of the margin would overflow, what is left of it is below 1e-307.
@@ -166,9 +166,11 @@ def test_reason_codes_and_contributions(warehouse):
     model, frame = model_of_all_outputs("binary:logistic")
     fill(warehouse, frame)
     expected = model.explain(frame, approx=True)
-    found = outcome(warehouse, model.explain_query("t", warehouse.name, keep=["id"]))
+    found = outcome(warehouse, model.database(warehouse.name).explain_query("t", keep=["id"]))
     assert (found == expected.to_numpy()).all()
-    reasons = sorted(tuple(row) for row in warehouse.rows(model.explain_query("t", warehouse.name, keep=["id"], top=2)))
+    reasons = sorted(
+        tuple(row) for row in warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"], top=2))
+    )
     for row, contributions in zip(reasons, expected.drop("bias").rows(), strict=True):
         by_size = sorted(zip(("x", "place"), contributions, strict=True), key=lambda pair: -abs(pair[1]))
         assert row[1:] == (*by_size[0], *by_size[1])
@@ -179,16 +181,17 @@ def test_views_tables_and_updates(warehouse):
     expected = predicted(model, frame, "mean")
     fill(warehouse, frame)
     quote = warehouse.dialect.quote
-    for name, statement in (("v", model.create_view_sql), ("w", model.create_table_sql)):
+    database = model.database(warehouse.name)
+    for name, statement in (("v", database.create_view_sql), ("w", database.create_table_sql)):
         kind = {"v": "VIEW", "w": "TABLE"}[name]
         warehouse.run(f"DROP {kind} IF EXISTS {quote(name)}")
-        warehouse.run(statement(name, "t", warehouse.name, keep=["id"]))
+        warehouse.run(statement(name, "t", keep=["id"]))
         assert (outcome(warehouse, f"SELECT * FROM {quote(name)}") == expected).all()
         warehouse.run(f"DROP {kind} {quote(name)}")
     if warehouse.name == "spark":
         return  # tables in Parquet can't be updated
     warehouse.run(f"ALTER TABLE {quote('t')} ADD COLUMN {quote('score')} {warehouse.dialect.types.columns['float64']}")
-    warehouse.run(model.update_sql("t", "score", warehouse.name))
+    warehouse.run(model.database(warehouse.name).update_sql("t", "score"))
     assert (outcome(warehouse, f"SELECT {quote('id')}, {quote('score')} FROM {quote('t')}") == expected).all()
 
 

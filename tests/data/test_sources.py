@@ -354,7 +354,10 @@ def test_a_name_is_a_name_and_no_pattern(names):
     assert model.explain(frame).columns == [*names, "bias"]
     assert model.explain(frame).rows() == expected.explain(plain).rows()
     assert sorted(model.importance()["feature"]) == sorted(names)
-    assert model.baseline(frame).drop("feature").rows() == expected.baseline(plain).drop("feature").rows()
+    assert (
+        model.database().baseline(frame).drop("feature").rows()
+        == expected.database().baseline(plain).drop("feature").rows()
+    )
     assert (
         fb.cv(frame, "y", folds=names[0], n_estimators=1).rows() == fb.cv(plain, "y", folds="a", n_estimators=1).rows()
     )

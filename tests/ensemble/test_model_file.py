@@ -128,7 +128,7 @@ def test_infinite_thresholds_come_back():
     model = fb.fit(frame, "y", n_estimators=2)
     assert inf in model.trees["threshold"].to_list()
     parts = read_model(model.to_json().encode())
-    assert parts.trees == model._trees
+    assert parts.trees == model.ensemble.trees
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ model.save(folder / "model.json")
 
 _GOOD = {
     "data": "df", "X": "df.select('x', 's')", "target": "'y'", "path": "folder / 'model.json'", "table": "'t'",
-    "view": "'v'", "column": "'scored'", "con": "con", "name": "'scored'", "baseline": "model.baseline(df)",
+    "view": "'v'", "column": "'scored'", "con": "con", "name": "'scored'", "baseline": "model.database().baseline(df)",
     "feature": "'x'", "folder": "folder / 'dbt'", "source": "'t'", "model": "model",
     "n_estimators": "2", "verbose": "False", "folds": "2",
 }  # fmt: skip
@@ -55,7 +55,10 @@ _KEYWORDS = {
     "parameters": lambda: _SETTINGS,
     "options": lambda: [*_FIT, *_SETTINGS],
     "keywords": lambda: [*_FIT, *_SETTINGS],
-    "how": lambda: [*inspect.signature(fb.Model.query).parameters][2:],
+}
+_OWNERS = {
+    fb.Model: ["model", "classes"],
+    fb.DatabaseModel: ["model.database()", "classes.database('postgres')", "model.database(base_margin='w')"],
 }
 _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
 # scikit-learn's own, and what engines ask of a metric and a loss.
@@ -103,10 +106,10 @@ def entry_points() -> list[EntryPoint]:
         item = getattr(fb, name)
         if (inspect.isclass(item) and issubclass(item, BaseException)) or not callable(item):
             continue
-        if item is not fb.Model:  # which is made by fit and load
+        if item not in _OWNERS:  # which users do not make by their names
             found.append(_entry(f"fb.{name}", item, bound=False))
         if inspect.isclass(item):
-            owners = ["model", "classes"] if item is fb.Model else [_made(f"fb.{name}")]
+            owners = _OWNERS.get(item) or [_made(f"fb.{name}")]
             found += [_entry(f"{owner}.{method}", function, bound=True)
                       for owner in owners for method, function in _methods(item)]  # fmt: skip
     for frame, space in (("df", pl.DataFrame.boost), ("df.lazy()", pl.LazyFrame.boost)):

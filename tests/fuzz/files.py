@@ -170,7 +170,7 @@ def works(model: fb.Model) -> None:
     """Use the model in every way that needs no database: an unusable one must not be read."""
     repr(model)
     rng = random.Random(0)
-    frame = pl.DataFrame({feature.name: _column(feature, rng) for feature in model._features})
+    frame = pl.DataFrame({feature.name: _column(feature, rng) for feature in model.ensemble.features})
     margins = model.predict(frame, "margin").to_list()
     assert not any(value != value for row in margins for value in (row if isinstance(row, list) else [row])), margins
     model.predict(frame)

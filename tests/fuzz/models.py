@@ -49,8 +49,8 @@ def generate(rng: np.random.Generator) -> Case:
     kinds, names = [column.kind for column in columns], [column.name for column in columns]
     n_trees, depth = int(rng.integers(1, 12)), int(rng.integers(0, 7))
     model = random_model(kinds, names, python, n_trees, depth)
-    trees = [replace(tree, cover=_covers(tree)) for tree in model._trees]
-    model = model_of_parts(model._loss, {}, model._features, model._base_margins, trees)
+    trees = [replace(tree, cover=_covers(tree)) for tree in model.ensemble.trees]
+    model = model_of_parts(model.ensemble.loss, {}, model.ensemble.features, model.ensemble.base_margins, trees)
     return Case(model.to_json(), tuple(columns))
 
 
@@ -84,8 +84,8 @@ def expected_margins(model: fb.Model, columns: Sequence[Column]) -> list[list[fl
     values = {column.name: list(column.values) for column in columns}
     margins = []
     for leaves in naive_leaves(model, values):
-        of_row = [[base] for base in model._base_margins]
-        for tree, leaf in zip(model._trees, leaves, strict=True):
+        of_row = [[base] for base in model.ensemble.base_margins]
+        for tree, leaf in zip(model.ensemble.trees, leaves, strict=True):
             of_row[tree.output].append(tree.value[leaf])
         margins.append([fsum(parts) for parts in of_row])
     return margins
@@ -99,7 +99,7 @@ def in_duckdb(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Column]) -
     """Return the margins by all ways to have them in DuckDB."""
     con, found = duckdb.connect(), {}
     to_duckdb(con, frame, "t")
-    for i, statement in enumerate(model.table_statements("trees")):
+    for i, statement in enumerate(model.database().table_statements("trees")):
         con.execute(statement)
         assert i or con.execute("SELECT count(*) FROM trees")
     rows = lambda query: [list(row[1:]) for row in sorted(con.execute(query).fetchall())]  # noqa: E731
@@ -137,7 +137,7 @@ def in_warehouse(name: str, model: fb.Model, columns: Sequence[Column]) -> dict[
     warehouse.fill("t", {names[column.name]: (column.kind, list(column.values)) for column in held})
     warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
     renamed = {feature: names[feature] for feature in model.features}
-    for statement in model.table_statements("trees", name, columns=renamed):
+    for statement in model.database(name, columns=renamed).table_statements("trees"):
         warehouse.run(statement)
     found, expected = {}, expected_margins(model, held)
     for form in ("case", "staged", "table"):
@@ -158,7 +158,7 @@ def _is_name(name: str, warehouse: Warehouse) -> bool:
 
 def check(case: Case) -> None:
     model, frame = model_of(case.model), as_frame(case.columns)
-    before, n_outputs = frame.clone(), len(model._base_margins)
+    before, n_outputs = frame.clone(), len(model.ensemble.base_margins)
     margins = expected_margins(model, case.columns)
     expected = bits(margins, n_outputs)
     found = {"predict": model.predict(frame, "margin").to_list()}
@@ -210,12 +210,16 @@ def _check_sums(model: fb.Model, frame: pl.DataFrame, margins: list[list[float]]
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
     for output, margin in enumerate(np.array(margins).T):
-        size = 1e-9 * (1 + sum(max(map(abs, tree.value)) for tree in model._trees) + abs(model._base_margins[output]))
+        size = 1e-9 * (
+            1
+            + sum(max(map(abs, tree.value)) for tree in model.ensemble.trees)
+            + abs(model.ensemble.base_margins[output])
+        )
         for approx in (False, True):
             given = model.explain(frame, approx=approx, output=output)
             sums = given.to_numpy().sum(axis=1)
             assert np.allclose(sums, margin, rtol=1e-9, atol=size), f"{approx=}: {sums} is not {margin}"
-        query = model.explain_query("t", keep=["position"], output=output)
+        query = model.database().explain_query("t", keep=["position"], output=output)
         rows = [row[1:] for row in sorted(con.execute(query).fetchall())]
         assert rows == given.rows(), f"explain_query gives {rows}, explain {given.rows()}"
 

@@ -21,7 +21,7 @@ def difference(first: fb.Model, other: fb.Model, *, exact: bool) -> str:
         if first != other:
             return f"{first.to_json()}\nis not\n{other.to_json()}"
         return _history(first, other)
-    for one, two in zip(first._trees, other._trees, strict=False):
+    for one, two in zip(first.ensemble.trees, other.ensemble.trees, strict=False):
         at = next((i for i, pair in enumerate(zip(_asked(one), _asked(two), strict=False)) if len(set(pair)) > 1), None)
         if at is not None:
             # Gains that are equal but for the last bits may come in another order: from there on trees may differ.
@@ -30,8 +30,8 @@ def difference(first: fb.Model, other: fb.Model, *, exact: bool) -> str:
         least = max(_TOLERANCE * max(map(abs, one.value), default=0.0), 1e-12)
         if len(one) != len(two) or not np.allclose(one.value, two.value, rtol=_TOLERANCE, atol=least):
             return f"{one}\nis not\n{two}"
-    if len(first._trees) != len(other._trees):
-        return f"{len(first._trees)} trees are not {len(other._trees)}"
+    if len(first.ensemble.trees) != len(other.ensemble.trees):
+        return f"{len(first.ensemble.trees)} trees are not {len(other.ensemble.trees)}"
     if not np.allclose(first.base_margin, other.base_margin, rtol=_TOLERANCE, atol=1e-12):
         return f"base margin {first.base_margin} is not {other.base_margin}"
     return _history(first, other)

@@ -27,7 +27,7 @@ def near(model: fb.Model, feature: int, rng, single: bool = False) -> np.ndarray
     kind = np.float32 if single else np.float64
     with np.errstate(over="ignore"):
         found = np.array(
-            [t for tree in model._trees for f, t in zip(tree.feature, tree.threshold, strict=True)
+            [t for tree in model.ensemble.trees for f, t in zip(tree.feature, tree.threshold, strict=True)
              if f == feature and t is not None], dtype=kind,
         )  # fmt: skip
         below, above = np.nextafter(found, kind(-np.inf)), np.nextafter(found, kind(np.inf))
@@ -37,7 +37,7 @@ def near(model: fb.Model, feature: int, rng, single: bool = False) -> np.ndarray
 
 def assert_close(model: fb.Model, frame: pl.DataFrame, theirs: np.ndarray, single: bool = False) -> None:
     """The margins are the library's but for rounding: of its sums, and of leaves to the grid (of its floats)."""
-    scale = sum(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in model._trees)
+    scale = sum(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in model.ensemble.trees)
     ours = model.predict(frame, "margin").to_numpy()
     digits = 1e-6 if single else 1e-12
     np.testing.assert_allclose(ours, theirs, rtol=digits, atol=digits / 200 * scale)
@@ -45,7 +45,7 @@ def assert_close(model: fb.Model, frame: pl.DataFrame, theirs: np.ndarray, singl
 
 def assert_consistent(model: fb.Model, frame: pl.DataFrame, *, sql: bool = True) -> None:
     """The file reads back to the same model, and SQL and polars say what `predict` says."""
-    codes = [pl.col(f.name).fill_nan(None).cast(pl.Int64) for f in model._features if f.type.name == "codes"]
+    codes = [pl.col(f.name).fill_nan(None).cast(pl.Int64) for f in model.ensemble.features if f.type.name == "codes"]
     margins = model.predict(frame, "margin")
     frame = frame.with_columns(codes)  # the type of the feature, which SQL and polars need
     path = Path(tempfile.mkdtemp()) / "model.json"
@@ -55,7 +55,7 @@ def assert_consistent(model: fb.Model, frame: pl.DataFrame, *, sql: bool = True)
     assert read.predict(frame, "margin").equals(margins)
     assert frame.select(model.expr("margin")).to_series().equals(margins)
     # SQL can't tell what zeros of such a feature are yet.
-    if sql and not any(feature.zero_is_missing for feature in model._features):
+    if sql and not any(feature.zero_is_missing for feature in model.ensemble.features):
         with duckdb.connect() as con:
             con.register("rows_in", frame.with_row_index("row_number"))
             scored = con.execute(f'SELECT {model.sql("margin")} AS p FROM rows_in ORDER BY "row_number"').fetchnumpy()

@@ -222,7 +222,7 @@ def test_categories(seed, growth):
     theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"], grow_policy=growth, iterations=20)
     given = {"town": frame["town"].unique(), "code": pl.Series(frame["code"])}
     model = from_catboost(theirs, categories=given)
-    assert [(f.name, f.type.name) for f in model._features] == [
+    assert [(f.name, f.type.name) for f in model.ensemble.features] == [
         ("x", "float64"), ("town", "string"), ("wide name", "float64"), ("code", "codes")
     ]  # fmt: skip
     test = frame.copy()
@@ -248,7 +248,7 @@ def test_hashes_of_categories_of_every_length():
     labels = rng.permutation(len(words)) * 1.0
     theirs = train("RMSE", frame, np.tile(labels, 4), cat_features=["word"], iterations=1000, depth=1, learning_rate=1)
     model = from_catboost(theirs, categories={"word": words})
-    asked = {c for tree in model._trees for codes in tree.categories for c in codes or ()}
+    asked = {c for tree in model.ensemble.trees for codes in tree.categories for c in codes or ()}
     assert len(asked) > 100
     assert_close(model, pl.DataFrame({"word": words}), theirs.predict(frame[: len(words)]))
     assert category_hash(-17) == category_hash("-17")
@@ -374,7 +374,7 @@ def test_whatever_the_damage_the_error_says_so(sound):
             assert "\n" not in str(error)
         else:
             values = {"float64": [1.0, None], "string": ["a", "b"]}
-            frame = pl.DataFrame({feature.name: values[feature.type.name] for feature in model._features})
+            frame = pl.DataFrame({feature.name: values[feature.type.name] for feature in model.ensemble.features})
             assert_consistent(model, frame, sql=False)
 
 

@@ -57,7 +57,7 @@ def test_rows_on_and_around_thresholds(seed):
     model = from_lightgbm(booster)
     rows = np.stack([rng.choice(near(model, f, rng), 1500) for f in range(5)], axis=1)
     if has_codes:
-        assert model._features[3].type.name == "codes"
+        assert model.ensemble.features[3].type.name == "codes"
         rows[:, 3] = rng.choice(np.r_[np.arange(-3, 60), np.nan], len(rows))  # unseen ones, negative ones, none
     assert_agrees(booster, model, np.concatenate([rows, X]))
 
@@ -230,7 +230,7 @@ def test_pandas_categories(seed):
     booster = train({"num_leaves": 15}, frame, y, rounds=10)
     model = from_lightgbm(booster)
     assert model.features == ["x", "town", "code", "wide_name"]
-    assert [feature.type.name for feature in model._features] == ["float64", "string", "codes", "float64"]
+    assert [feature.type.name for feature in model.ensemble.features] == ["float64", "string", "codes", "float64"]
     test = frame.copy()
     test["town"] = test["town"].astype(object)
     test.loc[::9, "town"] = "never seen"
@@ -425,9 +425,8 @@ def test_whatever_the_damage_the_error_says_so():
         except fb.FrameboostError as error:
             assert "\n" not in str(error)
         else:
-            frame = pl.DataFrame({feature.name: [1] for feature in model._features if feature.type.name == "codes"} |
-                                 {f.name: [1.0] for f in model._features if f.type.name == "float64"} |
-                                 {f.name: ["1"] for f in model._features if f.type.name == "string"})  # fmt: skip
+            one = {"codes": 1, "float64": 1.0, "string": "1"}
+            frame = pl.DataFrame({f.name: [one[f.type.name]] for f in model.ensemble.features})
             assert model.predict(frame, "margin").is_finite().all()
 
 

@@ -167,7 +167,7 @@ def test_splits_on_whether_a_value_is_present():
     for estimator in (HistGradientBoostingClassifier(max_iter=3), DecisionTreeClassifier(), RandomForestClassifier(5)):
         estimator.fit(X, np.isnan(X[:, 0]))
         model = from_sklearn(estimator)
-        tree = model._trees[0]
+        tree = model.ensemble.trees[0]
         assert any(t is None and f == 0 for f, t in zip(tree.feature, tree.threshold, strict=True))
         rows = X.copy()
         rows[:3, 0] = [LARGEST, -LARGEST, 0.0]
@@ -211,7 +211,9 @@ def test_categories(seed, categorical):
             values[::9] = [new] * len(values[::9])
             columns[name] = [None if value != value else value for value in values]
             test[name] = pd.Series(values, dtype=object)
-            assert [f.type.name for f in model._features if f.name == name] == [{"town": "string"}.get(name, "codes")]
+            assert [f.type.name for f in model.ensemble.features if f.name == name] == [
+                {"town": "string"}.get(name, "codes")
+            ]
         else:
             columns[name] = test[name].to_numpy()
     ours = pl.DataFrame(columns)
@@ -227,7 +229,7 @@ def test_categories_that_are_numbers():
     model = from_sklearn(estimator)
     rows = X.copy()
     rows[:, 1] = np.random.default_rng(10).choice([*range(-2, 45), np.nan], len(X))
-    assert model._features[1].categories == tuple(range(40))
+    assert model.ensemble.features[1].categories == tuple(range(40))
     assert_close(model, frame_of(model, rows), estimator.predict(rows))
     assert_consistent(model, frame_of(model, rows))
     with pytest.raises(fb.ParameterError, match="categories of feature 'x1' must be all strings or all whole numbers"):

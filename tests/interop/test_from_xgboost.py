@@ -56,7 +56,7 @@ def frame_of(X, names=None):
 
 
 def tolerance(model):
-    largest = sum(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in model._trees)
+    largest = sum(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in model.ensemble.trees)
     return 1e-6 * (largest + np.abs(model.base_margin).max())
 
 
@@ -183,7 +183,9 @@ def test_random_boosters_of_numbers(seed, tmp_path):
     if seed % 5 == 1:
         check_engines(model, frame_of(rows), tmp_path)
     # On the thresholds of the model itself, and on both sides.
-    edges = {(f, t) for tree in model._trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f >= 0}
+    edges = {
+        (f, t) for tree in model.ensemble.trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f >= 0
+    }
     rows = np.repeat(rows[:1], 3 * len(edges), axis=0)
     for i, (f, t) in enumerate(sorted(edges)):
         rows[3 * i : 3 * i + 3, f] = np.nextafter(t, -np.inf), t, np.nextafter(t, np.inf)
@@ -209,7 +211,7 @@ def test_pruned_nodes_are_left_out():
     assert any(int(tree["tree_param"]["num_deleted"]) > 0 for tree in trees)
     model = from_xgboost(booster)
     sizes = [int(t["tree_param"]["num_nodes"]) - int(t["tree_param"]["num_deleted"]) for t in trees]
-    assert list(map(len, model._trees)) == sizes
+    assert list(map(len, model.ensemble.trees)) == sizes
     data = xgboost.DMatrix(X)
     check(model, frame_of(X), booster.predict(data, output_margin=True), booster.predict(data, pred_leaf=True))
 
@@ -421,7 +423,7 @@ def test_codes_of_categories(seed, one_hot, tmp_path):
         given, xgboost.DMatrix(X, y, feature_types=["c", "c", "q"], enable_categorical=True, missing=np.nan), 4
     )
     model = from_xgboost(booster)
-    assert [feature.type.name for feature in model._features] == ["codes", "codes", "float64"]
+    assert [feature.type.name for feature in model.ensemble.features] == ["codes", "codes", "float64"]
     unseen = [0, 1, 2, 119, 120, 121, 500, 1e6, 2.0**24 - 1, 2.0**24, 2.0**24 + 2, 1e30, -1, -2, -1e30, np.nan, -0.0]
     rows = np.concatenate([X, np.stack(np.meshgrid(unseen, unseen, [0.0, np.nan]), axis=-1).reshape(-1, 3)])
     # Bare numbers, as those of DMatrix are checked when they are categories.
@@ -458,8 +460,8 @@ def test_names_of_categories(library, tmp_path):
     data = xgboost.DMatrix(given, y.to_numpy(), enable_categorical=True)
     booster = xgboost.train({"max_depth": 5, "max_cat_to_onehot": 3}, data, 5)
     model = from_xgboost(booster)
-    assert [f.type.name for f in model._features] == ["string", "float64", "boolean", "float64"]
-    assert set(model._features[0].categories) == set(words)
+    assert [f.type.name for f in model.ensemble.features] == ["string", "float64", "boolean", "float64"]
+    assert set(model.ensemble.features[0].categories) == set(words)
     check(model, frame, booster.predict(data, output_margin=True), booster.predict(data, pred_leaf=True))
     check_engines(model, frame, tmp_path)
     new = frame.with_columns(c=pl.lit("never seen"))
@@ -477,7 +479,7 @@ def test_names_that_xgboost_has_spoilt_are_codes():
     data = xgboost.DMatrix(pd.DataFrame({"c": c}), c.codes**2.0, enable_categorical=True)
     booster = xgboost.train({"max_depth": 3}, data, 3)
     model = from_xgboost(booster)
-    assert model._features[0].type.name == "codes"
+    assert model.ensemble.features[0].type.name == "codes"
     check(model, pl.DataFrame({"c": c.codes}), booster.predict(data))
 
 
@@ -487,7 +489,7 @@ def test_names_of_categories_that_are_numbers():
     data = xgboost.DMatrix(frame, (frame["c"] == 7).astype(float), enable_categorical=True)
     booster = xgboost.train({"max_depth": 3}, data, 3)
     model = from_xgboost(booster)
-    assert (model._features[0].type.name, model._features[0].categories) == ("codes", (-3, 7, 500))
+    assert (model.ensemble.features[0].type.name, model.ensemble.features[0].categories) == ("codes", (-3, 7, 500))
     check(model, pl.DataFrame({"c": frame["c"].astype(int).to_numpy()}), booster.predict(data))
 
 
@@ -500,7 +502,7 @@ def test_booleans(method, tmp_path):
     data = xgboost.DMatrix(frame, y)
     booster = xgboost.train({"max_depth": 3, "tree_method": method}, data, 3)
     model = from_xgboost(booster)
-    assert [f.type.name for f in model._features] == ["boolean"] * 2
+    assert [f.type.name for f in model.ensemble.features] == ["boolean"] * 2
     check(model, frame, booster.predict(data), booster.predict(data, pred_leaf=True))
     check_engines(model, frame, tmp_path)
     # A user may call any column an indicator.
@@ -660,8 +662,8 @@ def test_every_field_is_checked():
                 assert "\n" not in str(error), path
                 n_refused += 1
                 continue
-            assert read_model(model.to_json().encode()).trees == model._trees, path
-            if model.features == rows.columns and model._features[0].type.name == "string":
+            assert read_model(model.to_json().encode()).trees == model.ensemble.trees, path
+            if model.features == rows.columns and model.ensemble.features[0].type.name == "string":
                 assert model.predict(rows).len() == 4
         held = json.loads(json.dumps(original))
         document = held
@@ -726,7 +728,7 @@ def test_damaged_ubjson():
             model = from_xgboost(bytes(broken))
         except (fb.ModelFileError, fb.ParameterError):
             continue
-        assert read_model(model.to_json().encode()).trees == model._trees
+        assert read_model(model.to_json().encode()).trees == model.ensemble.trees
 
 
 def test_ubjson():

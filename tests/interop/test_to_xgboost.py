@@ -37,7 +37,7 @@ def data_of(frame, model):
     columns = [
         pl.col(f.name).cast(pl.Enum(list(f.categories)), strict=False) if f.type.name == "string"
         else pl.col(f.name).cast(pl.Float32, strict=False)
-        for f in model._features
+        for f in model.ensemble.features
     ]  # fmt: skip
     return xgboost.DMatrix(frame.select(columns), enable_categorical=True)
 
@@ -46,7 +46,7 @@ def check(model, frame, data=None):
     """XGBoost predicts alike, and what is read back from it does, too."""
     booster = booster_of(model)
     data = data_of(frame, model) if data is None else data
-    largest = sum(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in model._trees)
+    largest = sum(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in model.ensemble.trees)
     within = 1e-6 * (largest + np.abs(model.base_margin).max())
     margins = model.predict(frame, "margin").to_numpy()
     np.testing.assert_allclose(booster.predict(data, output_margin=True), margins, rtol=0, atol=within)
@@ -58,7 +58,7 @@ def check(model, frame, data=None):
     assert back.features == model.features
     assert back.n_rounds == model.n_rounds
     numbers = frame.with_columns(
-        pl.col(f.name).cast(pl.Float32) for f in model._features if f.type.name not in ("string", "boolean")
+        pl.col(f.name).cast(pl.Float32) for f in model.ensemble.features if f.type.name not in ("string", "boolean")
     )
     np.testing.assert_allclose(back.predict(numbers, "margin").to_numpy(), margins, rtol=0, atol=within)
     return booster
@@ -87,7 +87,7 @@ def days_as_numbers(model, frame):
     columns = [
         pl.col(f.name).cast(pl.Enum(list(f.categories)), strict=False) if f.type.name == "string"
         else pl.col(f.name).to_physical().cast(pl.Float32, strict=False)
-        for f in model._features
+        for f in model.ensemble.features
     ]  # fmt: skip
     return xgboost.DMatrix(frame.select(columns), enable_categorical=True)
 
@@ -203,7 +203,7 @@ def test_categories_and_those_that_are_new(missing_left, with_missing):
     # As a code, a category that is new is sent where it goes here.
     new = booster_of(model).predict(xgboost.DMatrix(np.array([[4.0], [99.0]]), feature_names=["c"]))
     assert new.tolist() == model.predict(pl.DataFrame({"c": ["e", "zz"]})).to_list()
-    codes = model_of(Feature("c", FeatureType("codes"), (2, 5, 700, 16_777_215)), model._trees)
+    codes = model_of(Feature("c", FeatureType("codes"), (2, 5, 700, 16_777_215)), model.ensemble.trees)
     values = np.array([[2.0], [5.0], [700.0], [16_777_215.0], [np.nan], [0.0], [3.0], [1e6]], dtype=np.float32)
     check(codes, pl.DataFrame({"c": values[:, 0]}), xgboost.DMatrix(values, feature_names=["c"]))
 

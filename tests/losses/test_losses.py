@@ -388,7 +388,7 @@ def test_ties_are_breslows_in_any_order_of_rows():
     assert_same(case.objective, *models)
     margins = models[0][:1].predict(rows, "margin").to_numpy()
     for model, start in ((models[0][:1], np.full(len(rows), models[0].base_margin)), (models[0], margins)):
-        tree = len(model._trees) - 1
+        tree = len(model.ensemble.trees) - 1
         leaf = model.predict(rows, "leaf").arr.get(tree).to_numpy()
         g, h = derivatives(case, as_rows(rows["time"].to_numpy(), start), "polars")
         for node, value in (

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import random
-from functools import cache
+from functools import cache, partial
 
 import duckdb
 import numpy as np
@@ -81,7 +81,7 @@ def test_interactions_are_xgboosts(name):
     model, frame, booster, matrix, largest = same_trees(name)
     theirs = booster.predict(matrix, pred_interactions=True)
     m = len(model.features)
-    ours = model.explain_interactions(frame)["value"].to_numpy().reshape(len(frame), m * m + 1)
+    ours = model.explain(frame, interactions=True)["value"].to_numpy().reshape(len(frame), m * m + 1)
     assert np.abs(theirs[:, 0, 2]).max() > 0.01 * largest
     np.testing.assert_allclose(ours[:, :-1].reshape(-1, m, m), theirs[:, :m, :m], rtol=0, atol=XGBOOST * largest)
     np.testing.assert_allclose(ours[:, -1], theirs[:, m, m], rtol=0, atol=XGBOOST * largest)
@@ -104,7 +104,7 @@ def test_a_tree_by_hand():
     ]
     assert model.explain(frame, approx=True).rows() == [(-3, -2, 5), (-3, 2, 5), (3, 0, 5), (3, 0, 5)]
     # Φ_xz of the first row is ½ (v(xz) − v(x) − v(z) + v()) = ½ (0 − 2 − 4 + 5).
-    assert model.explain_interactions(frame)[:5].rows() == [
+    assert model.explain(frame, interactions=True)[:5].rows() == [
         (0, "x", "x", -3.0), (0, "x", "z", -0.5), (0, "z", "x", -0.5), (0, "z", "z", -1.0), (0, "bias", "bias", 5.0),
     ]  # fmt: skip
 
@@ -117,7 +117,7 @@ def test_frames_have_the_promised_columns():
         assert found.schema == {"z": pl.Float64, "x": pl.Float64, "s": pl.Float64, "bias": pl.Float64}
         assert found["z"].to_list() == found["s"].to_list() == [0.0] * 4
         assert model.explain(frame.clear(), approx=approx).shape == (0, 4)
-    pairs = model.explain_interactions(frame)
+    pairs = model.explain(frame, interactions=True)
     assert pairs.schema == {"row": pl.UInt32, "feature": pl.String, "other": pl.String, "value": pl.Float64}
     assert pairs["row"].to_list() == [row for row in range(4) for _ in range(10)]
     assert pairs["feature"].to_list()[:10] == ["z"] * 3 + ["x"] * 3 + ["s"] * 3 + ["bias"]
@@ -128,7 +128,7 @@ def test_frames_have_the_promised_columns():
         .agg(pl.col("value").sum())
     )
     assert wide.filter(pl.col("feature") == "x")["value"].to_list() == model.explain(frame)["x"].to_list()
-    assert model.explain_interactions(frame.clear()).shape == (0, 4)
+    assert model.explain(frame.clear(), interactions=True).shape == (0, 4)
 
 
 def test_a_model_without_splits_has_only_a_bias():
@@ -136,7 +136,7 @@ def test_a_model_without_splits_has_only_a_bias():
     model = fb.fit(frame, "y", n_estimators=3, gamma=1e9)
     for approx in (False, True):
         assert model.explain(frame, approx=approx).rows() == [(0.0, 3.0), (0.0, 3.0)]
-    assert model.explain_interactions(frame)["value"].to_list() == [0.0, 3.0, 0.0, 3.0]
+    assert model.explain(frame, interactions=True)["value"].to_list() == [0.0, 3.0, 0.0, 3.0]
 
 
 @pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
@@ -168,7 +168,7 @@ def test_a_relation_is_explained_as_a_frame_is():
 def test_a_column_called_bias_has_no_place():
     frame = pl.DataFrame({"bias": [1, 2], "y": [0.0, 1.0]})
     model = fb.fit(frame, "y", n_estimators=1)
-    for method in (model.explain, model.explain_interactions):
+    for method in (model.explain, partial(model.explain, interactions=True)):
         with pytest.raises(
             fb.ParameterError,
             match=r"^a feature is itself named 'bias', which is what the column of the mean margin is called; "
@@ -177,9 +177,15 @@ def test_a_column_called_bias_has_no_place():
             method(frame)
 
 
+def test_contributions_are_of_features_or_of_pairs():
+    frame = pl.DataFrame({"x": [0, 1], "y": [0.0, 8.0]})
+    with pytest.raises(fb.ParameterError, match=r"^approx does not go with interactions, which are shares of Shapley"):
+        fb.fit(frame, "y", **SHARP).explain(frame, approx=True, interactions=True)
+
+
 def test_data_is_checked_as_for_predict():
     model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 1.0]}), "y", n_estimators=1)
-    for method in (model.explain, model.explain_interactions):
+    for method in (model.explain, partial(model.explain, interactions=True)):
         with pytest.raises(fb.DataError, match="the data lacks 1 feature of the model: 'x'"):
             method(pl.DataFrame({"z": [1]}))
         with pytest.raises(fb.DataError, match="feature 'x' has type String"):
@@ -216,11 +222,13 @@ def test_sql_says_what_python_says_to_the_last_bit(seed, type_names):
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
     expected = model.explain(frame, approx=True)
-    found = con.sql(model.explain_query("t", keep=["position"])).order("position").pl()
+    found = con.sql(model.database().explain_query("t", keep=["position"])).order("position").pl()
     assert found.columns == ["position", *names, "bias"]
     assert bits(found.drop("position")) == bits(expected)
     top = rng.randint(1, len(kinds))
-    found = con.sql(model.explain_query("t", keep=["position"], top=top)).order("position").pl().drop("position")
+    found = (
+        con.sql(model.database().explain_query("t", keep=["position"], top=top)).order("position").pl().drop("position")
+    )
     assert found.columns == [f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution")]
     assert found.rows() == reasons(model, expected, top)
     assert found.schema == {name: pl.String if name[0] == "r" else pl.Float64 for name in found.columns}
@@ -232,7 +240,7 @@ def test_a_trained_model_explains_itself_in_sql():
     con = duckdb.connect()
     con.execute("CREATE SCHEMA s; CREATE TABLE s.t AS FROM frame")
     # DuckDB knows Europe/Paris and polars' units; durations of ms become INTERVAL.
-    found = con.sql(model.explain_query("s.t", keep=["position"])).order("position").pl()
+    found = con.sql(model.database().explain_query("s.t", keep=["position"])).order("position").pl()
     assert bits(found.drop("position")) == bits(model.explain(frame, approx=True))
 
 
@@ -241,10 +249,10 @@ def test_ties_go_to_the_first_feature_and_nothing_contributes_nothing():
     model = fb.fit(frame, "y", **SHARP)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")
-    assert con.sql(model.explain_query("t", keep=[], top=3)).fetchall() == [
+    assert con.sql(model.database().explain_query("t", keep=[], top=3)).fetchall() == [
         ("b", -4.0, "z", 0.0, "a", 0.0), ("b", 4.0, "z", 0.0, "a", 0.0),
     ]  # fmt: skip
-    assert con.sql(model.explain_query("t")).fetchall() == [(0.0, -4.0, 0.0, 4.0), (0.0, 4.0, 0.0, 4.0)]
+    assert con.sql(model.database().explain_query("t")).fetchall() == [(0.0, -4.0, 0.0, 4.0), (0.0, 4.0, 0.0, 4.0)]
 
 
 def test_the_users_default_order_changes_no_reason():
@@ -253,7 +261,12 @@ def test_the_users_default_order_changes_no_reason():
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")
     con.execute("SET default_order = 'DESC'")
-    assert con.sql(model.explain_query("t", top=1)).fetchall() == [("x", -5.0), ("x", -3.0), ("x", 3.0), ("x", 5.0)]
+    assert con.sql(model.database().explain_query("t", top=1)).fetchall() == [
+        ("x", -5.0),
+        ("x", -3.0),
+        ("x", 3.0),
+        ("x", 5.0),
+    ]
 
 
 def test_kept_columns_never_clash():
@@ -261,12 +274,12 @@ def test_kept_columns_never_clash():
     model = fb.fit(frame, "y", features=["x", "CC_ranked"], **SHARP)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")
-    query = model.explain_query("t", keep=["c_0", "CC_ranked", "x"], top=1)
+    query = model.database().explain_query("t", keep=["c_0", "CC_ranked", "x"], top=1)
     assert con.sql(query).fetchall() == [(0, 1, 0, "x", -4.0), (1, 2, 1, "x", 4.0)]
     for keep, top, name in [(["X"], None, "X"), (["bias"], None, "bias"), (["y", "Y"], 1, "y"),
                             (["reason_1"], 1, "reason_1"), (["contribution_2"], 2, "contribution_2")]:  # fmt: skip
         with pytest.raises(fb.ParameterError, match=f"^the query would have column '{name}' twice; leave it out of"):
-            model.explain_query("t", keep=keep, top=top)
+            model.database().explain_query("t", keep=keep, top=top)
 
 
 def test_wrong_parameters_of_a_query():
@@ -274,16 +287,16 @@ def test_wrong_parameters_of_a_query():
     model = fb.fit(frame, "y", **SHARP)
     assert model.explain(frame).columns == ["Bias", "bias"]  # polars tells them apart, SQL does not
     with pytest.raises(fb.ParameterError, match=r"^a feature is itself named 'Bias'"):
-        model.explain_query("t")
-    assert "reason_1" in model.explain_query("t", top=1)
+        model.database().explain_query("t")
+    assert "reason_1" in model.database().explain_query("t", top=1)
     for top in (0, 2, True, 1.0, "1"):
         with pytest.raises(fb.ParameterError, match=r"^top must be an integer from 1 to 1, the number of features"):
-            model.explain_query("t", top=top)
+            model.database().explain_query("t", top=top)
     with pytest.raises(fb.ParameterError, match=r"^keep must be a list of column names, not the string 'y'$"):
-        model.explain_query("t", keep="y")
+        model.database().explain_query("t", keep="y")
     frame = pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]})
     with pytest.raises(fb.ParameterError, match="differ only in case"):
-        fb.fit(frame, "y", **SHARP).explain_query("t")
+        fb.fit(frame, "y", **SHARP).database().explain_query("t")
 
 
 # --- partial dependence -----------------------------------------------------------------------------------------------
@@ -391,9 +404,11 @@ def test_each_class_is_explained_by_its_own_trees():
         for approx in (False, True):
             explained = model.explain(frame, approx=approx, output=k)
             np.testing.assert_allclose(explained.sum_horizontal(), margins[:, k], atol=1e-9)
-        in_sql = con.sql(model.explain_query("rows", output=k)).pl()
+        in_sql = con.sql(model.database().explain_query("rows", output=k)).pl()
         np.testing.assert_array_equal(in_sql.to_numpy(), model.explain(frame, approx=True, output=k).to_numpy())
-    totals = model.explain_interactions(frame[:5], output=1).group_by("row", maintain_order=True).agg(pl.sum("value"))
+    totals = (
+        model.explain(frame[:5], output=1, interactions=True).group_by("row", maintain_order=True).agg(pl.sum("value"))
+    )
     np.testing.assert_allclose(totals["value"], margins[:5, 1], atol=1e-9)
     for wrong in (None, 3, True):
         with pytest.raises(fb.ParameterError, match="output must be the number of a margin, from 0 to 2"):

@@ -23,17 +23,17 @@ Row = dict[str, object]
 def with_covers(model: fb.Model, rng: random.Random, *, empty: float = 0.2) -> fb.Model:
     """Return the model with random covers; those of a share ``empty`` of the leaves are 0."""
     trees = []
-    for tree in model._trees:
+    for tree in model.ensemble.trees:
         cover = [0.0 if rng.random() < empty else rng.uniform(0.1, 9.0) for _ in range(len(tree))]
         for node in reversed(range(len(tree))):
             if not tree.is_leaf(node):
                 cover[node] = cover[tree.left[node]] + cover[tree.right[node]]
         trees.append(replace(tree, cover=tuple(cover)))
-    return model_of_parts(model._loss, {}, model._features, [model.base_margin], trees)
+    return model_of_parts(model.ensemble.loss, {}, model.ensemble.features, [model.base_margin], trees)
 
 
 def goes_left(model: fb.Model, tree: Tree, node: int, row: Row) -> bool:
-    feature = model._features[tree.feature[node]]
+    feature = model.ensemble.features[tree.feature[node]]
     value = row[feature.name]
     if value is None or value != value:
         return tree.missing_left[node]
@@ -67,7 +67,7 @@ def _game(model: fb.Model, row: Row) -> Callable[[set[int]], float]:
     def v(known: set[int]) -> float:
         key = frozenset(known)
         if key not in found:
-            found[key] = sum(expectation(model, tree, row, known) for tree in model._trees)
+            found[key] = sum(expectation(model, tree, row, known) for tree in model.ensemble.trees)
         return found[key]
 
     return v
@@ -102,7 +102,7 @@ def interaction(model: fb.Model, row: Row, i: int, j: int) -> float:
 def saabas(model: fb.Model, row: Row) -> list[float]:
     """Return the sum of the changes of the mean at the splits on each feature that the row passes."""
     out = [0.0] * len(model.features)
-    for tree in model._trees:
+    for tree in model.ensemble.trees:
         node = 0
         while not tree.is_leaf(node):
             child = tree.left[node] if goes_left(model, tree, node, row) else tree.right[node]

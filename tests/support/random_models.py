@@ -184,13 +184,13 @@ def to_duckdb(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, table: str) -
 
 def naive_leaves(model: fb.Model, columns: dict[str, list]) -> list[list[int]]:
     n = len(next(iter(columns.values())))
-    return [[_walk(model, tree, columns, row) for tree in model._trees] for row in range(n)]
+    return [[_walk(model, tree, columns, row) for tree in model.ensemble.trees] for row in range(n)]
 
 
 def _walk(model: fb.Model, tree: Tree, columns: dict[str, list], row: int) -> int:
     at = 0
     while tree.feature[at] >= 0:
-        feature = model._features[tree.feature[at]]
+        feature = model.ensemble.features[tree.feature[at]]
         value = columns[feature.name][row]
         if value is None or value != value or (feature.zero_is_missing and abs(value) <= ZERO):
             left = tree.missing_left[at]
@@ -206,6 +206,6 @@ def _walk(model: fb.Model, tree: Tree, columns: dict[str, list], row: int) -> in
 def naive_margins(model: fb.Model, columns: dict[str, list]) -> np.ndarray:
     """Return the sums with one rounding, the last: what any order of exact additions gives."""
     return np.array([
-        math.fsum([model.base_margin, *(tree.value[leaf] for tree, leaf in zip(model._trees, leaves, strict=True))])
+        math.fsum([model.base_margin, *(t.value[leaf] for t, leaf in zip(model.ensemble.trees, leaves, strict=True))])
         for leaves in naive_leaves(model, columns)
     ])  # fmt: skip

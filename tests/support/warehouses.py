@@ -88,7 +88,7 @@ class Warehouse:
     def load_trees(self, table: str, model: fb.Model, folder: Path) -> None:
         """Make the table of a model's trees."""
         self.run(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
-        for statement in model.table_statements(table, self.name):
+        for statement in model.database(self.name).table_statements(table):
             self.run(statement)
 
     # what most drivers share
@@ -131,7 +131,7 @@ class DuckDB(Warehouse):
         return self.con.execute(sql).fetchall()
 
     def load_trees(self, table, model, folder):
-        self.con.register("loaded", model.table_frame())
+        self.con.register("loaded", model.database().table_frame())
         self.con.execute(f"CREATE OR REPLACE TABLE {self.dialect.quote(table)} AS FROM loaded")
         self.con.unregister("loaded")
 
@@ -312,7 +312,7 @@ class Spark(Warehouse):
         return [tuple(row) for row in self.spark.sql(sql).collect()]
 
     def load_trees(self, table, model, folder):
-        model.table_frame().write_parquet(folder / "trees.parquet")  # an INSERT takes half a second
+        model.database().table_frame().write_parquet(folder / "trees.parquet")  # an INSERT takes half a second
         self.spark.read.parquet(str(folder / "trees.parquet")).createOrReplaceTempView(table)
 
 

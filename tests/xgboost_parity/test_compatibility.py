@@ -214,8 +214,10 @@ def test_all_that_frameboost_has_is_in_the_table():
     assert mentioned(*SECTIONS) >= OWN | ARGUMENTS
     assert set(LOSSES) <= mentioned("objectives")
     assert known_metrics() <= mentioned("metrics")
-    known = {name.partition("(")[0].removeprefix("Model.") for name in mentioned(*SECTIONS) if "Model." in name}
-    assert {name for name in dir(fb.Model) if not name.startswith("_")} <= known
+    known = {name.partition("(")[0] for name in mentioned(*SECTIONS)}
+    assert {f"Model.{name}" for name in dir(fb.Model) if not name.startswith("_")} <= known
+    methods = [name for name, _ in inspect.getmembers(fb.DatabaseModel, inspect.isfunction) if name[0] != "_"]
+    assert {f"DatabaseModel.{name}" for name in methods} <= known
 
 
 # --- what is the same or different is there ---------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class WatchedBin:
 def drift_query(
     stages: Stages, bins: Mapping[int, Sequence[WatchedBin]], columns: Sequence[FeatureColumn], dialect: Dialect
 ) -> str:
-    """Return the query (see `Model.drift_query`); the rows are read once."""
+    """Return the query (see `DatabaseModel.drift_query`); the rows are read once."""
     watched_bins = [(f, watched) for f, of_feature in bins.items() for watched in of_feature]
     counts = {"all": dialect.statements.count[0]}
     for place, (f, watched) in enumerate(watched_bins):

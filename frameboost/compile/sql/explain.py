@@ -42,7 +42,7 @@ def contributions_query(
     columns: Sequence[FeatureColumn],
     dialect: Dialect,
 ) -> str:
-    """Return a SELECT with a column a feature, and one for the bias (see `Model.explain_query`)."""
+    """Return a SELECT with a column a feature, and one for the bias (see `DatabaseModel.explain_query`)."""
     # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
     values = {
         column.feature.name: margin_sql(0.0, own, columns, dialect) for column, own in zip(columns, steps, strict=True)
@@ -53,7 +53,7 @@ def contributions_query(
 def reasons_query(
     stages: Stages, top: int, steps: Sequence[Sequence[Tree]], columns: Sequence[FeatureColumn], dialect: Dialect
 ) -> str:
-    """Return a SELECT with the ``top`` largest contributions and their features (see `Model.explain_query`).
+    """Return a SELECT with the ``top`` largest contributions and their features (see `DatabaseModel.explain_query`).
 
     Each row becomes one row a feature; a window ranks these, and the first ones are pivoted back into columns. Up to
     the window, which no optimizer merges, each contribution is named once. If later SELECTs compared the contributions

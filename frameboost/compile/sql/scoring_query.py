@@ -80,7 +80,7 @@ def scoring_query(
 
 def _check_form(form: str, trees_table: str | None, dialect: Dialect) -> None:
     if form == "table" and trees_table is None:
-        raise ParameterError("form='table' needs trees, the name of the table that model.table_statements fills")
+        raise ParameterError("form='table' needs trees, the name of the table that table_statements fills")
     if form == "sorted" and not dialect.expressions.case_skips_unmet_whens:
         raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
 
@@ -101,13 +101,14 @@ def _without_table(
 
 def _advice(form: str, dialect: Dialect, made: Made, *, fits_a_table: bool) -> str:
     """Return what the user can do instead."""
-    call = {"query": "model.query", "view": "model.create_view_sql", "table": "model.create_table_sql"}[made.what]
+    database = f"model.database({dialect.name!r})"
+    call = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}[made.what]
     load = (
-        "load model.table_frame() as a table 'trees'"
+        f"load {database}.table_frame() as a table 'trees'"
         if dialect.statements.define_table is None
-        else "load the trees with model.table_statements('trees', ...)"
+        else f"load the trees with {database}.table_statements('trees')"
     )
-    ways = ["make a table of it with model.create_table_sql"] if fits_a_table else []
+    ways = ["make a table of it with create_table_sql"] if fits_a_table else []
     if form == "auto":
         ways.append(f"{load} and take {call}(..., trees='trees')")
     elif not ways:

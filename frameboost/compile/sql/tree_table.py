@@ -45,7 +45,7 @@ _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "l
 
 
 def table_frame(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> pl.DataFrame:
-    """Return the table as a frame (see `Model.table_frame`)."""
+    """Return the table as a frame (see `DatabaseModel.table_frame`)."""
     rows = _all_rows(trees, columns, lambda kind, threshold: None)
     found = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in _NUMBERS]
     for kind in _threshold_kinds(trees, columns):
@@ -62,9 +62,9 @@ def table_frame(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> pl.D
 
 
 def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect) -> list[str]:
-    """Return the statements that make the table and fill it (see `Model.table_statements`)."""
+    """Return the statements that make the table and fill it (see `DatabaseModel.table_statements`)."""
     if dialect.statements.define_table is None:
-        raise ParameterError(f"{dialect.name} makes tables of files in S3; load model.table_frame()")
+        raise ParameterError(f"{dialect.name} makes tables of files in S3; load the frame that table_frame returns")
     kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
     types = dict.fromkeys(_NUMBERS, dialect.types.columns["int64"])
     types |= {column: str(dialect.type_of(kind)) for column, kind in kinds.items()}

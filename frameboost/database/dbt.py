@@ -41,7 +41,7 @@ def write_dbt(
     folder: str | Path, name: str, source: str, head: str, query: str, quoted_table: str, expression: str | None,
     columns: Mapping[str, str], materialized: str,
 ) -> list[Path]:  # fmt: skip
-    """Write the files (see `Model.to_dbt`) and return their paths.
+    """Write the files that `DatabaseModel.to_dbt` describes, and return their paths.
 
     Parameters
     ----------

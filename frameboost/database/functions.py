@@ -11,14 +11,13 @@ from typing import Any
 
 import duckdb
 
-from frameboost.checks.arguments import flag, word
 from frameboost.checks.messages import cut, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import string_literal
 from frameboost.runtime.interrupts import signals_later
 
-__all__ = ["Place", "as_connection", "check_options", "create_macro", "create_udf", "place_of"]
+__all__ = ["Place", "as_connection", "create_macro", "create_udf", "place_of"]
 
 # How the comment on a macro begins that `register` has made. CREATE OR REPLACE by somebody else takes it away.
 _MARK = "frameboost model"
@@ -63,15 +62,6 @@ class _Function:
 
 
 # --- where --------------------------------------------------------------------------------------------------------
-
-
-def check_options(form: Any, temporary: Any, replace: Any) -> None:
-    """Raise `ParameterError` if there are no such functions."""
-    word("auto", "macro", "udf")("form", form)
-    flag("temporary", temporary)
-    flag("replace", replace)
-    if form == "udf" and not temporary:
-        raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
 
 
 def as_connection(con: Any) -> duckdb.DuckDBPyConnection:

@@ -115,7 +115,7 @@ def assert_ordered(rows: list[tuple]) -> None:
 def test_bins_of_every_type_cover_all_rows_once(type_name):
     rng, kind = random.Random(f"baseline {type_name}"), FeatureType(type_name)
     values = random_values(kind, 300, rng)
-    baseline = model_of(("x", kind)).baseline(frame_of({"x": (kind, values)}), bins=6)
+    baseline = model_of(("x", kind)).database().baseline(frame_of({"x": (kind, values)}), bins=6)
     assert baseline.columns == COLUMNS
     rows = of_feature(baseline, "x")
     assert [row[1] for row in rows] == [-1, *range(len(rows) - 1)]
@@ -139,7 +139,7 @@ def test_bins_of_every_type_cover_all_rows_once(type_name):
 
 def test_the_most_frequent_categories_have_bins_and_all_others_one():
     data = ["a"] * 5 + ["b"] * 9 + ["c"] * 5 + ["d"] * 2 + ["e"] + [None] * 3
-    baseline = model_of(("s", FeatureType("string"))).baseline(pl.DataFrame({"s": data}), bins=4)
+    baseline = model_of(("s", FeatureType("string"))).database().baseline(pl.DataFrame({"s": data}), bins=4)
     counts = pd.Series(data).value_counts()  # which leaves NULL out
     kept = sorted(counts.index, key=lambda name: (-counts[name], name))[:3]
     assert kept == ["b", "a", "c"]
@@ -151,7 +151,7 @@ def test_the_most_frequent_categories_have_bins_and_all_others_one():
 
 def test_equal_parts_are_numpys_quantiles():
     x = np.random.default_rng(5).permutation(1000).astype(float)
-    rows = model_of(("x", FeatureType("float64"))).baseline(pl.DataFrame({"x": x}), bins=10).rows()
+    rows = model_of(("x", FeatureType("float64"))).database().baseline(pl.DataFrame({"x": x}), bins=10).rows()
     assert [row[-1] for row in rows] == [0.0] + [0.1] * 10
     edges = [float(row[2]) for row in rows[2:]]
     assert edges == np.quantile(x, np.arange(1, 10) / 10, method="higher").tolist()
@@ -159,18 +159,18 @@ def test_equal_parts_are_numpys_quantiles():
 
 def test_the_same_rows_have_changed_by_nothing_at_all():
     model, frame = model_of(("x", FeatureType("int64"))), pl.DataFrame({"x": [1] * 63 + [2] * 55 + [3] * 182})
-    baseline = model.baseline(frame)
+    baseline = model.database().baseline(frame)
     assert baseline["share"].to_list() == [0.0, 63 / 300, 55 / 300, 182 / 300]
     con = duckdb.connect()
     con.register("t", frame)
-    assert [row[5] for row in con.sql(model.drift_query("t", baseline)).fetchall()] == [0.0] * 4
+    assert [row[5] for row in con.sql(model.database().drift_query("t", baseline)).fetchall()] == [0.0] * 4
 
 
 def test_missing_values_take_no_bin_from_the_others():
     model = model_of(("x", FeatureType("int64")))
     full, holed = ([1, 2, 3, 4] * 5, [1, 2, 3, 4] * 5 + [None])
     edges = [
-        model.baseline(pl.DataFrame({"x": x}), bins=bins)["lower"].drop_nulls().to_list()
+        model.database().baseline(pl.DataFrame({"x": x}), bins=bins)["lower"].drop_nulls().to_list()
         for x in (full, holed)
         for bins in (2, 4)
     ]
@@ -181,15 +181,18 @@ def test_a_feature_with_nothing_in_it():
     kinds = {"i": FeatureType("int64"), "f": FeatureType("float64"), "s": FeatureType("string")}
     empty = frame_of({"i": (kinds["i"], [None] * 4), "f": (kinds["f"], [math.nan] * 4), "s": (kinds["s"], [None] * 4)})
     model = model_of(*kinds.items())
-    baseline = model.baseline(empty)
+    baseline = model.database().baseline(empty)
     assert baseline.select("feature", "bin", "share").rows() == [
         (name, number, share) for name in kinds for number, share in ((-1, 1.0), (0, 0.0))
     ]
     con = duckdb.connect()
     to_duckdb(con, empty, "t")
-    assert [row[3:] for row in con.sql(model.drift_query("t", baseline)).fetchall()] == [(1, 1, 0), (0, 0, 0)] * 3
+    assert [row[3:] for row in con.sql(model.database().drift_query("t", baseline)).fetchall()] == [
+        (1, 1, 0),
+        (0, 0, 0),
+    ] * 3
     to_duckdb(con, frame_of({name: (kind, ["a" if name == "s" else 1] * 4) for name, kind in kinds.items()}), "t")
-    found = con.sql(model.drift_query("t", baseline)).fetchall()
+    found = con.sql(model.database().drift_query("t", baseline)).fetchall()
     assert [row[3:5] for row in found] == [(1, 0), (0, 1)] * 3
     assert [row[5] for row in found] == pytest.approx([2 * (1 - 1e-4) * math.log(1e4)] * 6, rel=1e-12)
 
@@ -200,8 +203,8 @@ def test_a_baseline_is_of_any_source():
     con = duckdb.connect()
     con.register("t", frame)
     sources = [frame, frame.lazy(), con.table("t"), frame.to_pandas(), frame.to_arrow()]
-    first = model.baseline(frame, bins=2)
-    assert all(model.baseline(source, bins=2).equals(first) for source in sources)
+    first = model.database().baseline(frame, bins=2)
+    assert all(model.database().baseline(source, bins=2).equals(first) for source in sources)
 
 
 # --- every type, in DuckDB --------------------------------------------------------------------------------------------
@@ -217,24 +220,24 @@ def test_shares_and_index_of_every_type(type_name):
     if type_name == "float64":
         today += [math.nan] * 7 + [math.inf, -math.inf] * 3
     model = model_of(("x", kind))
-    baseline = model.baseline(frame_of({"x": (kind, training)}), bins=5)
+    baseline = model.database().baseline(frame_of({"x": (kind, training)}), bins=5)
     con = duckdb.connect()
     to_duckdb(con, frame_of({"x": (kind, today)}), "t")
-    rows = con.sql(model.drift_query("t", baseline)).fetchall()
+    rows = con.sql(model.database().drift_query("t", baseline)).fetchall()
     assert_ordered(rows)
     assert_drift(rows, baseline, {"x": today})
     to_duckdb(con, frame_of({"x": (kind, training)}), "t")
-    assert_same(con.sql(model.drift_query("t", baseline)).fetchall())
+    assert_same(con.sql(model.database().drift_query("t", baseline)).fetchall())
 
 
 def test_infinite_edges():
     kind, inf = FeatureType("float32"), math.inf
     model, values = model_of(("x", kind)), [-inf, 0.0, inf, None, math.nan, inf]
-    baseline = model.baseline(frame_of({"x": (kind, values * 3)}), bins=10)
+    baseline = model.database().baseline(frame_of({"x": (kind, values * 3)}), bins=10)
     assert [row[2:4] for row in baseline.rows()[1:]] == [(None, "0.0"), ("0.0", "Infinity"), ("Infinity", None)]
     con = duckdb.connect()
     to_duckdb(con, frame_of({"x": (kind, values)}), "t")
-    rows = con.sql(model.drift_query("t", baseline)).fetchall()
+    rows = con.sql(model.database().drift_query("t", baseline)).fetchall()
     assert_drift(rows, baseline, {"x": values})
     assert [row[2] for row in rows] == ["missing", "below 0.0", "from 0.0 to below inf", "from inf"]
 
@@ -246,11 +249,11 @@ def test_codes_of_other_libraries_are_categories():
     to_duckdb(con, pl.DataFrame({"c": [3, 3, 8, None, 1]}), "t")
     for dtype in (pl.Int64, pl.Int32, pl.Float64):
         frame = pl.DataFrame({"c": pl.Series(codes, dtype=dtype)})
-        baseline = model.baseline(frame, bins=3)
+        baseline = model.database().baseline(frame, bins=3)
         assert [json.loads(c) for c in baseline["category"].drop_nulls()] == [3, 1], dtype
         n = len(codes)
         assert baseline["share"].to_list() == [2 / n, 5 / n, 3 / n, 3 / n]
-        rows = con.sql(model.drift_query("t", baseline)).fetchall()
+        rows = con.sql(model.database().drift_query("t", baseline)).fetchall()
         assert_drift(rows, baseline, {"c": [3, 3, 8, None, 1]})
         assert [row[2] for row in rows] == ["missing", "3", "1", "other"]
 
@@ -258,11 +261,11 @@ def test_codes_of_other_libraries_are_categories():
 def test_zeros_that_are_missing_are_in_the_bin_of_missing_values():
     model = built(Feature("z", FeatureType("float64"), (), zero_is_missing=True))
     frame = pl.DataFrame({"z": [0.0, -0.0, 1e-36, 1.0, 2.0, None, math.nan, -1.0]})
-    baseline = model.baseline(frame, bins=3)
+    baseline = model.database().baseline(frame, bins=3)
     assert baseline.filter(bin=-1)["share"].to_list() == [5 / 8]
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
-    assert_same(con.sql(model.drift_query("t", baseline)).fetchall())
+    assert_same(con.sql(model.database().drift_query("t", baseline)).fetchall())
 
 
 def test_labels_are_for_people():
@@ -277,11 +280,11 @@ def test_labels_are_for_people():
         }
     )
     model = model_of(*((name, FeatureType.from_polars(dtype)) for name, dtype in frame.schema.items()))
-    baseline = model.baseline(frame, bins=3)
+    baseline = model.database().baseline(frame, bins=3)
     con = duckdb.connect()
     con.register("t", frame)
     labels: dict[str, list[str]] = {}
-    for name, _, label, *_ in con.sql(model.drift_query("t", baseline)).fetchall():
+    for name, _, label, *_ in con.sql(model.database().drift_query("t", baseline)).fetchall():
         labels.setdefault(name, []).append(label)
     assert labels == {
         "d": ["missing", "below 2026-11-22", "from 2026-11-22 to below 2026-11-23", "from 2026-11-23"],
@@ -296,15 +299,17 @@ def test_rows_columns_and_features_may_be_chosen():
     kinds = {"x": FeatureType("int64"), "y": FeatureType("float64")}
     frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [1.0, 2.0, 3.0, 4.0]})
     model = model_of(*kinds.items())
-    baseline = model.baseline(frame, bins=2)
+    baseline = model.database().baseline(frame, bins=2)
     con = duckdb.connect()
     con.execute(
         'CREATE TABLE t AS SELECT unnest([1, 1, 4, NULL]) AS "X 2", 1.0::DOUBLE AS y, unnest([1, 2, 3, 4]) AS i'
     )
-    query = model.drift_query("t", baseline, columns={"x": "X 2"}, where="i > 1")
+    query = model.database(columns={"x": "X 2"}).drift_query("t", baseline, where="i > 1")
     assert_drift(con.sql(query).fetchall(), baseline, {"x": [1, 4, None], "y": [1.0] * 3})
     some = baseline.filter(feature="y")
-    assert_drift(con.sql(model.drift_query("t", some)).fetchall(), some, {"y": [1.0] * 4})  # x is not even there
+    assert_drift(
+        con.sql(model.database().drift_query("t", some)).fetchall(), some, {"y": [1.0] * 4}
+    )  # x is not even there
 
 
 # --- in every database ------------------------------------------------------------------------------------------------
@@ -333,14 +338,16 @@ def fitting(opened, columns: dict[str, list]) -> dict[str, list]:
 
 def drifted(opened, model, baseline, today: dict[str, list]) -> list[tuple]:
     opened.fill("t", {name: (KINDS[name], values) for name, values in today.items()})
-    return [tuple(row) for row in opened.rows(model.drift_query("t", baseline, opened.name))]
+    return [tuple(row) for row in opened.rows(model.database(opened.name).drift_query("t", baseline))]
 
 
 @pytest.mark.parametrize("bins", [2, 4, 100])
 def test_in_every_database(warehouse, bins):
     model = model_of(*KINDS.items())
     training, today = fitting(warehouse, TRAINING), fitting(warehouse, TODAY)
-    baseline = model.baseline(frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=bins)
+    baseline = model.database().baseline(
+        frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=bins
+    )
     rows = drifted(warehouse, model, baseline, today)
     assert_drift(rows, baseline, today)
     assert [float(row[5]) for row in rows] == sorted((float(row[5]) for row in rows), reverse=True)
@@ -352,16 +359,20 @@ def test_in_spark(name):
     opened = open_warehouse(name)
     training, today = ({name: values[name] for name in ("float64", "string")} for values in (TRAINING, TODAY))
     model = model_of(*((name, KINDS[name]) for name in training))
-    baseline = model.baseline(frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=2)
+    baseline = model.database().baseline(
+        frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=2
+    )
     assert_drift(drifted(opened, model, baseline, today), baseline, today)
 
 
 def test_an_empty_table_has_no_shares(warehouse):
     model = model_of(*KINDS.items())
     training = fitting(warehouse, TRAINING)
-    baseline = model.baseline(frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=3)
+    baseline = model.database().baseline(
+        frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=3
+    )
     warehouse.fill("t", {name: (KINDS[name], values) for name, values in training.items()})
-    query = model.drift_query("t", baseline, warehouse.name, where="1 = 0")
+    query = model.database(warehouse.name).drift_query("t", baseline, where="1 = 0")
     rows = [tuple(row) for row in warehouse.rows(query)]
     assert len(rows) == baseline.height
     shares = {(name, number): share for name, number, *_, share in baseline.rows()}
@@ -378,18 +389,18 @@ def test_hostile_names(warehouse):
     model = model_of(*((name, kind) for name in names))
     training = {name: random_values(kind, 40, rng) for name in names}
     today = {name: random_values(kind, 20, rng) for name in names}
-    baseline = model.baseline(frame_of({name: (kind, values) for name, values in training.items()}), bins=4)
+    baseline = model.database().baseline(frame_of({name: (kind, values) for name, values in training.items()}), bins=4)
     warehouse.fill("t", {name: (kind, values) for name, values in today.items()})
-    assert_drift(warehouse.rows(model.drift_query("t", baseline, warehouse.name)), baseline, today)
+    assert_drift(warehouse.rows(model.database(warehouse.name).drift_query("t", baseline)), baseline, today)
 
 
 def test_hostile_categories(warehouse):
     kind = FeatureType("string")
     names = [name for name in NAMES if "\0" not in name]
     model, values = model_of(("s", kind)), [name for i, name in enumerate(names) for _ in range(i + 1)]
-    baseline = model.baseline(frame_of({"s": (kind, values)}), bins=12)
+    baseline = model.database().baseline(frame_of({"s": (kind, values)}), bins=12)
     warehouse.fill("t", {"s": (kind, names)})
-    rows = warehouse.rows(model.drift_query("t", baseline, warehouse.name))
+    rows = warehouse.rows(model.database(warehouse.name).drift_query("t", baseline))
     found = {(row[0], row[1]): (float(row[4]), row[2]) for row in rows}
     for _, number, *_, category, _ in of_feature(baseline, "s")[1:-1]:
         assert found["s", number] == (1 / len(names), json.loads(category))
@@ -402,9 +413,10 @@ def test_features_that_a_database_takes_for_one_word_have_an_index_each(warehous
     training = {name: [0, 1] * 8 for name in names}
     today = {name: [0] * (10 - i) + [1] * i for i, name in enumerate(names)}
     model = model_of(*((name, kind) for name in names))
-    baseline = model.baseline(frame_of({name: (kind, values) for name, values in training.items()}), bins=2)
+    database = model.database(warehouse.name, columns=names)
+    baseline = database.baseline(frame_of({name: (kind, values) for name, values in training.items()}), bins=2)
     warehouse.fill("t", {names[name]: (kind, values) for name, values in today.items()})
-    assert_drift(warehouse.rows(model.drift_query("t", baseline, warehouse.name, columns=names)), baseline, today)
+    assert_drift(warehouse.rows(database.drift_query("t", baseline)), baseline, today)
 
 
 @pytest.mark.parametrize("name", databases("duckdb", "sqlite", "postgres"))
@@ -415,10 +427,10 @@ def test_more_bins_than_a_union_takes(name):
     training = {name: [rng.randrange(10) for _ in range(100)] for name in names}
     today = {name: [rng.randrange(10) for _ in range(30)] for name in names}
     model = model_of(*((name, kind) for name in names))
-    baseline = model.baseline(frame_of({name: (kind, values) for name, values in training.items()}), bins=10)
+    baseline = model.database().baseline(frame_of({name: (kind, values) for name, values in training.items()}), bins=10)
     assert baseline.height > 400
     opened.fill("t", {name: (kind, values) for name, values in today.items()})
-    rows = opened.rows(model.drift_query("t", baseline, opened.name))
+    rows = opened.rows(model.database(opened.name).drift_query("t", baseline))
     assert_drift(rows, baseline, today)
     assert [float(row[5]) for row in rows] == sorted((float(row[5]) for row in rows), reverse=True)
 
@@ -427,9 +439,9 @@ def test_more_bins_than_a_select_has_columns():
     kind = FeatureType("int64")
     names = [f"x{i}" for i in range(200)]
     model = model_of(*((name, kind) for name in names))
-    baseline = model.baseline(frame_of({name: (kind, list(range(10))) for name in names}))
+    baseline = model.database().baseline(frame_of({name: (kind, list(range(10))) for name in names}))
     with pytest.raises(fb.ParameterError, match=r"the query would have 2,201 columns, and a SELECT in sqlite has at "):
-        model.drift_query("t", baseline, "sqlite")
+        model.database("sqlite").drift_query("t", baseline)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -439,13 +451,13 @@ def test_more_bins_than_a_select_has_columns():
 def simple() -> tuple[fb.Model, pl.DataFrame]:
     frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
     model = fb.fit(frame, "y", n_estimators=1)
-    return model, model.baseline(frame, bins=2)
+    return model, model.database().baseline(frame, bins=2)
 
 
 @cases("bins", [1, 0, -1, 101, 2.0, True, "5", None])
 def test_bins_out_of_range(simple, bins):
     with pytest.raises(fb.ParameterError) as error:
-        simple[0].baseline(pl.DataFrame({"x": [1, 2]}), bins=bins)
+        simple[0].database().baseline(pl.DataFrame({"x": [1, 2]}), bins=bins)
     assert str(error.value) == f"bins must be an integer from 2 to 100, not {bins!r}"
 
 
@@ -460,24 +472,24 @@ def test_data_of_another_kind(simple):
         (pl.DataFrame({"x": []}, schema={"x": pl.Int64}), "the data has no rows"),
     ]:  # fmt: skip
         with pytest.raises(fb.DataError) as error:
-            model.baseline(frame)
+            model.database().baseline(frame)
         assert str(error.value) == sentence
     with pytest.raises(fb.DataError, match="data is a list; it must be a polars DataFrame"):
-        model.baseline([1, 2])
+        model.database().baseline([1, 2])
 
 
-NOT_A_BASELINE = "baseline must be a frame that model.baseline returned"
+NOT_A_BASELINE = "baseline must be a frame that DatabaseModel.baseline returned"
 
 
 def test_a_baseline_that_is_none(simple):
     model, baseline = simple
     for wrong in (None, [1], baseline.to_pandas(), baseline.lazy(), baseline.drop("bin"), pl.DataFrame()):
         with pytest.raises(fb.ParameterError) as error:
-            model.drift_query("t", wrong)
+            model.database().drift_query("t", wrong)
         assert str(error.value) == NOT_A_BASELINE
     other = fb.fit(pl.DataFrame({"z": [1, 2], "y": [0.0, 1.0]}), "y", n_estimators=1)
     with pytest.raises(fb.ParameterError, match=r"^baseline has feature 'x', which is none of the model's$"):
-        other.drift_query("t", baseline)
+        other.database().drift_query("t", baseline)
 
 
 @cases("text", ['"a"', "1.5", "true", "[1", "9223372036854775808", "1e400", "NaN"])
@@ -485,7 +497,7 @@ def test_a_baseline_of_other_values(simple, text):
     model, baseline = simple
     wrong = baseline.with_columns(lower=pl.when(pl.col("lower").is_not_null()).then(pl.lit(text)))
     with pytest.raises(fb.ParameterError, match=r"^baseline has .* no value of feature 'x', int64$"):
-        model.drift_query("t", wrong)
+        model.database().drift_query("t", wrong)
 
 
 @pytest.mark.parametrize(
@@ -502,4 +514,4 @@ def test_a_baseline_of_other_values(simple, text):
 def test_a_damaged_baseline(simple, damage):
     model, baseline = simple
     with pytest.raises(fb.ParameterError, match=r"^baseline "):
-        model.drift_query("t", damage(baseline))
+        model.database().drift_query("t", damage(baseline))

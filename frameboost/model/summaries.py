@@ -9,6 +9,7 @@ import polars as pl
 
 from frameboost.checks.messages import cut, listed, shown
 from frameboost.compile.sql.conditions import condition_sql
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
@@ -41,17 +42,17 @@ _KINDS = {
 }
 
 
-def tree_frame(trees: Sequence[Tree], features: Sequence[Feature], *, several: bool = False) -> pl.DataFrame:
-    """Return a row a node (see `Model.trees`); ``several`` adds which output the tree is for."""
+def tree_frame(ensemble: Ensemble) -> pl.DataFrame:
+    """Return a row for each node, as `Model.trees` describes them; of several outputs with the tree's output."""
     rows = [
-        (number, node, depth, *_node(tree, node, features))
-        for number, tree in enumerate(trees)
+        (number, node, depth, *_node(tree, node, ensemble.features))
+        for number, tree in enumerate(ensemble.trees)
         for node, depth in enumerate(tree.depths())
     ]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    if not several:
+    if ensemble.n_outputs == 1:
         return frame
-    outputs = pl.Series([tree.output for tree in trees], dtype=pl.Int32)
+    outputs = pl.Series([tree.output for tree in ensemble.trees], dtype=pl.Int32)
     return frame.select("tree", outputs.gather(frame["tree"]).alias("output"), pl.exclude("tree"))
 
 
@@ -73,13 +74,13 @@ def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]
     )
 
 
-def importance_frame(trees: Sequence[Tree], features: Sequence[Feature], kind: str) -> pl.DataFrame:
-    """Return a row a feature (see `Model.importance`)."""
+def importance_frame(ensemble: Ensemble, kind: str) -> pl.DataFrame:
+    """Return a row for each feature, as `Model.importance` describes them."""
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ParameterError(f"importance must be one of {listed(_KINDS)}, not {shown(kind)}")
-    splits = tree_frame(trees, features).drop_nulls("feature")
+    splits = tree_frame(ensemble).drop_nulls("feature")
     found = splits.group_by("feature").agg(_KINDS[kind].alias("importance"))
-    everything = pl.DataFrame({"feature": [f.name for f in features]}, schema={"feature": pl.String})
+    everything = pl.DataFrame({"feature": ensemble.feature_names}, schema={"feature": pl.String})
     return (
         everything.join(found, on="feature", how="left", maintain_order="left")
         .with_columns(pl.col("importance").fill_null(0.0))
@@ -87,12 +88,13 @@ def importance_frame(trees: Sequence[Tree], features: Sequence[Feature], kind: s
     )
 
 
-def summary(objective: str, trees: Sequence[Tree], features: Sequence[Feature]) -> str:
-    """Return what ``repr`` says of a model."""
+def summary(ensemble: Ensemble) -> str:
+    """Return the text of a model's ``repr``: objective, trees and the first features."""
+    trees, features = ensemble.trees, ensemble.features
     leaves = sum(1 for tree in trees for _ in tree.leaves())
     depth = max((max(tree.depths()) for tree in trees), default=0)
     head = (
-        f"Model: {objective}, {_plural(len(trees), 'tree')} "
+        f"Model: {ensemble.loss.name}, {_plural(len(trees), 'tree')} "
         f"(depth {depth}, {_plural(leaves, 'leaf', 'leaves')}), {_plural(len(features), 'feature')}"
     )
     first = features[:_FEATURES_SHOWN]

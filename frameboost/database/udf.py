@@ -14,28 +14,31 @@ from frameboost.checks.messages import shown
 from frameboost.compile.polars import output_expr
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
-from frameboost.losses.outputs import output_of
-from frameboost.model.scorer import Scorer
+from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
 __all__ = ["udf_of"]
 
 
-def udf_of(model: Scorer, con: duckdb.DuckDBPyConnection, output: Any) -> Callable[[str], object]:
-    """Return what makes the model a udf (see `Model.register`) under a name; DuckDB calls it from several threads."""
+def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) -> Callable[[str], object]:
+    """Return a function that makes the model a udf of the connection, under a name that it is given.
+
+    DuckDB calls the udf from several threads.
+    """
     try:
         import pyarrow  # noqa: F401, DuckDB makes its batches with it
     except ImportError as error:
         raise ParameterError("form='udf' needs pyarrow; install it, or take form='macro'") from error
-    _refuse_types(model._features)
-    wanted = output_of(model._loss, output, model._calibration)
+    features = predictor.ensemble.features
+    _refuse_types(features)
+    wanted = predictor.ensemble.output(output)
     # Narrower columns are cast by DuckDB. Where it lacks a type, values of another come: microseconds with a time zone
     # for milliseconds.
-    types = [str(DUCKDB.type_of(feature.type.widened)) for feature in model._features]
-    taken = {feature.name: _delivered(type_name) for feature, type_name in zip(model._features, types, strict=True)}
+    types = [str(DUCKDB.type_of(feature.type.widened)) for feature in features]
+    taken = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
     # A batch has 2,048 rows: what can be worked out before is, and DuckDB brings the threads.
-    margins_of = _scorer(model, taken)
+    margins_of = _scorer(predictor, taken)
     value = output_expr(wanted, [pl.col(margin) for margin in wanted.margins]).alias("prediction")
 
     def score(*batches: Any) -> Any:
@@ -60,9 +63,9 @@ def _delivered(type_name: str) -> FeatureType:
     return kind
 
 
-def _scorer(model: Scorer, types: Mapping[str, FeatureType]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what finds the margins of batches whose columns have those types, in the caller's thread."""
-    trees, arrays, bases = model._byte_trees, model._arrays, model._base_margins
+def _scorer(predictor: Predictor, types: Mapping[str, FeatureType]) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return a function that computes the margins of batches whose columns have those types, in its caller's thread."""
+    trees, arrays, bases = predictor.byte_trees, predictor.arrays, predictor.ensemble.base_margins
     if trees is not None:
         from frameboost.compile.arrays.batch_scorer import BatchScorer  # which needs numba
 

@@ -283,7 +283,7 @@ def test_what_fails_leaves_what_was_there(con, form, monkeypatch):
         NEWER.register(con, "f", output="odds", **FORMS[form])
     with pytest.raises(fb.ParameterError, match=r"uint128|read-only"):
         wide.register(con, "f", form="udf", replace=True)
-    monkeypatch.setattr(fb.Model, "sql", lambda *_: "1 +")
+    monkeypatch.setattr(fb.DatabaseModel, "sql", lambda *_: "1 +")
     if form != "udf":
         with pytest.raises(duckdb.ParserException):
             NEWER.register(con, "f", **FORMS[form])

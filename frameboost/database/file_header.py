@@ -1,4 +1,4 @@
-"""The comment at the head of a model's SQL file: what it is, what it reads, and which model it was made of."""
+"""The comment at the head of a SQL file: the model, the columns that it reads, and the digest of the model file."""
 
 from __future__ import annotations
 
@@ -9,38 +9,31 @@ from collections.abc import Mapping, Sequence
 
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import ParameterError
 
-__all__ = ["fingerprint", "header"]
-
-
-def fingerprint(model_file: str) -> str:
-    """Return the SHA-256 of a model file's text, in hexadecimal digits."""
-    return hashlib.sha256(model_file.encode("utf-8")).hexdigest()
+__all__ = ["header"]
 
 
 def header(
-    model_file: str,
-    objective: str,
-    n_trees: int,
-    columns: Sequence[FeatureColumn],
-    names: Mapping[str, str],
-    dialect: str,
-    trained: object,
+    ensemble: Ensemble, columns: Sequence[FeatureColumn], column_names: Mapping[str, str], dialect: str, trained: object
 ) -> str:
-    """Return lines of comment; ``names`` has the columns that are called otherwise than the feature.
+    """Return lines of comment; ``column_names`` has the columns that are not called what the feature is.
 
-    Names go through JSON with nothing but ASCII in it, so that none of them can end its line.
+    Names are written as JSON in ASCII, so that no character in them ends the comment's line.
 
     Raises
     ------
     ParameterError
         If ``trained`` is neither a date, a text of one line, nor None.
     """
+    n_trees = len(ensemble.trees)
     trees = f"{n_trees:,} tree{'s' if n_trees > 1 else ''}"
+    digest = hashlib.sha256(dump_model(ensemble).encode("utf-8")).hexdigest()
     lines = [
-        f"A gradient boosted model: {json.dumps(objective)}, {trees}, as SQL for {dialect}.",
-        f"model    sha256 {fingerprint(model_file)}",
+        f"A gradient boosted model: {json.dumps(ensemble.loss.name)}, {trees}, as SQL for {dialect}.",
+        f"model    sha256 {digest}",
     ]
     if trained is not None:
         text = trained.isoformat() if isinstance(trained, dt.date) else trained
@@ -50,6 +43,6 @@ def header(
     lines.append("reads    column: type in training, column type here")
     for column in columns:
         kind = column.feature.type
-        name = names.get(column.feature.name, column.feature.name)
+        name = column_names.get(column.feature.name, column.feature.name)
         lines.append(f"         {json.dumps(name)}: {kind}, {column.dialect.type_of(kind)}")
     return "".join(f"-- {line}\n" for line in lines)

@@ -1,4 +1,8 @@
-"""Training on from a model: its margins become columns of the data, its trees come first in what is trained."""
+"""Training continuation (``init_model``): new trees on top of those of a trained ensemble.
+
+The ensemble's margins become columns of the data, which training takes as base margins. Afterwards the new trees are
+appended to the ensemble's own.
+"""
 
 from __future__ import annotations
 
@@ -16,44 +20,43 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
-from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
 
-__all__ = ["check_continues", "joined", "with_margins"]
+__all__ = ["check_continues", "join", "with_margins"]
 
 
-def with_margins(source: Source, model: Model) -> tuple[Source, list[str]]:
-    """Return the data with a column for each of the model's margins, and the columns' names.
+def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
+    """Return the data with a column for each of the ensemble's margins, and the columns' names.
 
     Raises
     ------
     ParameterError
-        If the model is another library's and has splits that fit does not know.
+        If the ensemble is another library's and has splits that fit does not know.
     DataError
-        If a feature of the model is not in the data, or has another type than in training.
+        If a feature of the ensemble is not in the data, or has another type than in training.
     """
-    foreign = any(f.zero_is_missing or f.type.name == "codes" for f in model._features)
-    if foreign or any(any(tree.with_missing) for tree in model._trees):
+    foreign = any(f.zero_is_missing or f.type.name == "codes" for f in initial.features)
+    if foreign or any(any(tree.with_missing) for tree in initial.trees):
         raise ParameterError(
             "init_model comes from another library, and treats missing values or codes as fit does not"
         )
-    given = find_features(source, model._features)
-    for feature in model._features:
+    given = find_features(source, initial.features)
+    for feature in initial.features:
         if given[feature.name] != feature.type:
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model to train on from; give it the same type"
             )
     taken = {name.lower() for name in source.names()}
-    names = [f"{_free('margin_of_init_model', taken)}_{i}" for i in range(model._loss.n_outputs)]
-    parts = [(base, model._of_output(i), model._features) for i, base in enumerate(model._base_margins)]
+    names = [f"{_free('margin_of_init_model', taken)}_{i}" for i in range(initial.n_outputs)]
+    parts = [(base, initial.trees_of(i), initial.features) for i, base in enumerate(initial.base_margins)]
     if isinstance(source, FrameSource):
         columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
         return FrameSource(source.frame.with_columns(columns)), names
     assert isinstance(source, RelationSource)
-    asked = find_columns(model._features, DUCKDB)
+    asked = find_columns(initial.features, DUCKDB)
     margins = [margin_sql(base, trees, asked, DUCKDB) for base, trees, _ in parts]
     more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))
     return RelationSource(source.relation.project(f"*, {more}")), names
@@ -65,35 +68,38 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def check_continues(model: Model, loss: Loss, parameters: Parameters, features: Sequence[Feature]) -> None:
-    """Raise `ParameterError` if what is about to be trained can't be joined to the model."""
-    if (model._loss.name, model._loss.links, model._loss.definition) != (loss.name, loss.links, loss.definition):
+def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, features: Sequence[Feature]) -> None:
+    """Raise `ParameterError` if what is about to be trained can't be joined to the initial."""
+    if (initial.loss.name, initial.loss.links, initial.loss.definition) != (loss.name, loss.links, loss.definition):
         raise ParameterError(
-            f"init_model was trained with objective {shown(model._loss.name)} and its parameters, not with "
+            f"init_model was trained with objective {shown(initial.loss.name)} and its parameters, not with "
             f"{shown(loss.name)}"
         )
-    if [f.name for f in features] != model.features:
+    if [f.name for f in features] != initial.feature_names:
         raise ParameterError(
-            f"init_model has the features {listed(model.features)}; train on with the same, in that order"
+            f"init_model has the features {listed(initial.feature_names)}; train on with the same, in that order"
         )
-    if model.parameters.get("num_parallel_tree", 1) != parameters.num_parallel_tree:
+    if initial.parallel_trees != parameters.num_parallel_tree:
         raise ParameterError(
-            f"init_model has num_parallel_tree={model.parameters.get('num_parallel_tree', 1)}, not "
-            f"{parameters.num_parallel_tree}"
+            f"init_model has num_parallel_tree={initial.parallel_trees}, not {parameters.num_parallel_tree}"
         )
-    if model._calibration is not None:
+    if initial.calibration is not None:
         raise ParameterError("init_model is calibrated; train on from the model before, and calibrate the result")
 
 
-def joined(model: Model, ensemble: Ensemble) -> Ensemble:
-    """Return the model's trees and then the new ones, over the categories of both."""
-    features, trees, more = [], list(model._trees), list(ensemble.trees)
-    for number, (old, new) in enumerate(zip(model._features, ensemble.features, strict=True)):
+def join(initial: Ensemble, added: Ensemble) -> Ensemble:
+    """Return an ensemble of the initial trees and then the added ones, over the categories of both.
+
+    Categories are numbered in sorted order, so a new category renumbers others: with ``("b",)`` before and
+    ``("a", "b")`` now, code 0 of the initial trees becomes 1.
+    """
+    features, trees, more = [], list(initial.trees), list(added.trees)
+    for number, (old, new) in enumerate(zip(initial.features, added.features, strict=True)):
         feature = replace(old, categories=tuple(sorted({*old.categories, *new.categories})))
         features.append(feature)
         trees = [_renumbered(tree, number, old, feature) for tree in trees]
         more = [_renumbered(tree, number, new, feature) for tree in more]
-    return replace(ensemble, base_margins=model._base_margins, trees=(*trees, *more), features=tuple(features))
+    return replace(added, base_margins=initial.base_margins, trees=(*trees, *more), features=tuple(features))
 
 
 def _renumbered(tree: Tree, number: int, before: Feature, after: Feature) -> Tree:

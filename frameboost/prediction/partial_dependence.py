@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,10 +15,9 @@ from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import open_source
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output
+from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
-
-if TYPE_CHECKING:
-    from frameboost.compile.arrays.flat_trees import TreeArrays
+from frameboost.schema.types import FeatureType
 
 __all__ = ["partial_dependence_frame"]
 
@@ -31,19 +30,14 @@ _VALUES = "values"
 
 
 def partial_dependence_frame(
-    data: Any,
-    name: str,
-    grid: Iterable[Any] | None,
-    output: Output,
-    features: Sequence[Feature],
-    base_margins: Sequence[float],
-    arrays: TreeArrays,
+    predictor: Predictor, data: Any, name: str, grid: Iterable[Any] | None, output: str
 ) -> pl.DataFrame:
     """Return the mean over the rows of an output at each value of the grid.
 
-    See `Model.partial_dependence`.
+    `frameboost.Model.partial_dependence` describes the arguments.
     """
-    names = [feature.name for feature in features]
+    ensemble, wanted = predictor.ensemble, predictor.ensemble.output(output)
+    names = ensemble.feature_names
     if name not in names:
         raise ParameterError(f"feature must be one of the model's, {listed(names)}, not {shown(name)}")
     if name == _PREDICTION:
@@ -51,16 +45,31 @@ def partial_dependence_frame(
             f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
         )
     source = open_source(data)
-    types = find_features(source, features)
+    types = find_features(source, ensemble.features)
     frame = source.to_frame(names).collect()
     if frame.is_empty():
         raise DataError("the data has no rows to take the mean over")
     column = frame[name].alias(_VALUES)
-    values = _default_grid(column, features[names.index(name)]) if grid is None else _given_grid(grid, column, name)
+    feature = ensemble.features[names.index(name)]
+    values = _default_grid(column, feature) if grid is None else _given_grid(grid, column, name)
     if values.is_empty():
         raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
-    codes = arrays.codes(frame.lazy(), types).copy()
-    nothing = {other: pl.Series([None] * len(values), dtype=dtype) for other, dtype in frame.schema.items()}
+    means = _means(predictor, frame.lazy(), types, name, values, wanted)
+    dtype = pl.Float64() if len(wanted.values) == 1 else pl.Array(pl.Float64, len(wanted.values))
+    return pl.DataFrame({name: values, _PREDICTION: pl.Series(means, dtype=dtype)})
+
+
+def _means(
+    predictor: Predictor, frame: pl.LazyFrame, types: Mapping[str, FeatureType], name: str, values: pl.Series,
+    output: Output,
+) -> list[Any]:  # fmt: skip
+    """Return the mean prediction with the feature set to each of the values in turn.
+
+    Rows and values are coded once. Then each value's code is written into the feature's column of the rows' codes.
+    """
+    arrays, bases = predictor.arrays, predictor.ensemble.base_margins
+    codes = arrays.codes(frame, types).copy()
+    nothing = {other: pl.Series([None] * len(values), dtype=dtype) for other, dtype in frame.collect_schema().items()}
     grid_codes = arrays.codes(pl.LazyFrame(nothing).with_columns(values.alias(name)), types)
     asked = [feature.name for feature in arrays.features]
     place = asked.index(name) if name in asked else None
@@ -71,11 +80,10 @@ def partial_dependence_frame(
         elif means:  # no tree asks about it
             means.append(means[0])
             continue
-        margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, base_margins), strict=True)))
+        margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, bases), strict=True)))
         predictions = margins.select(output_expr(output, [pl.col(margin) for margin in output.margins])).to_series()
         means.append(np.mean(predictions.to_numpy(), axis=0).tolist())
-    dtype = pl.Float64() if len(output.values) == 1 else pl.Array(pl.Float64, len(output.values))
-    return pl.DataFrame({name: values, _PREDICTION: pl.Series(means, dtype=dtype)})
+    return means
 
 
 def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:

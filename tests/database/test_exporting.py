@@ -84,7 +84,7 @@ def scored(con: duckdb.DuckDBPyConnection, sql: str) -> list:
 def test_the_head_says_what_the_file_is(tmp_path):
     model, _ = small()
     path = tmp_path / "m.sql"
-    model.to_sql(path, "orders", "postgres", trained="on 2026-11-21, by hand: ½", keep=["id"])
+    model.database("postgres").to_sql(path, "orders", trained="on 2026-11-21, by hand: ½", keep=["id"])
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[:6] == [
         '-- A gradient boosted model: "reg:squarederror", 3 trees, as SQL for postgres.',
@@ -111,7 +111,7 @@ def test_the_head_says_what_the_file_is(tmp_path):
 )
 def test_when_it_was_trained(tmp_path, trained, line):
     model, _ = small()
-    model.to_sql(tmp_path / "m.sql", "t", trained=trained)
+    model.database().to_sql(tmp_path / "m.sql", "t", trained=trained)
     lines = [text for text in (tmp_path / "m.sql").read_text().splitlines() if text.startswith("-- trained")]
     assert lines == ([] if line is None else [line])
 
@@ -120,10 +120,10 @@ def test_when_it_was_trained(tmp_path, trained, line):
 def test_when_it_was_trained_is_a_line(tmp_path, trained):
     model, _ = small()
     with pytest.raises(fb.ParameterError) as error:
-        model.to_sql(tmp_path / "m.sql", "t", trained=trained)
+        model.database().to_sql(tmp_path / "m.sql", "t", trained=trained)
     assert str(error.value) == f"trained must be a date or a line of text, not {trained!r}"
     with pytest.raises(fb.ParameterError, match="trained must be"):
-        model.to_dbt(tmp_path, "a", "b", trained=trained)
+        model.database().to_dbt(tmp_path, "a", "b", trained=trained)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -134,8 +134,8 @@ def test_no_name_breaks_out_of_the_comment(tmp_path, database):
     model, frame = named(names)
     opened = open_warehouse(database)
     frame = frame.with_columns(pl.col(pl.String).str.replace_all("\0", ""))
-    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model._features})
-    model.to_sql(tmp_path / "m.sql", "t", database, keep=["id"], trained="; DROP TABLE t")
+    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model.ensemble.features})
+    model.database(database).to_sql(tmp_path / "m.sql", "t", keep=["id"], trained="; DROP TABLE t")
     text = (tmp_path / "m.sql").read_bytes().decode()  # with carriage returns as they are
     head = text.splitlines()[: 4 + len(names)]
     assert all(line.startswith("-- ") and (line.isascii() and line.isprintable()) for line in head)
@@ -147,8 +147,8 @@ def test_no_name_breaks_out_of_the_comment(tmp_path, database):
 def test_an_objective_of_any_name_stays_in_its_line(tmp_path):
     model, frame = small()
     loss = foreign_loss("x\n; DROP TABLE t; --", ["margin"])
-    other = model_of_parts(loss, {}, model._features, model._base_margins, model._trees)
-    other.to_sql(tmp_path / "m.sql", "t", keep=["id"])
+    other = model_of_parts(loss, {}, model.ensemble.features, model.ensemble.base_margins, model.ensemble.trees)
+    other.database().to_sql(tmp_path / "m.sql", "t", keep=["id"])
     con = duckdb.connect()
     table_of(con, frame)
     assert scored(con, (tmp_path / "m.sql").read_text()) == model.predict(frame).to_list()
@@ -159,11 +159,11 @@ def test_an_objective_of_any_name_stays_in_its_line(tmp_path):
 def test_views_and_tables(tmp_path, database, statement):
     model, frame = small()
     opened = open_warehouse(database)
-    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model._features})
+    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model.ensemble.features})
     target = 'new "one"'
     opened.run(f"DROP {statement} IF EXISTS {opened.dialect.quote(target)}")
     how = {"keep": ["id"], "name": "score", "where": "1 = 1", "form": "staged"}
-    model.to_sql(tmp_path / "m.sql", "t", database, statement=statement, target='"new ""one"""', **how)
+    model.database(database).to_sql(tmp_path / "m.sql", "t", statement=statement, target='"new ""one"""', **how)
     opened.run((tmp_path / "m.sql").read_text())
     rows = sorted(opened.rows(f'SELECT "id", "score" FROM {opened.dialect.quote(target)}'))
     assert [row[1] for row in rows] == model.predict(frame).to_list()
@@ -174,7 +174,7 @@ def test_views_and_tables(tmp_path, database, statement):
 def test_a_statement_that_there_is_not(tmp_path, statement, target):
     model, _ = small()
     with pytest.raises(fb.ParameterError) as error:
-        model.to_sql(tmp_path / "m.sql", "t", statement=statement, target=target)
+        model.database().to_sql(tmp_path / "m.sql", "t", statement=statement, target=target)
     assert str(error.value).endswith(f"not {statement!r} with {target!r}")
     assert list(tmp_path.iterdir()) == []
 
@@ -182,27 +182,27 @@ def test_a_statement_that_there_is_not(tmp_path, statement, target):
 def test_a_file_is_replaced_or_as_it_was(tmp_path, monkeypatch):
     model, _ = small()
     path, link = tmp_path / "m.sql", tmp_path / "link.sql"
-    model.to_sql(path, "first")
+    model.database().to_sql(path, "first")
     link.symlink_to(path)
-    model.to_sql(str(link), "second")
+    model.database().to_sql(str(link), "second")
     assert link.is_symlink() and 'FROM "second"' in path.read_text()
     before = path.read_bytes()
     with pytest.raises(fb.ParameterError):
-        model.to_sql(path, "third", "klingon")
+        model.database("klingon").to_sql(path, "third")
     with pytest.raises(fb.ParameterError):
-        model.to_sql(path, "third", output="odds")
+        model.database().to_sql(path, "third", output="odds")
     with pytest.raises(fb.ParameterError, match="surrogate"):
-        model.to_sql(path, "third", where="'\udc00' = ''")
+        model.database().to_sql(path, "third", where="'\udc00' = ''")
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", lambda self, other: (_ for _ in ()).throw(OSError("full")))
         with pytest.raises(OSError, match="full"):
-            model.to_sql(path, "third")
+            model.database().to_sql(path, "third")
         with pytest.raises(OSError, match="full"):
             model.to_xgboost(path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.sql", "m.sql"]
     with pytest.raises(FileNotFoundError):
-        model.to_sql(tmp_path / "none" / "m.sql", "t")
+        model.database().to_sql(tmp_path / "none" / "m.sql", "t")
 
 
 # --- dbt --------------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
     model, frame = (named if what == "names" else with_categories)(TEMPLATES)
     con = duckdb.connect()
     table_of(con, frame, "source_rows")
-    written = model.to_dbt(
+    written = model.database().to_dbt(
         tmp_path, "scored", "orders", keep=["id"], form=form, materialized="table", trained="{{ x }}"
     )
     assert [str(path.relative_to(tmp_path)) for path in written] == [
@@ -260,7 +260,7 @@ def test_a_category_that_is_the_name_of_the_place_of_the_table(tmp_path):
     model, frame = with_categories(["a", '"frameboost-scored-relation"', "b"])
     con = duckdb.connect()
     table_of(con, frame, "source_rows")
-    model.to_dbt(tmp_path, "scored", "orders", keep=["id"])
+    model.database().to_dbt(tmp_path, "scored", "orders", keep=["id"])
     project = Project(tmp_path, {"orders": "main.source_rows"})
     assert scored(con, project.model("scored")) == model.predict(frame).to_list()
 
@@ -269,7 +269,7 @@ def test_carriage_returns_stay(tmp_path):
     model, frame = with_categories(["a", "a\nb", "a\r\nb", "a\rb"])
     con = duckdb.connect()
     table_of(con, frame, "source_rows")
-    model.to_dbt(tmp_path, "scored", "orders", keep=["id"])
+    model.database().to_dbt(tmp_path, "scored", "orders", keep=["id"])
     project = Project(tmp_path, {"orders": "main.source_rows"})
     assert scored(con, project.model("scored")) == model.predict(frame).to_list()
 
@@ -279,9 +279,9 @@ def test_models_of_several_values_have_no_expression(tmp_path):
     model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=2)
     con = duckdb.connect()
     table_of(con, frame, "t")
-    model.to_dbt(tmp_path, "probabilities", "orders", keep=["id"], output="probability")
-    model.to_dbt(tmp_path, "leaves", "orders", keep=["id"], output="leaf")
-    model.to_dbt(tmp_path, "classes", "orders", keep=["id"], output="class", columns={"x": "x"})
+    model.database().to_dbt(tmp_path, "probabilities", "orders", keep=["id"], output="probability")
+    model.database().to_dbt(tmp_path, "leaves", "orders", keep=["id"], output="leaf")
+    model.database(columns={"x": "x"}).to_dbt(tmp_path, "classes", "orders", keep=["id"], output="class")
     project = Project(tmp_path, {"orders": "t"})
     rows = sorted(con.execute(project.model("probabilities")).fetchall())
     np.testing.assert_allclose([row[1:] for row in rows], model.predict(frame, "probability").to_numpy(), rtol=1e-15)
@@ -295,7 +295,7 @@ def test_models_of_several_values_have_no_expression(tmp_path):
 def test_the_description_is_yaml(tmp_path):
     yaml = pytest.importorskip("yaml")
     model, _ = named(TEMPLATES)
-    model.to_dbt(tmp_path, "scored", "orders", output="margin", trained="a: b # c")
+    model.database().to_dbt(tmp_path, "scored", "orders", output="margin", trained="a: b # c")
     read = yaml.safe_load((tmp_path / "models" / "scored.yml").read_text(encoding="utf-8"))
     (described,) = read["models"]
     assert (read["version"], described["name"]) == (2, "scored")
@@ -305,7 +305,7 @@ def test_the_description_is_yaml(tmp_path):
 
 def test_the_description_line_by_line(tmp_path):
     model, _ = small()
-    model.to_dbt(tmp_path, "scored", "orders", trained=dt.date(2026, 11, 21))
+    model.database().to_dbt(tmp_path, "scored", "orders", trained=dt.date(2026, 11, 21))
     digest = hashlib.sha256(model.to_json().encode()).hexdigest()
     about = f'A gradient boosted model: "reg:squarederror", 3 trees, as SQL for duckdb. model    sha256 {digest}'
     assert (tmp_path / "models" / "scored.yml").read_text().splitlines() == [
@@ -322,7 +322,9 @@ def test_the_description_line_by_line(tmp_path):
 def test_the_description_is_no_template_either(tmp_path):
     model, _ = small()
     loss = foreign_loss("{{ 1 + 1 }}", ["margin"])
-    model_of_parts(loss, {}, model._features, model._base_margins, model._trees).to_dbt(tmp_path, "scored", "orders")
+    model_of_parts(
+        loss, {}, model.ensemble.features, model.ensemble.base_margins, model.ensemble.trees
+    ).database().to_dbt(tmp_path, "scored", "orders")
     text = (tmp_path / "models" / "scored.yml").read_text()
     (about,) = re.findall(r"^    description: (.*)$", text, re.MULTILINE)
     # dbt renders descriptions.
@@ -334,11 +336,11 @@ def test_names_that_dbt_does_not_take(tmp_path, name):
     model, _ = small()
     for given in ((name, "b"), ("a", name)):
         with pytest.raises(fb.ParameterError) as error:
-            model.to_dbt(tmp_path, *given)
+            model.database().to_dbt(tmp_path, *given)
         assert str(error.value) == f"a dbt model is named with letters, digits and underscores, not {name!r}"
     if name is not None:
         with pytest.raises(fb.ParameterError):
-            model.to_dbt(tmp_path, "a", "b", materialized=name)
+            model.database().to_dbt(tmp_path, "a", "b", materialized=name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -346,14 +348,17 @@ def test_names_that_dbt_does_not_take(tmp_path, name):
 def test_names_that_jinja_and_dbt_have_taken(tmp_path, name):
     model, _ = small()
     with pytest.raises(fb.ParameterError):
-        model.to_dbt(tmp_path, name, "orders")
+        model.database().to_dbt(tmp_path, name, "orders")
 
 
 def test_a_model_that_cannot_be_written_leaves_no_file(tmp_path):
     model, _ = small()
-    for how in ({"dialect": "klingon"}, {"output": "odds"}, {"form": "short"}, {"keep": "id"}, {"columns": {"q": "r"}}):
+    for how in ({"dialect": "klingon"}, {"columns": {"q": "r"}}):
         with pytest.raises(fb.ParameterError):
-            model.to_dbt(tmp_path, "a", "b", **how)
+            model.database(**how)
+    for how in ({"output": "odds"}, {"form": "short"}, {"keep": "id"}):
+        with pytest.raises(fb.ParameterError):
+            model.database().to_dbt(tmp_path, "a", "b", **how)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -374,7 +379,9 @@ def test_xgboost_loads_the_file(tmp_path):
 
 def test_xgboost_takes_not_every_model(tmp_path):
     model, frame = small()
-    foreign = model_of_parts(foreign_loss("a:b", ["margin"]), {}, model._features, model._base_margins, model._trees)
+    foreign = model_of_parts(
+        foreign_loss("a:b", ["margin"]), {}, model.ensemble.features, model.ensemble.base_margins, model.ensemble.trees
+    )
     for wrong in (foreign, fb.fit(frame.drop_nulls().with_columns(y=pl.col("x")), "y", features=["s"], n_estimators=1,
                                   objective=fb.Objective(gradient="margin - label", hessian="1"))):  # fmt: skip
         with pytest.raises(fb.ParameterError):
@@ -393,13 +400,13 @@ def test_statements_in_duckdb(form):
     table_of(con, frame, '"my schema".t')
     expected = model.predict(frame).to_list()
     how = {"keep": ["id"], "form": form}
-    con.execute(model.create_view_sql("my schema.v", "my schema.t", **how))
-    con.execute(model.create_table_sql('"a.b"', "my schema.t", **how))
+    con.execute(model.database().create_view_sql("my schema.v", "my schema.t", **how))
+    con.execute(model.database().create_table_sql('"a.b"', "my schema.t", **how))
     assert scored(con, 'FROM "my schema".v') == scored(con, 'FROM "a.b"') == expected
     con.execute("""ALTER TABLE "my schema".t ADD COLUMN "the ""score" DOUBLE""")
-    con.execute(model.update_sql("my schema.t", 'the "score', where="id < 20"))
+    con.execute(model.database().update_sql("my schema.t", 'the "score', where="id < 20"))
     assert scored(con, """SELECT id, "the ""score" FROM "my schema".t""") == expected[:20] + [None] * 20
-    con.execute(model.update_sql("my schema.t", 'the "score', output="margin"))
+    con.execute(model.database().update_sql("my schema.t", 'the "score', output="margin"))
     assert scored(con, """SELECT id, "the ""score" FROM "my schema".t""") == expected
 
 
@@ -589,8 +596,8 @@ def test_a_macro_may_stay_in_the_database(tmp_path):
 def test_codes_and_zeros_of_other_libraries():
     rng = random.Random("foreign")
     one = random_model([FeatureType("float64")], ["z"], rng, n_trees=8, depth=3)
-    model = model_of_parts(one._loss, {}, [Feature("z", FeatureType("float64"), (), zero_is_missing=True)],
-                     one._base_margins, one._trees)  # fmt: skip
+    model = model_of_parts(one.ensemble.loss, {}, [Feature("z", FeatureType("float64"), (), zero_is_missing=True)],
+                     one.ensemble.base_margins, one.ensemble.trees)  # fmt: skip
     frame = pl.DataFrame({"z": [0.0, -0.0, 1e-36, -1e-36, 1e-34, None, float("nan"), 1.0, -1.0, float("inf")]})
     con = duckdb.connect()
     table_of(con, frame)

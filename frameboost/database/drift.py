@@ -1,4 +1,4 @@
-"""A baseline to watch a model's inputs by: how training rows fall into a few bins of each feature."""
+"""Drift of a model's inputs: a baseline of binned training rows, and the query that compares a table with it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import polars as pl
 
 from frameboost.binning.codes import code_expr, propose_bins
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.drift import MISSING, WatchedBin
+from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.compile.sql.drift import MISSING, WatchedBin, drift_query
+from frameboost.compile.sql.size import excess
+from frameboost.compile.sql.stages import Stages
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import open_source
+from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import Physical
 
-__all__ = ["baseline_frame", "read_baseline"]
+__all__ = ["baseline_frame", "drift_statement"]
 
 _SCHEMA: dict[str, Any] = {
     "feature": pl.String, "bin": pl.Int32, "lower": pl.String, "upper": pl.String, "category": pl.String,
@@ -27,7 +31,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
-    """Return a row a bin (see `Model.baseline`)."""
+    """Return a row for each bin of each feature, as `DatabaseModel.baseline` describes them."""
     source = open_source(data)
     types = find_features(source, features)
     for feature in features:
@@ -73,21 +77,39 @@ def _values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
     return frame.select(values.alias("value")).to_series()
 
 
-def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
+def drift_statement(
+    table: str, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect
+) -> str:
+    """Return the SELECT that `DatabaseModel.drift_query` describes.
+
+    Raises
+    ------
+    ParameterError
+        If the baseline is none of this model, or the query is more than the database takes.
+    """
+    bins = _read_baseline(baseline, [column.feature for column in columns])
+    stages = Stages(dialect, dialect.quote_path(table), [], [columns[f].name for f in bins], where)
+    text = drift_query(stages, bins, columns, dialect)
+    if reason := excess(text, [], dialect, in_one=False):
+        raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
+    return text
+
+
+def _read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
     """Return the bins of a baseline by the number of their feature.
 
     Raises
     ------
     ParameterError
-        If it is no frame that `Model.baseline` returns.
+        If it is no frame that `baseline_frame` returns.
     """
     if not isinstance(baseline, pl.DataFrame) or dict(baseline.schema) != _SCHEMA:
-        raise ParameterError("baseline must be a frame that model.baseline returned")
+        raise ParameterError("baseline must be a frame that DatabaseModel.baseline returned")
     keys = baseline.select("feature", "bin")
     whole = keys.null_count().sum_horizontal().item() == 0 and keys.is_duplicated().sum() == 0
     if not baseline.height or not whole or not baseline["share"].is_between(0, 1).fill_null(False).all():
         raise ParameterError(
-            "baseline has no rows, a bin twice, or a bin without a share; take it anew by model.baseline"
+            "baseline has no rows, a bin twice, or a bin without a share; take it anew by DatabaseModel.baseline"
         )
     number = {feature.name: i for i, feature in enumerate(features)}
     found: dict[int, list[WatchedBin]] = {}

@@ -1,0 +1,1 @@
+"""A model as one database runs it: queries, statements, files and functions."""

@@ -1,0 +1,479 @@
+"""A model as one database runs it: the queries, statements and files that `Model.database` leads to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
+from frameboost.checks.messages import shown
+from frameboost.compile.sql.conditions import FeatureColumn, find_columns
+from frameboost.compile.sql.outputs import named, output_sql
+from frameboost.compile.sql.scoring_query import FORMS, Made
+from frameboost.compile.sql.size import check_size, excess
+from frameboost.compile.sql.sql_model import SqlModel
+from frameboost.compile.sql.tree_table import table_frame, table_statements
+from frameboost.data.atomic_files import write_text
+from frameboost.data.feature_columns import find_margins
+from frameboost.database.dbt import check_dbt_names, write_dbt
+from frameboost.database.drift import baseline_frame, drift_statement
+from frameboost.database.explanation_query import explanation_query
+from frameboost.database.file_header import header
+from frameboost.database.scoring_options import Form, ScoringOptions, SqlOutput, scoring_statement
+from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.known import get_dialect
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import ParameterError
+from frameboost.losses.outputs import leaf_output
+from frameboost.prediction.predictor import OutputName
+
+__all__ = ["DatabaseModel", "database_model"]
+
+_FORM = word(*FORMS)
+
+
+def database_model(
+    ensemble: Ensemble, dialect: str, columns: Mapping[str, str] | None = None,
+    base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
+) -> DatabaseModel:  # fmt: skip
+    """Return an ensemble as one database runs it; `frameboost.Model.database` describes the arguments."""
+    spoken = get_dialect(dialect, limits)
+    found = find_columns(ensemble.features, spoken, columns)
+    starts = find_margins(None, base_margin, ensemble.n_outputs)
+    return DatabaseModel(ensemble, spoken, found, dict(columns or {}), tuple(starts))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DatabaseModel:
+    """A model as one database runs it; made by `frameboost.Model.database`.
+
+    Attributes
+    ----------
+    ensemble
+        The trees, their loss and their features.
+    dialect
+        The database's SQL, and what it takes.
+    columns
+        The features as columns of its tables.
+    column_names
+        The columns that are not called what the feature is, by feature.
+    base_margin
+        The columns of margins to start from; empty where the model's own are used.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+    >>> fb.fit(df, "y", n_estimators=1).database("postgres", columns={"x": "X"})
+    DatabaseModel: reg:squarederror, 1 tree, for postgres
+    """
+
+    ensemble: Ensemble
+    dialect: Dialect
+    columns: tuple[FeatureColumn, ...]
+    column_names: Mapping[str, str]
+    base_margin: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        n = len(self.ensemble.trees)
+        trees = f"{n:,} tree{'' if n == 1 else 's'}"
+        return f"DatabaseModel: {self.ensemble.loss.name}, {trees}, for {self.dialect.name}"
+
+    # --- scoring ------------------------------------------------------------------------------------------------------
+
+    @checked()
+    def sql(self, output: OutputName = "mean") -> str:
+        """Return the model as one scalar expression over the feature columns, as `frameboost.Model.sql` describes it.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> print(fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).database("sqlite").sql())
+        (4.0
+         + CASE WHEN `x` < 3 THEN -4.0 ELSE 4.0 END)
+        """
+        return self._expression(output)
+
+    @checked(form=_FORM)
+    def query(
+        self, table: str, *, keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
+        name: str = "prediction", form: Form = "auto", trees: str | None = None,
+    ) -> str:  # fmt: skip
+        """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.database("tsql").query("orders", keep=["id"], where="x > 1"))
+        SELECT [id], (4.0e0
+         + CASE WHEN [x] < 3 THEN -4.0e0 ELSE 4.0e0 END) AS [prediction]
+        FROM [orders]
+        WHERE x > 1
+        """
+        return self._statement(Made(), table, ScoringOptions(keep, where, output, name, form, trees))
+
+    @checked(view=name_of("the name of a view"), form=_FORM)
+    def create_view_sql(
+        self, view: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
+        output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
+    ) -> str:  # fmt: skip
+        """Return a statement that makes a view of a table with its predictions; other arguments are those of `query`.
+
+        Some databases take less text for a view than for a query (``docs/dialects.md``).
+
+        Raises
+        ------
+        ParameterError
+            As `query`; if no form of the query fits into a view: then with the numbers.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.database().create_view_sql("scored", "orders", keep=["id"]))
+        CREATE VIEW "scored" AS
+        SELECT "id", (4.0e0
+         + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "prediction"
+        FROM "orders"
+        """
+        made = Made("view", self.dialect.quote_path(view))
+        return self._statement(made, table, ScoringOptions(keep, where, output, name, form, trees))
+
+    @checked(target=table, form=_FORM)
+    def create_table_sql(
+        self, target: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
+        output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
+    ) -> str:  # fmt: skip
+        """Return a statement that makes a table of a table's rows with predictions; other arguments as in `query`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.database("tsql").create_table_sql("scored", "orders", keep=["id"]))
+        SELECT [id], (4.0e0
+         + CASE WHEN [x] < 3 THEN -4.0e0 ELSE 4.0e0 END) AS [prediction]
+        INTO [scored]
+        FROM [orders]
+        """
+        made = Made("table", self.dialect.quote_path(target))
+        return self._statement(made, table, ScoringOptions(keep, where, output, name, form, trees))
+
+    @checked(column=column)
+    def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
+        """Return a statement that writes predictions into a column of the table; other arguments are those of `query`.
+
+        Raises
+        ------
+        ParameterError
+            As `sql`: the model must be one expression.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.database().update_sql("orders", "score", where="score IS NULL"))
+        UPDATE "orders"
+        SET "score" = (4.0e0
+         + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END)
+        WHERE score IS NULL
+        """
+        condition = where if where is not None or not self.dialect.statements.update_needs_where else "1 = 1"
+        text = self.dialect.statements.update.format(
+            name=self.dialect.quote_path(table), column=self.dialect.quote(column), value=self._expression(output),
+            where=f"\nWHERE {condition}" if condition else "",
+        )  # fmt: skip
+        if reason := excess(text, [], self.dialect, in_one=False):
+            raise ParameterError(f"the model does not fit into the statement: {reason}")
+        return text
+
+    # --- as a table of trees ------------------------------------------------------------------------------------------
+
+    @checked(name=table)
+    def table_statements(self, name: str) -> list[str]:
+        """Return the statements that make a table of the trees and fill it, for ``query(..., form="table")``.
+
+        A row a node: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds for
+        each type of features (such as ``threshold_float64``), the ids of the nodes that follow, ``left``, ``right`` and
+        ``missing``, and ``value``. A category that a node names has a row of its own: ``named_by``, ``category``.
+        Margins to start from are in the query, not in the table.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> database = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).database()
+        >>> con = duckdb.connect()
+        >>> for statement in database.table_statements("trees"):
+        ...     _ = con.execute(statement)
+        >>> _ = con.register("orders", df)
+        >>> con.sql(database.query("orders", keep=["x"], form="table", trees="trees")).order("x").fetchall()
+        [(1, 0.0), (2, 0.0), (3, 8.0), (4, 8.0)]
+        """
+        return table_statements(name, self.ensemble.trees, self.columns, self.dialect)
+
+    def table_frame(self) -> pl.DataFrame:
+        """Return the table of `table_statements` as a frame, to be loaded in another way than by INSERT.
+
+        Written to Parquet it is loaded in seconds where many INSERTs take long (Spark, warehouses in a cloud). Types
+        that the database lacks are to be converted as ``docs/dialects.md`` says.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> database = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).database("spark")
+        >>> database.table_frame().select("id", "feature", "threshold_int64", "left", "right", "value").rows()
+        [(0, 0, 3, 1, 2, None), (1, None, None, 1, 1, -4.0), (2, None, None, 2, 2, 4.0)]
+        """
+        return table_frame(self.ensemble.trees, self.columns)
+
+    # --- explanations and drift ---------------------------------------------------------------------------------------
+
+    @checked(top=anything, output=anything)
+    def explain_query(
+        self, table: str, *, keep: Sequence[str] = (), top: int | None = None, output: int | None = None
+    ) -> str:
+        """Return a SELECT that explains a table's rows inside the database.
+
+        Contributions are those of `frameboost.Model.explain` with ``approx=True``, to the last bit.
+
+        Parameters
+        ----------
+        table
+            The table's name, which may be qualified (``"sales.orders"``).
+        keep
+            Columns to return besides; with ``top`` of types that can be grouped by.
+        top
+            If given, reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` name the features with
+            the largest contributions either way, and say what they are; of equal ones the first in the model's order
+            comes first. By default a column a feature, and ``"bias"``.
+        output
+            As for `frameboost.Model.explain`.
+
+        Raises
+        ------
+        ParameterError
+            If two columns of the result would have one name (for contributions of all features, a feature named
+            ``"bias"``); if ``top`` is not between 1 and the number of features; if the database model has margins to
+            start from, which no feature contributes.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"id": [7, 8, 9], "x": [0, 1, 1], "z": [1, 0, 1], "y": [0.0, 6.0, 12.0]})
+        >>> model = fb.fit(df, "y", features=["x", "z"], n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> con, database = duckdb.connect(), model.database()
+        >>> _ = con.register("orders", df)
+        >>> con.sql(database.explain_query("orders")).columns
+        ['x', 'z', 'bias']
+        >>> con.sql(database.explain_query("orders", keep=["id"], top=1)).fetchall()
+        [(7, 'x', -6.0), (8, 'x', 3.0), (9, 'x', 3.0)]
+        """
+        self._refuse_base_margin("explain_query")
+        number = self.ensemble.margin_number(output)
+        base, trees = self.ensemble.base_margins[number], self.ensemble.trees_of(number)
+        return explanation_query(table, keep, top, base, trees, self.columns, self.dialect)
+
+    @checked(bins=whole(2, 100))
+    def baseline(self, data: Any, bins: int = 10) -> pl.DataFrame:
+        """Return how rows, those of training, fall into bins of each feature: what `drift_query` compares with.
+
+        Parameters
+        ----------
+        data
+            As for `frameboost.Model.predict`, with the types of training and at least one row.
+        bins
+            At most so many of each feature, from 2 to 100, besides one of missing values: as equal in rows as values
+            let them be, or the most frequent categories and one of all others.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row a bin: ``feature``, ``bin`` (-1: missing), ``lower``, ``upper`` and ``category`` (JSON; a value is in
+            a bin from ``lower`` to below ``upper``), ``share`` of the rows. To be kept where the model is.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> fb.fit(df, "y", n_estimators=1).database().baseline(df, bins=2).drop("category").rows()
+        [('x', -1, None, None, 0.0), ('x', 0, None, '3', 0.5), ('x', 1, '3', None, 0.5)]
+        """
+        self._refuse_base_margin("baseline")
+        return baseline_frame(data, self.ensemble.features, bins)
+
+    @checked()
+    def drift_query(self, table: str, baseline: pl.DataFrame, *, where: str | None = None) -> str:
+        """Return a SELECT that says how far a table's rows have come from those of training, feature by feature.
+
+        Its rows are bins: ``feature``, ``bin``, ``label`` (what is in it), ``training_share``, ``share``, and ``psi``,
+        the population stability index of the feature (Σ (a − e) ln(a / e) over its bins; above 0.25 much has changed).
+        The features that have changed most come first. The table is read once. ``baseline`` is what `baseline`
+        returned, or its rows of some features; ``table`` and ``where`` are as in `query`.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> con, database = duckdb.connect(), fb.fit(df, "y", n_estimators=1).database()
+        >>> _ = con.execute("CREATE TABLE today AS SELECT unnest([1, 3, 4, 5]) AS x")
+        >>> drift = con.sql(database.drift_query("today", database.baseline(df, bins=2)))
+        >>> drift.select("label, training_share, share, round(psi, 3)").fetchall()
+        [('missing', 0.0, 0.0, 0.275), ('below 3', 0.5, 0.25, 0.275), ('from 3', 0.5, 0.75, 0.275)]
+        """
+        self._refuse_base_margin("drift_query")
+        return drift_statement(table, baseline, where, self.columns, self.dialect)
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    @checked(trained=anything, statement=word("query", "view", "table"), target=table, form=_FORM)
+    def to_sql(
+        self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
+        statement: Literal["query", "view", "table"] = "query", target: str | None = None,
+        keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
+        name: str = "prediction", form: Form = "auto", trees: str | None = None,
+    ) -> None:  # fmt: skip
+        """Write a SQL file that scores a table, for who has no Python.
+
+        Its head says, as comments, what it is: objective, trees, the columns that it reads with their types, when the
+        model was trained, and the SHA-256 of its file (`frameboost.Model.to_json`).
+
+        Parameters
+        ----------
+        path
+            The file; one of that name is replaced once all is written.
+        trained
+            When the model was trained, or a line of text that says more.
+        statement, target
+            ``"query"``: the query. ``"view"`` and ``"table"``: the statement that makes a view or a table named
+            ``target`` of it.
+        table, keep, where, output, name, form, trees
+            As in `query`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb, tempfile, pathlib
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "score.sql"
+        >>> model.database("postgres").to_sql(path, "orders", trained="2026-11-21", keep=["id"])
+        >>> print(path.read_text())  # doctest: +ELLIPSIS
+        -- A gradient boosted model: "reg:squarederror", 1 tree, as SQL for postgres.
+        -- model    sha256 ...
+        -- trained  2026-11-21
+        -- reads    column: type in training, column type here
+        --          "x": int64, BIGINT
+        SELECT "id", (4.0::float8
+         + CASE WHEN "x" < 3 THEN -4.0::float8 ELSE 4.0::float8 END) AS "prediction"
+        FROM "orders";
+        """
+        if (statement == "query") != (target is None):
+            raise ParameterError(
+                "statement must be 'query', or 'view' or 'table' with target, the name of what is made, "
+                f"not {shown(statement)} with {shown(target)}"
+            )
+        made = Made() if target is None else Made(statement, self.dialect.quote_path(target))
+        text = self._statement(made, table, ScoringOptions(keep, where, output, name, form, trees))
+        write_text(path, f"{self._header(trained)}{text};\n")
+
+    @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))
+    def to_dbt(
+        self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
+        output: SqlOutput = "mean", form: Form = "auto", trained: dt.date | str | None = None,
+        materialized: str | None = None,
+    ) -> list[Path]:  # fmt: skip
+        """Write the model into a dbt project, and return the paths of the files.
+
+        ``models/<name>.sql`` scores the dbt model ``source``, ``models/<name>.yml`` describes it, and
+        ``macros/<name>.sql`` has ``<name>_query(relation)``, the query over any relation, and, where the model is one
+        expression, ``<name>()``. Files of these names are replaced.
+
+        Parameters
+        ----------
+        folder
+            The project's folder.
+        name, source
+            The names of the new dbt model and of the one that is scored: letters, digits and underscores.
+        keep, output, form
+            As in `query`.
+        trained
+            As in `to_sql`.
+        materialized
+            How dbt makes it: ``"view"``, ``"table"``, ``"ephemeral"``, ... By default a view, or a table where the
+            query is more than the database takes for a view.
+
+        Raises
+        ------
+        ParameterError
+            As `query`; if a name is none that dbt takes; if a view is asked for and the query is larger than one.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb, tempfile
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> database = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).database("snowflake")
+        >>> paths = database.to_dbt(tempfile.mkdtemp(), "scored_orders", "orders", keep=["id"])
+        >>> [f"{path.parent.name}/{path.name}" for path in paths]
+        ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
+        """
+        check_dbt_names(name, source, *([] if materialized is None else [materialized]))
+        stand_in = secrets.token_hex(16)  # for the relation, whose name dbt puts in
+        query = self._statement(Made(), stand_in, ScoringOptions(keep, output=output, form=form))
+        try:
+            expression = None if output == "leaf" else self._expression(output)
+        except ParameterError:  # several values, or larger than an expression may be: the query does it
+            expression = None
+        values = named([output] * len(self._scored(output).output.values), "prediction")
+        described = {column: f"{what} of the model" for column, what in values.items()}
+        head = self._header(trained)
+        too_much = excess(head + query, [], self.dialect, in_one=False, of_view=True)
+        if materialized == "view" and too_much:
+            raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
+        kind = materialized or ("table" if too_much else "view")
+        quoted = self.dialect.quote(stand_in)
+        return write_dbt(folder, name, source, head, query, quoted, expression, described, kind)
+
+    # --- what several of these need -----------------------------------------------------------------------------------
+
+    def _scored(self, output: str) -> SqlModel:
+        """Return what the compilers of SQL take, for one output."""
+        if output == "leaf":  # each tree becomes a margin, which is the number of its leaf
+            numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))))] for tree in self.ensemble.trees]
+            zeros = [0.0] * len(numbers)
+            return SqlModel(leaf_output(len(numbers)), zeros, numbers, self.columns, self.dialect, is_of_leaves=True)
+        wanted = self.ensemble.output(output)
+        quoted = list(map(self.dialect.quote, self.base_margin))
+        starts = [(self.dialect.cast(name, "float64"), name) for name in quoted]
+        bases: Sequence[float | str] = [sql for sql, _ in starts] or self.ensemble.base_margins
+        trees = [self.ensemble.trees_of(k) for k in range(len(bases))]
+        return SqlModel(wanted, bases, trees, self.columns, self.dialect, starts)
+
+    def _expression(self, output: str) -> str:
+        scored = self._scored(output)
+        margins = [scored.margin(k) for k in range(len(scored.bases))]
+        text = output_sql(scored.output, margins, self.dialect)
+        check_size(text, scored.trees, self.dialect)
+        return text
+
+    def _statement(self, made: Made, table: str, options: ScoringOptions) -> str:
+        return scoring_statement(self._scored(options.output), table, options, made)
+
+    def _header(self, trained: object) -> str:
+        return header(self.ensemble, self.columns, self.column_names, self.dialect.name, trained)
+
+    def _refuse_base_margin(self, method: str) -> None:
+        if self.base_margin:
+            raise ParameterError(f"base_margin does not go with {method}; take a database without it")

@@ -1,0 +1,62 @@
+"""The options of a scoring query, which queries, views, tables and SQL files share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from frameboost.checks.messages import shown
+from frameboost.compile.sql.outputs import named
+from frameboost.compile.sql.scoring_query import Made, scoring_query
+from frameboost.compile.sql.sql_model import SqlModel
+from frameboost.compile.sql.stages import Stages
+from frameboost.errors import ParameterError
+
+__all__ = ["Form", "ScoringOptions", "SqlOutput", "scoring_statement"]
+
+SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
+Form = Literal["auto", "case", "sorted", "staged", "table"]
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """What `DatabaseModel.query` takes besides the table; its docstring describes the fields."""
+
+    keep: Sequence[str] | None = None
+    where: str | None = None
+    output: SqlOutput = "mean"
+    name: str = "prediction"
+    form: Form = "auto"
+    trees: str | None = None
+
+
+def scoring_statement(scored: SqlModel, table: str, options: ScoringOptions, made: Made) -> str:
+    """Return the query that scores a table, or the statement that makes a view or a table of it.
+
+    Raises
+    ------
+    ParameterError
+        If two columns would have one name, or the query does not fit.
+    """
+    _check_distinct(options.keep, named([""] * len(scored.output.values), options.name))
+    read = [*scored.used(), *(base[1] for base in scored.base_columns)]
+    source = scored.dialect.quote_path(table)
+
+    def stages() -> Stages:
+        return Stages(scored.dialect, source, options.keep, read, options.where)
+
+    return scoring_query(scored, stages, options.form, options.trees, options.name, made)
+
+
+def _check_distinct(keep: Sequence[str] | None, predictions: dict[str, str]) -> None:
+    """Raise `ParameterError` if two columns of the query would have one name; of ``SELECT *`` nothing is known."""
+    if keep is None:
+        return
+    found: set[str] = set()
+    for name in (*keep, *predictions):
+        if name in found:
+            raise ParameterError(
+                f"the query would have column {shown(name)} twice; leave it out of keep, or change name"
+            )
+        found.add(name)

@@ -1,0 +1,1 @@
+"""Predictions and explanations of an ensemble, computed in Python."""

@@ -1,0 +1,117 @@
+"""Predictions of an ensemble, by compiled kernels or as polars expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from frameboost.checks.messages import listed, shown
+from frameboost.compile.polars import margin_expr, output_expr
+from frameboost.data.feature_columns import find_features, find_margins
+from frameboost.data.sources import open_source
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import ParameterError
+from frameboost.losses.outputs import OUTPUTS
+from frameboost.runtime.workers import Workers
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
+
+if TYPE_CHECKING:
+    from frameboost.compile.arrays.byte_trees import ByteTrees
+    from frameboost.compile.arrays.flat_trees import TreeArrays
+
+__all__ = ["OutputName", "Predictor"]
+
+OutputName = Literal["mean", "margin", "class", "probability"]
+
+
+class Predictor:
+    """Scores rows in Python.
+
+    The trees are compiled when they are first needed, in three forms, each of which is kept: flat arrays, byte trees
+    and polars expressions. A model makes its predictor anew when it is copied or unpickled.
+
+    Parameters
+    ----------
+    ensemble
+        The trees to score with.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.ensemble = ensemble
+
+    @cached_property
+    def arrays(self) -> TreeArrays:
+        """The trees as flat arrays, for kernels that walk them row by row."""
+        from frameboost.compile.arrays.flat_trees import TreeArrays  # which needs numba
+
+        return TreeArrays.compile(self.ensemble.trees, self.ensemble.features)
+
+    @cached_property
+    def byte_trees(self) -> ByteTrees | None:
+        """The trees over columns of bytes, which score faster; None where a tree or a column has too many values."""
+        from frameboost.compile.arrays.byte_trees import ByteTrees  # which needs numba
+
+        return ByteTrees.compile(self.arrays, self.ensemble.n_outputs)
+
+    # --- by kernels ---------------------------------------------------------------------------------------------------
+
+    def predict(self, data: Any, output: str, base_margin: str | Sequence[str] | None = None) -> pl.Series:
+        """Return predictions, as `frameboost.Model.predict` describes them."""
+        if output == "leaf":
+            return self._leaves(data)
+        if output not in OUTPUTS:
+            raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
+        wanted = self.ensemble.output(output)
+        margins = self._margins(data, base_margin)
+        columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
+        value = output_expr(wanted, [pl.col(name) for name in wanted.margins])
+        return pl.DataFrame(columns).select(value.alias("prediction")).to_series()
+
+    def _leaves(self, data: Any) -> pl.Series:
+        source = open_source(data)
+        types = find_features(source, self.ensemble.features)
+        codes = self.arrays.codes(source.to_frame(self.ensemble.feature_names), types)
+        return pl.Series("prediction", self.arrays.leaves(codes), dtype=pl.Array(pl.Int32, len(self.ensemble.trees)))
+
+    def _margins(self, data: Any, base_margin: str | Sequence[str] | None) -> list[Any]:
+        """Return the margins of each output; ``base_margin`` has the columns to start from in place of the model's."""
+        source = open_source(data)
+        types = find_features(source, self.ensemble.features)
+        started = find_margins(source, base_margin, self.ensemble.n_outputs)
+        frame = source.to_frame(list(dict.fromkeys([*self.ensemble.feature_names, *started])))
+        if not started:
+            return self._sums(frame, types, self.ensemble.base_margins)
+        in_order = frame.collect()  # so that codes and columns meet in one order
+        sums = self._sums(in_order.lazy(), types, (0.0,) * self.ensemble.n_outputs)
+        # Added up by polars, where the sum with NULL is NULL, as it is in SQL.
+        return [in_order[name].cast(pl.Float64) + pl.Series(sum_) for name, sum_ in zip(started, sums, strict=True)]
+
+    def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float]) -> list[Any]:
+        if self.byte_trees is not None:
+            with closing(Workers()) as workers:
+                return self.byte_trees.over(types).margins(frame, bases, workers)
+        return self.arrays.margins(self.arrays.codes(frame, types), bases)
+
+    # --- as an expression ---------------------------------------------------------------------------------------------
+
+    def expr(self, output: str, base_margin: str | Sequence[str] | None = None) -> pl.Expr:
+        """Return the polars expression of an output, as `frameboost.Model.expr` describes it."""
+        wanted = self.ensemble.output(output)
+        margins = self.margin_exprs
+        if base_margin is not None:
+            starts = find_margins(None, base_margin, self.ensemble.n_outputs)
+            margins = [self._margin_expr(column(name).cast(pl.Float64), k) for k, name in enumerate(starts)]
+        return output_expr(wanted, margins).alias("prediction")
+
+    @cached_property
+    def margin_exprs(self) -> list[pl.Expr]:
+        """The margins of each output, which take longer to put together than a few thousand rows to score."""
+        return [self._margin_expr(base, k) for k, base in enumerate(self.ensemble.base_margins)]
+
+    def _margin_expr(self, base: float | pl.Expr, output: int) -> pl.Expr:
+        return margin_expr(base, self.ensemble.trees_of(output), self.ensemble.features)

@@ -1,0 +1,115 @@
+"""What a model says once for a database holds for all that it makes there."""
+
+import dataclasses
+import pickle
+
+import duckdb
+import polars as pl
+import pytest
+
+import frameboost as fb
+
+FRAME = pl.DataFrame({"id": [7, 8, 9, 10], "x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+MODEL = fb.fit(FRAME, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0)
+
+
+@pytest.fixture
+def con():
+    """Return a connection with a table whose feature has another name, and with margins to start from."""
+    con = duckdb.connect()
+    con.execute('CREATE TABLE t (id INTEGER, "the x" BIGINT, start DOUBLE, score DOUBLE)')
+    con.execute("INSERT INTO t VALUES (7, 1, 0.5, NULL), (8, 4, 100, NULL), (9, 4, NULL, NULL)")
+    return con
+
+
+@pytest.fixture
+def database():
+    return MODEL.database(columns={"x": "the x"}, base_margin="start")
+
+
+# The tree's leaves are -4 and 4; they are added to the margin in ``start``, and a NULL there is one here.
+EXPECTED = [(7, -3.5), (8, 104.0), (9, None)]
+
+
+def test_columns_and_margins_go_into_every_statement(con, database):
+    ordered = "SELECT * FROM {} ORDER BY id"
+    assert con.execute(f"SELECT id, {database.sql()} FROM t ORDER BY id").fetchall() == EXPECTED
+    for form in ("auto", "case", "staged", "sorted"):
+        query = database.query("t", keep=["id"], form=form)
+        assert con.execute(ordered.format(f"({query})")).fetchall() == EXPECTED
+    con.execute(database.create_view_sql("v", "t", keep=["id"]))
+    con.execute(database.create_table_sql("w", "t", keep=["id"]))
+    for name in ("v", "w"):
+        assert con.execute(ordered.format(name)).fetchall() == EXPECTED
+    con.execute(database.update_sql("t", "score"))
+    assert con.execute("SELECT id, score FROM t ORDER BY id").fetchall() == EXPECTED
+
+
+def test_the_query_adds_the_margins_to_the_trees_of_a_table(con, database):
+    for statement in database.table_statements("trees"):
+        con.execute(statement)
+    query = database.query("t", keep=["id"], form="table", trees="trees")
+    assert con.execute(f"SELECT * FROM ({query}) ORDER BY id").fetchall() == EXPECTED
+
+
+def test_columns_and_margins_go_into_files(con, database, tmp_path):
+    database.to_sql(tmp_path / "m.sql", "t", keep=["id"])
+    text = (tmp_path / "m.sql").read_text()
+    assert '--          "the x": int64, BIGINT' in text
+    assert sorted(con.execute(text).fetchall()) == EXPECTED
+    database.to_dbt(tmp_path, "scored", "orders", keep=["id"])
+    macro = (tmp_path / "macros" / "scored.sql").read_text()
+    assert '"the x"' in macro
+    assert '"start"' in macro
+
+
+def test_what_no_margin_to_start_from_goes_with_refuses_one(database):
+    baseline = MODEL.database().baseline(FRAME)
+    for name, call in {
+        "explain_query": lambda: database.explain_query("t"),
+        "baseline": lambda: database.baseline(FRAME),
+        "drift_query": lambda: database.drift_query("t", baseline),
+    }.items():
+        with pytest.raises(fb.ParameterError) as error:
+            call()
+        assert str(error.value) == f"base_margin does not go with {name}; take a database without it"
+
+
+def test_the_short_ways_say_the_same():
+    how = {"columns": {"x": "X"}, "base_margin": ["start"], "limits": {"text": 10_000}}
+    database = MODEL.database("postgres", **how)
+    assert MODEL.sql("margin", "postgres", **how) == database.sql("margin")
+    options = {"keep": ["id"], "where": "1 = 1", "output": "margin", "name": "score", "form": "staged"}
+    assert MODEL.query("s.t", "postgres", **options, **how) == database.query("s.t", **options)
+
+
+def test_limits_hold_for_every_statement():
+    database = MODEL.database("postgres", limits={"text": 50})
+    for call in (database.sql, lambda: database.query("t"), lambda: database.update_sql("t", "c")):
+        with pytest.raises(fb.ParameterError, match=r"bytes, and a query in postgres at most 50"):
+            call()
+
+
+def test_what_is_wrong_is_said_at_once():
+    twins = fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1)
+    for call, said in (
+        (lambda: MODEL.database("excel"), "dialect must be one of 'duckdb', 'postgres', "),
+        (lambda: MODEL.database(columns={"z": "x"}), "columns names 'z', which is no feature of the model"),
+        (lambda: MODEL.database(columns=3), "columns must be a dict of the columns' names by feature, not 3"),
+        (lambda: MODEL.database(base_margin=["a", "b"]), "base_margin must name a column for each of 1 margins"),
+        (lambda: MODEL.database(limits={"txt": 1}), "limits names 'txt', which is no limit; did you mean 'text'?"),
+        (twins.database, "features 'x' and 'X' differ only in case, which duckdb can't tell apart"),
+    ):
+        with pytest.raises(fb.ParameterError) as error:
+            call()
+        assert str(error.value).startswith(said)
+    assert twins.database("postgres").columns[1].name == '"X"'
+
+
+def test_it_is_a_value():
+    database = MODEL.database("snowflake")
+    assert repr(database) == "DatabaseModel: reg:squarederror, 1 tree, for snowflake"
+    assert database.ensemble is MODEL.ensemble
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        database.dialect = None
+    assert pickle.loads(pickle.dumps(database)).query("t") == database.query("t")
