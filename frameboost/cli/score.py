@@ -43,8 +43,8 @@ def _score(given: argparse.Namespace) -> None:
     check_writable(given.out)
     check_format(given.out)
     model = open_model(given.model)
-    scored = Scored(model, given.output, given.name, given.keep, given.base_margin)
-    write_table(scored.of(_frame(model, given)), given.out)
+    stream = PredictionStream(model, given.output, given.name, given.keep, given.base_margin)
+    write_table(stream.over(_frame(model, given)), given.out)
 
 
 def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
@@ -71,7 +71,7 @@ def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
     return again
 
 
-class Scored:
+class PredictionStream:
     """What is written of each row.
 
     Parameters
@@ -90,7 +90,7 @@ class Scored:
         self._model, self._output, self._name = model, output, name
         self._keep, self._base_margin = keep, base_margin
 
-    def of(self, data: pl.LazyFrame) -> pl.LazyFrame:
+    def over(self, data: pl.LazyFrame) -> pl.LazyFrame:
         """Return the rows with predictions, which are made some rows at a time, as they are asked for."""
         schema = data.collect_schema()
         check_keep(self._keep or [], schema.names())
@@ -104,16 +104,16 @@ class Scored:
             with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
         ) -> Iterator[pl.DataFrame]:
             for batch in read.collect_batches(chunk_size=_ROWS_AT_A_TIME, maintain_order=True):
-                scored = self._batch(batch)
+                scored = self._scored_batch(batch)
                 scored = scored if predicate is None else scored.filter(predicate)
                 yield scored if with_columns is None else scored.select(map(column, with_columns))
 
         # Of no rows first: so what is wrong with the columns is found before anything is written.
-        return register_io_source(batches, schema=self._batch(read.collect_schema().to_frame()).schema)
+        return register_io_source(batches, schema=self._scored_batch(read.collect_schema().to_frame()).schema)
 
-    def _batch(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _scored_batch(self, rows: pl.DataFrame) -> pl.DataFrame:
         predicted = self._model.predict(rows, self._output, base_margin=self._base_margin)  # type: ignore[arg-type]
-        columns = _columns(predicted.rename(self._name))
+        columns = _as_columns(predicted.rename(self._name))
         kept = rows if self._keep is None else rows.select(map(column, self._keep))
         for new in columns:
             if new.name in kept.columns:
@@ -124,7 +124,7 @@ class Scored:
         return kept.with_columns(columns) if kept.columns else pl.DataFrame(columns)
 
 
-def _columns(predicted: pl.Series) -> list[pl.Series]:
+def _as_columns(predicted: pl.Series) -> list[pl.Series]:
     """Return the predictions as columns, one each."""
     if not isinstance(predicted.dtype, pl.Array):
         return [predicted]

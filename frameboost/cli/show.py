@@ -44,7 +44,7 @@ def _head(model: Model) -> str:
     first = repr(model).partition("\n")[0]
     lines = [f"rounds       {model.n_rounds:,}", f"base margin  {', '.join(f'{margin:.6g}' for margin in base)}"]
     if (calibration := model.ensemble.calibration) is not None:
-        lines.append(f"calibrated   {_short(calibration.text)}")
+        lines.append(f"calibrated   {_shortened(calibration.text)}")
     return "\n".join([first, *lines])
 
 
@@ -54,7 +54,7 @@ def _parameters(model: Model) -> str:
     if not others:
         return "parameters: all by default"
     width = max(map(len, others))
-    lines = [f"  {name:<{width}}  {_short(str(its))}" for name, its in others.items()]
+    lines = [f"  {name:<{width}}  {_shortened(str(its))}" for name, its in others.items()]
     return "\n".join(["parameters other than by default", *lines])
 
 
@@ -79,34 +79,36 @@ def _trees(model: Model, count: int) -> Iterator[str]:
     for (number,), rows in frame.group_by("tree", maintain_order=True):
         nodes = rows.rows(named=True)
         output = f" (output {nodes[0]['output']})" if "output" in nodes[0] else ""
-        yield "\n".join([f"tree {number}{output}", *_drawn(nodes, kinds)])
+        yield "\n".join([f"tree {number}{output}", *_tree_lines(nodes, kinds)])
 
 
-def _drawn(nodes: list[dict[str, Any]], kinds: Mapping[str, FeatureType]) -> Iterator[str]:
+def _tree_lines(nodes: list[dict[str, Any]], kinds: Mapping[str, FeatureType]) -> Iterator[str]:
     open_nodes = [(0, "", 1)]
     while open_nodes:
         number, side, depth = open_nodes.pop()
         node = nodes[number]
-        yield "  " * depth + side + (f"{node['value']:.6g}" if node["feature"] is None else f"{_asked(node, kinds)}?")
+        yield (
+            "  " * depth + side + (f"{node['value']:.6g}" if node["feature"] is None else f"{_condition(node, kinds)}?")
+        )
         if node["feature"] is None:
             continue
         for answer, place in (("no", "right"), ("yes", "left")):  # the last is drawn first
-            missing = " or missing" if node["missing"] == place and not _asks_for_presence(node) else ""
+            missing = " or missing" if node["missing"] == place and not _is_presence_split(node) else ""
             open_nodes.append((node[place], f"{answer}{missing}: ", depth + 1))
 
 
-def _asked(node: Mapping[str, Any], kinds: Mapping[str, FeatureType]) -> str:
+def _condition(node: Mapping[str, Any], kinds: Mapping[str, FeatureType]) -> str:
     kind = kinds[node["feature"]]
     if kind.is_float and node["threshold"] is not None:  # of which SQL needs more than the digits
         number = str(np.float32(node["threshold"])) if kind.name == "float32" else repr(node["threshold"])
         return f"{quote_identifier(node['feature'])} < {number}"
-    return _short(str(node["condition"]))
+    return _shortened(str(node["condition"]))
 
 
-def _asks_for_presence(node: Mapping[str, Any]) -> bool:
+def _is_presence_split(node: Mapping[str, Any]) -> bool:
     return node["threshold"] is None and node["categories"] is None
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

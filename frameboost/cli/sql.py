@@ -53,11 +53,11 @@ def _add_query(group: Any) -> None:
     how.add_argument("--update", metavar="COLUMN", help="a statement that writes predictions into a column")
 
 
-_OF_QUERIES = ("keep", "where", "name", "form", "view", "create_table", "update")
-_ALONE = {"update": ("keep", "name", "form", "trees", "base_margin"), "create_table": ("name",)}
+_QUERY_OPTIONS = ("keep", "where", "name", "form", "view", "create_table", "update")
+_CONFLICTS = {"update": ("keep", "name", "form", "trees", "base_margin"), "create_table": ("name",)}
 
 
-def _spelt(name: str) -> str:
+def _option_name(name: str) -> str:
     return name.replace("_", "-")
 
 
@@ -65,15 +65,15 @@ def _sql(given: argparse.Namespace) -> None:
     if given.statements and given.trees is None:
         raise UsageError("--statements needs --trees, the name of the table of trees")
     if given.table is None:
-        for name in _OF_QUERIES:
+        for name in _QUERY_OPTIONS:
             if getattr(given, name) is not None:
-                raise UsageError(f"--{_spelt(name)} needs --table, the table to score")
+                raise UsageError(f"--{_option_name(name)} needs --table, the table to score")
         if given.trees is not None and not given.statements:
             raise UsageError("--trees needs --table, the table to score, or --statements")
-    for option, others in _ALONE.items():
+    for option, others in _CONFLICTS.items():
         for name in others:
             if getattr(given, option) is not None and getattr(given, name) is not None:
-                raise UsageError(f"--{_spelt(name)} does not go with --{_spelt(option)}")
+                raise UsageError(f"--{_option_name(name)} does not go with --{_option_name(option)}")
     check_writable(given.out)
     limits = None if given.limit is None else dict(given.limit)
     database = open_model(given.model).database(

@@ -58,7 +58,7 @@ def _add_parameters(parser: Parser) -> None:
     hints = typing.get_type_hints(Parameters)
     for item in fields(Parameters):
         hint, option = hints[item.name], f"--{item.name.replace('_', '-')}"
-        help_ = f"{item.metadata['doc']} ({values_text(item, hint)}; default {_written(item.default)})"
+        help_ = f"{item.metadata['doc']} ({values_text(item, hint)}; default {_default_text(item.default)})"
         more: dict[str, Any] = {"type": value, "metavar": _metavar(item, hint)}
         if hint is bool:
             more = {"action": argparse.BooleanOptionalAction}
@@ -67,7 +67,7 @@ def _add_parameters(parser: Parser) -> None:
         )  # fmt: skip
 
 
-def _written(default: Any) -> str:
+def _default_text(default: Any) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
@@ -100,10 +100,10 @@ def _train(given: argparse.Namespace) -> None:
     )  # fmt: skip
     write_text(given.out, model.to_json())
     if not given.quiet and given.out != STDOUT:
-        print(_said(model))
+        print(_summary(model))
 
 
-def _said(model: Model) -> str:
+def _summary(model: Model) -> str:
     """Return the model's summary, and its metrics if there are any."""
     history = model.history
     if history.is_empty() or history.width == 1:

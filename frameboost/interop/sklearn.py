@@ -21,18 +21,9 @@ import numpy.typing as npt
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.interop.given import comes_from, refuse
-from frameboost.interop.parts import (
-    Leaf,
-    Split,
-    above_float32,
-    at_most,
-    build_tree,
-    category_codes,
-    checked_ensemble,
-    checked_names,
-    own_loss,
-)
+from frameboost.interop.ensemble_checks import category_codes, checked_ensemble, checked_names, native_loss
+from frameboost.interop.model_argument import comes_from, unreadable
+from frameboost.interop.tree_builder import LeafNode, SplitNode, above_float32, at_most, build_tree
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import Feature
@@ -60,7 +51,7 @@ def read_sklearn(estimator: Any) -> Ensemble:
             if not hasattr(estimator, fitted):
                 raise ParameterError(f"the {type(estimator).__name__} is not fitted")
             return read(estimator)
-    raise refuse(estimator, "a gradient boosting, forest or tree estimator of scikit-learn's", "estimator")
+    raise unreadable(estimator, "a gradient boosting, forest or tree estimator of scikit-learn's", "estimator")
 
 
 def _names(estimator: Any) -> tuple[str, ...]:
@@ -68,7 +59,7 @@ def _names(estimator: Any) -> tuple[str, ...]:
     return checked_names([f"x{i}" for i in range(estimator.n_features_in_)] if names is None else list(map(str, names)))
 
 
-def _floats(names: Sequence[str]) -> list[Feature]:
+def _float_features(names: Sequence[str]) -> list[Feature]:
     return [Feature(name, FeatureType("float64")) for name in names]
 
 
@@ -77,18 +68,18 @@ def _loss(estimator: Any, n_outputs: int) -> tuple[Loss, dict[str, Any]]:
     name = estimator.loss if isinstance(estimator.loss, str) else type(estimator.loss).__name__
     if name == "log_loss":
         if n_outputs == 1:
-            return own_loss("binary:logistic", {})
-        return own_loss("multi:softprob", {"num_class": n_outputs})
+            return native_loss("binary:logistic", {})
+        return native_loss("multi:softprob", {"num_class": n_outputs})
     if name == "exponential":
         return foreign_loss("sklearn:exponential", ["1 / (1 + EXP(-2 * margin))"], classes=2), {}
     if name == "quantile":
         alpha = float(estimator.quantile if hasattr(estimator, "quantile") else estimator.alpha)
         if 0 < alpha < 1:
-            return own_loss("reg:quantileerror", {"quantile_alpha": alpha})
+            return native_loss("reg:quantileerror", {"quantile_alpha": alpha})
     if name == "poisson":
-        return own_loss("count:poisson", {"max_delta_step": 0.7})  # XGBoost's, which only training on would need
+        return native_loss("count:poisson", {"max_delta_step": 0.7})  # XGBoost's, which only training on would need
     if name in _COUNTERPARTS:
-        return own_loss(_COUNTERPARTS[name], {})
+        return native_loss(_COUNTERPARTS[name], {})
     if name in ("huber", "quantile"):
         return foreign_loss(f"sklearn:{name}", ["margin"]), {}
     raise ParameterError(f"the {type(estimator).__name__} has the loss {shown(name)}, which is not known here")
@@ -106,10 +97,10 @@ def _read_boosting(estimator: Any) -> Ensemble:
         for output, member in enumerate(round_):
             values = member.tree_.value[:, 0, 0] * estimator.learning_rate
             trees.append(_tree(member.tree_, values, output, follows_missing=False))
-    return checked_ensemble(loss, parameters, _floats(names), _starts(estimator, n_outputs), trees)
+    return checked_ensemble(loss, parameters, _float_features(names), _base_margins(estimator, n_outputs), trees)
 
 
-def _starts(estimator: Any, n_outputs: int) -> list[float]:
+def _base_margins(estimator: Any, n_outputs: int) -> list[float]:
     """Return the margins that boosting started from."""
     init = estimator.init_
     if isinstance(init, str):  # "zero"
@@ -129,14 +120,14 @@ def _starts(estimator: Any, n_outputs: int) -> list[float]:
 
 
 def _read_forest(estimator: Any) -> Ensemble:
-    return _averaged(estimator, estimator.estimators_)
+    return _read_averaged(estimator, estimator.estimators_)
 
 
 def _read_tree(estimator: Any) -> Ensemble:
-    return _averaged(estimator, [estimator])
+    return _read_averaged(estimator, [estimator])
 
 
-def _averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
+def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
     """Return the mean of trees, each of which has means of targets or shares of classes in its leaves."""
     is_classifier = hasattr(estimator, "classes_")
     if is_classifier and estimator.n_outputs_ > 1:
@@ -150,15 +141,15 @@ def _averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
     for member in members:
         values = member.tree_.value[:, 0, :] if is_classifier else member.tree_.value[:, :, 0]
         if is_classifier:
-            values = _shares(values)
+            values = _class_shares(values)
         for output in range(n_outputs):
             column = values[:, 1 if n_classes == 2 else output] / len(members)
             trees.append(_tree(member.tree_, column, output, follows_missing=True))
     loss = foreign_loss(f"sklearn:{type(estimator).__name__}", margin_names(n_outputs), n_classes)
-    return checked_ensemble(loss, {}, _floats(names), [0.0] * n_outputs, trees)
+    return checked_ensemble(loss, {}, _float_features(names), [0.0] * n_outputs, trees)
 
 
-def _shares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _class_shares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the classes' shares; before scikit-learn 1.3 a node held their weights."""
     totals = values.sum(axis=1, keepdims=True)
     return values if np.allclose(totals, 1.0) else values / np.where(totals == 0, 1.0, totals)
@@ -171,7 +162,7 @@ def _tree(nodes: Any, values: npt.NDArray[np.float64], output: int, *, follows_m
     thresholds = above_float32(nodes.threshold)
     weight, impurity = nodes.weighted_n_node_samples, nodes.impurity * nodes.weighted_n_node_samples
 
-    def look_up(number: int) -> Split | Leaf:
+    def look_up(number: int) -> SplitNode | LeafNode:
         while (left := int(nodes.children_left[number])) >= 0:
             right = int(nodes.children_right[number])
             asked: dict[str, Any] = {}
@@ -180,11 +171,11 @@ def _tree(nodes: Any, values: npt.NDArray[np.float64], output: int, *, follows_m
             elif missing_left[number]:
                 number = left
                 continue
-            return Split(
+            return SplitNode(
                 int(nodes.feature[number]), left, right, **asked, cover=float(weight[number]),
                 value=float(values[number]), gain=float(impurity[number] - impurity[left] - impurity[right]),
             )  # fmt: skip
-        return Leaf(float(values[number]), float(weight[number]))
+        return LeafNode(float(values[number]), float(weight[number]))
 
     return build_tree(0, look_up, output)
 
@@ -197,7 +188,7 @@ def _read_histogram_boosting(estimator: Any) -> Ensemble:
     is_categorical = getattr(estimator, "is_categorical_", None)
     if is_categorical is None:
         is_categorical = np.zeros(len(names), dtype=bool)
-    features, codes = _floats(names), {}
+    features, codes = _float_features(names), {}
     order = [int(i) for i in (*np.flatnonzero(is_categorical), *np.flatnonzero(~is_categorical))]
     if is_categorical.any():
         encoder = estimator._preprocessor.named_transformers_["encoder"]
@@ -226,27 +217,29 @@ def _histogram_tree(
 ) -> Tree:
     nodes, sets = member.nodes, member.raw_left_cat_bitsets
 
-    def look_up(number: int) -> Split | Leaf:
+    def look_up(number: int) -> SplitNode | LeafNode:
         while not (node := nodes[number])["is_leaf"]:
             feature, missing_left = order[node["feature_idx"]], bool(node["missing_go_to_left"])
             if node["is_categorical"]:
-                asked = _named(codes[feature], sets[node["bitset_idx"]], missing_left=missing_left)
+                asked = _split_categories(codes[feature], sets[node["bitset_idx"]], missing_left=missing_left)
             else:
                 asked = at_most(float(node["num_threshold"]), missing_left=missing_left)
             if not isinstance(asked, bool):
                 # Only leaves have been shrunk, and inner nodes never had their value renewed.
                 value = float(node["value"]) * learning_rate
-                return Split(
+                return SplitNode(
                     feature, int(node["left"]), int(node["right"]), **asked, gain=float(node["gain"]),
                     cover=float(node["count"]), value=value if math.isfinite(value) else 0.0,
                 )  # fmt: skip
             number = int(node["left" if asked else "right"])
-        return Leaf(float(node["value"]), float(node["count"]))
+        return LeafNode(float(node["value"]), float(node["count"]))
 
     return build_tree(0, look_up, output)
 
 
-def _named(codes: Sequence[int], words: npt.NDArray[np.uint32], *, missing_left: bool) -> dict[str, Any] | bool:
+def _split_categories(
+    codes: Sequence[int], words: npt.NDArray[np.uint32], *, missing_left: bool
+) -> dict[str, Any] | bool:
     """Return the categories that go to the side that missing does not go to; the words' bits are those that go left."""
     goes_left = [bool(int(words[code // 32]) >> code % 32 & 1) for code in range(len(codes))]
     named = tuple(sorted(codes[code] for code, left in enumerate(goes_left) if left != missing_left))

@@ -12,11 +12,11 @@ from frameboost.checks.json_fields import fail, is_finite, is_integer, shown_jso
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.catboost.category_hash import category_hash
-from frameboost.interop.parts import category_codes, checked_names
+from frameboost.interop.ensemble_checks import category_codes, checked_names
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
-__all__ = ["DAMAGED", "Column", "Columns", "read_columns", "read_list", "read_numbers", "read_whole"]
+__all__ = ["DAMAGED", "CatBoostColumn", "CatBoostColumns", "read_columns", "read_list", "read_numbers", "read_whole"]
 
 DAMAGED = "damaged CatBoost model"
 _NAN_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
@@ -47,7 +47,7 @@ def read_whole(item: Mapping[str, Any], key: str, where: str) -> int:
 
 
 @dataclass(frozen=True)
-class Column:
+class CatBoostColumn:
     """A feature, its place among the features, and for a categorical one the codes of each hash."""
 
     feature: Feature
@@ -57,10 +57,12 @@ class Column:
 
 
 # By kind, "float" or "cat", and by CatBoost's number within the kind.
-Columns = Mapping[tuple[str, int], Column]
+CatBoostColumns = Mapping[tuple[str, int], CatBoostColumn]
 
 
-def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: Mapping[str, Iterable[Any]]) -> Columns:
+def read_columns(
+    document: Mapping[str, Any], trees: Sequence[Any], categories: Mapping[str, Iterable[Any]]
+) -> CatBoostColumns:
     """Return the columns of a model.
 
     Raises
@@ -70,7 +72,7 @@ def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: 
     ParameterError
         If ``categories`` has too much or too little.
     """
-    found = _described(document)
+    found = _descriptions(document)
     names = checked_names([item.get("feature_id") or str(flat) for flat, _, item in found])
     categorical = [name for name, (_, kind, _) in zip(names, found, strict=True) if kind == "cat"]
     for name in categories:
@@ -78,8 +80,8 @@ def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: 
             raise ParameterError(
                 f"categories are given for {shown(name)}, which the model has not as a categorical column"
             )
-    asked = _asked_categories(trees)
-    columns: dict[tuple[str, int], Column] = {}
+    asked = _split_hashes(trees)
+    columns: dict[tuple[str, int], CatBoostColumn] = {}
     for name, (_, kind, item) in zip(names, found, strict=True):
         key_of_column = (kind, item["feature_index"])
         if key_of_column in columns:
@@ -94,7 +96,7 @@ def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: 
                     treatment,
                 )
             feature = Feature(name, FeatureType("float64"))
-            columns[key_of_column] = Column(feature, len(columns), _NAN_GOES_RIGHT[treatment])
+            columns[key_of_column] = CatBoostColumn(feature, len(columns), _NAN_GOES_RIGHT[treatment])
         elif name in categories or item["feature_index"] in asked:
             hashes = asked.get(item["feature_index"], set())
             columns[key_of_column] = _categorical(name, hashes, categories.get(name), len(columns))
@@ -103,7 +105,7 @@ def read_columns(document: Mapping[str, Any], trees: Sequence[Any], categories: 
     return columns
 
 
-def _described(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
+def _descriptions(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
     """Return the place among all columns, the kind and the description of each."""
     info, found = document.get("features_info"), []
     for kind, key in (("float", "float_features"), ("cat", "categorical_features")):
@@ -115,7 +117,7 @@ def _described(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str, An
     return sorted(found, key=lambda entry: entry[:2])
 
 
-def _asked_categories(trees: Sequence[Any]) -> dict[int, set[int]]:
+def _split_hashes(trees: Sequence[Any]) -> dict[int, set[int]]:
     """Return for each categorical feature the hashes of the categories that splits ask for."""
     asked: dict[int, set[int]] = {}
     waiting = list(trees)
@@ -133,7 +135,7 @@ def _asked_categories(trees: Sequence[Any]) -> dict[int, set[int]]:
     return asked
 
 
-def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place: int) -> Column:
+def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place: int) -> CatBoostColumn:
     if given is None:
         raise ParameterError(
             f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as "
@@ -158,4 +160,4 @@ def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place
             f"{len(found)} given"
         )
     kind = "codes" if found and isinstance(found[0], int) else "string"
-    return Column(Feature(name, FeatureType(kind), found), place, codes=codes)
+    return CatBoostColumn(Feature(name, FeatureType(kind), found), place, codes=codes)

@@ -9,7 +9,7 @@ from typing import Any
 from frameboost.checks.json_fields import shown_json
 from frameboost.checks.messages import reason, shown
 from frameboost.errors import FrameboostError, ModelFileError
-from frameboost.interop.parts import own_loss
+from frameboost.interop.ensemble_checks import native_loss
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 
@@ -38,11 +38,11 @@ def catboost_loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, di
     ModelFileError
         If the loss does not go with the number of outputs.
     """
-    name, options = _described(document)
+    name, options = _loss_function(document)
     margins = margin_names(n_outputs)
     sigmoids = [f"1 / (1 + EXP(-{margin}))" for margin in margins]
     if name == "MultiClass" and n_outputs > 1:
-        return own_loss("multi:softprob", {"num_class": n_outputs})
+        return native_loss("multi:softprob", {"num_class": n_outputs})
     if name == "MultiClassOneVsAll" and n_outputs > 1:
         return foreign_loss("catboost:MultiClassOneVsAll", sigmoids, classes=n_outputs), {}
     if name in ("MultiLogloss", "MultiCrossEntropy"):
@@ -56,7 +56,7 @@ def catboost_loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, di
             raise ModelFileError(f"damaged CatBoost model: the loss {shown(name)} does not go with {n_outputs} outputs")
         counterpart, taken = _COUNTERPARTS[name]
         try:
-            return own_loss(counterpart, {ours: float(options.get(*theirs)) for ours, theirs in taken.items()})
+            return native_loss(counterpart, {ours: float(options.get(*theirs)) for ours, theirs in taken.items()})
         except (FrameboostError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"damaged CatBoost model: the loss {shown(name)} has parameters {shown_json(options)}"
@@ -64,7 +64,7 @@ def catboost_loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, di
     return foreign_loss(f"catboost:{name}", margins), {}
 
 
-def _described(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _loss_function(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the name of the loss and its parameters."""
     info = document.get("model_info")
     parameters = info.get("params") if isinstance(info, dict) else None

@@ -23,10 +23,18 @@ from frameboost.checks.arguments import values_by_column
 from frameboost.checks.json_fields import fail, is_finite, parse_json, shown_json
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.interop.catboost.columns import DAMAGED, Columns, read_columns, read_list, read_numbers, read_whole
+from frameboost.interop.catboost.columns import (
+    DAMAGED,
+    CatBoostColumns,
+    read_columns,
+    read_list,
+    read_numbers,
+    read_whole,
+)
 from frameboost.interop.catboost.loss import catboost_loss
-from frameboost.interop.given import comes_from, refuse, text_of
-from frameboost.interop.parts import Leaf, Split, above_float32, build_tree, checked_ensemble
+from frameboost.interop.ensemble_checks import checked_ensemble
+from frameboost.interop.model_argument import bytes_of_file, comes_from, unreadable
+from frameboost.interop.tree_builder import LeafNode, SplitNode, above_float32, build_tree
 from frameboost.trees.tree import Tree
 
 __all__ = ["read_catboost"]
@@ -54,10 +62,10 @@ def read_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
 
 
 def _text(model: Any) -> bytes:
-    if (data := text_of(model, "catboost")) is not None:
+    if (data := bytes_of_file(model, "catboost")) is not None:
         return data
     if not comes_from(model, "catboost") or isinstance(model, type) or not hasattr(model, "save_model"):
-        raise refuse(model, "a model of CatBoost's, or a JSON file of one")
+        raise unreadable(model, "a model of CatBoost's, or a JSON file of one")
     if not model.is_fitted():
         raise ParameterError(f"the {type(model).__name__} is not fitted")
     with TemporaryDirectory() as folder:
@@ -91,17 +99,17 @@ def _tree(nodes: Sequence[_Node], output: int, n_outputs: int, scale: float, whe
     if any(len(node.values) != n_outputs for node in nodes):
         raise ModelFileError(f"{where}: its leaves must have {n_outputs} values each")
 
-    def look_up(place: int) -> Split | Leaf:
+    def look_up(place: int) -> SplitNode | LeafNode:
         node = nodes[place]
         value = node.values[output] * scale
         if node.question is None:
-            return Leaf(value, node.weight)
-        return Split(left=node.left, right=node.right, **node.question, cover=node.weight, value=value)
+            return LeafNode(value, node.weight)
+        return SplitNode(left=node.left, right=node.right, **node.question, cover=node.weight, value=value)
 
     return build_tree(0, look_up, output)
 
 
-def _question(split: Any, columns: Columns, where: str) -> dict[str, Any]:
+def _question(split: Any, columns: CatBoostColumns, where: str) -> dict[str, Any]:
     kind = split.get("split_type") if isinstance(split, dict) else None
     if kind == "FloatFeature":
         column = columns.get(("float", read_whole(split, "float_feature_index", where)))
@@ -124,7 +132,7 @@ def _question(split: Any, columns: Columns, where: str) -> dict[str, Any]:
     raise ParameterError(f"the CatBoost model has splits of the kind {shown_json(kind)}, which are not supported")
 
 
-def _symmetric(tree: Any, columns: Columns, where: str) -> list[_Node]:
+def _symmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
     """Return the nodes of a tree whose levels ask one question each; bit i of a leaf's number is the i-th answer."""
     questions = [_question(split, columns, where) for split in read_list(tree, "splits", where)]
     values, depth = read_numbers(tree, "leaf_values", where), len(questions)
@@ -154,7 +162,7 @@ def _above(left: _Node, right: _Node, question: Mapping[str, Any], left_place: i
     return _Node(values, weight, question, left_place, right_place)
 
 
-def _asymmetric(tree: Any, columns: Columns, where: str) -> list[_Node]:
+def _asymmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
     """Return the nodes of a tree of nested objects, parents first."""
     items, children = [tree], {}
     for place, item in enumerate(items):  # grows on the way

@@ -12,7 +12,7 @@ from typing import Any
 from frameboost.checks.json_fields import shown_json
 from frameboost.checks.messages import reason
 from frameboost.errors import ModelFileError
-from frameboost.interop.parts import checked_names
+from frameboost.interop.ensemble_checks import checked_names
 
 __all__ = ["LightGBMFile", "LightGBMTree", "parse_lightgbm"]
 

@@ -21,9 +21,10 @@ from typing import Any
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.interop.given import comes_from, refuse, text_of
+from frameboost.interop.ensemble_checks import category_codes, checked_ensemble, native_loss
 from frameboost.interop.lightgbm.file import LightGBMFile, LightGBMTree, parse_lightgbm
-from frameboost.interop.parts import Leaf, Split, at_most, build_tree, category_codes, checked_ensemble, own_loss
+from frameboost.interop.model_argument import bytes_of_file, comes_from, unreadable
+from frameboost.interop.tree_builder import LeafNode, SplitNode, at_most, build_tree
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import ZERO, Feature
@@ -70,11 +71,11 @@ def read_lightgbm(model: Any) -> Ensemble:
 
 
 def _text(model: Any) -> bytes:
-    if (data := text_of(model, "lightgbm")) is not None:
+    if (data := bytes_of_file(model, "lightgbm")) is not None:
         return data
     is_booster = hasattr(model, "model_to_string")
     if not comes_from(model, "lightgbm") or isinstance(model, type) or not (is_booster or hasattr(model, "fit")):
-        raise refuse(model, "a Booster or an estimator of LightGBM's, or a file of one")
+        raise unreadable(model, "a Booster or an estimator of LightGBM's, or a file of one")
     if not is_booster and not model.__sklearn_is_fitted__():
         raise ParameterError(f"the {type(model).__name__} is not fitted")
     booster = model if is_booster else model.booster_
@@ -102,8 +103,8 @@ def _columns(file: LightGBMFile) -> list[_Column]:
                 if threshold not in range(len(tree.sets)):
                     raise ModelFileError(f"damaged LightGBM model, tree {number}: it lacks a set of categories")
                 named[f].update(tree.sets[int(threshold)])
-    declared = _declared(file)
-    lists = _lists(file, declared)
+    declared = _declared_categorical(file)
+    lists = _pandas_categories(file, declared)
     columns = []
     for f, name in enumerate(file.names):
         if -1 in asked[f] and len(asked[f]) > 1:
@@ -119,7 +120,7 @@ def _columns(file: LightGBMFile) -> list[_Column]:
     return columns
 
 
-def _declared(file: LightGBMFile) -> list[int]:
+def _declared_categorical(file: LightGBMFile) -> list[int]:
     """Return the features that were declared categorical."""
     given = file.parameters.get("categorical_feature")
     if given is not None and all(re.fullmatch(r"[0-9]{0,9}", part) for part in given.split(",")):
@@ -128,7 +129,7 @@ def _declared(file: LightGBMFile) -> list[int]:
     return [f for f, info in enumerate(file.infos) if info != "none" and not info.startswith("[")]
 
 
-def _lists(file: LightGBMFile, declared: Sequence[int]) -> dict[int, list[Any]]:
+def _pandas_categories(file: LightGBMFile, declared: Sequence[int]) -> dict[int, list[Any]]:
     """Return the pandas categories of features; the text has the lists, but does not say whose they are."""
     if not file.pandas_categories:
         return {}
@@ -152,7 +153,7 @@ def _pandas_column(name: str, values: list[Any], named: set[int]) -> _Column:
 
 
 def _tree(tree: LightGBMTree, columns: Sequence[_Column], share: int, output: int, where: str) -> Tree:
-    def look_up(number: int) -> Split | Leaf:
+    def look_up(number: int) -> SplitNode | LeafNode:
         question: dict[str, Any] | bool = True
         while number >= 0:
             question = _question(tree, number, columns[tree.split_feature[number]], where)
@@ -160,8 +161,8 @@ def _tree(tree: LightGBMTree, columns: Sequence[_Column], share: int, output: in
                 break
             number = (tree.left_child if question else tree.right_child)[number]
         if isinstance(question, bool):
-            return Leaf(tree.leaf_value[~number] / share, tree.leaf_count[~number])
-        return Split(
+            return LeafNode(tree.leaf_value[~number] / share, tree.leaf_count[~number])
+        return SplitNode(
             tree.split_feature[number], tree.left_child[number], tree.right_child[number], **question,
             gain=tree.split_gain[number], cover=tree.internal_count[number],
             value=tree.internal_value[number] / share,
@@ -205,7 +206,7 @@ def _loss(file: LightGBMFile) -> tuple[Loss, dict[str, Any]]:
         if given.get("num_class") != str(n) or n < 2:
             raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not go with {n} trees a round")
         if name == "multiclass":
-            return own_loss("multi:softprob", {"num_class": n})
+            return native_loss("multi:softprob", {"num_class": n})
         links = [_sigmoid(_number(given, "sigmoid", 1.0), margin) for margin in margins]
         return foreign_loss("lightgbm:multiclassova", links, classes=n), {}
     if n > 1:
@@ -213,7 +214,7 @@ def _loss(file: LightGBMFile) -> tuple[Loss, dict[str, Any]]:
     if name == "binary":
         steepness = _number(given, "sigmoid", 1.0)
         if steepness == 1.0:
-            return own_loss("binary:logistic", {})
+            return native_loss("binary:logistic", {})
         return foreign_loss("lightgbm:binary", [_sigmoid(steepness, "margin")], classes=2), {}
     if "sqrt" in given:
         return foreign_loss(f"lightgbm:{name} sqrt", ["SIGN(margin) * margin * margin"]), {}
@@ -224,7 +225,7 @@ def _loss(file: LightGBMFile) -> tuple[Loss, dict[str, Any]]:
     if name not in _COUNTERPARTS:
         raise ParameterError(f"the LightGBM model has the objective {shown(name)}, which is not known here")
     counterpart, taken = _COUNTERPARTS[name]
-    return own_loss(counterpart, {ours: _number(file.parameters, theirs, _DEFAULTS[theirs])
+    return native_loss(counterpart, {ours: _number(file.parameters, theirs, _DEFAULTS[theirs])
                               for ours, theirs in taken.items()})  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from frameboost.checks.json_fields import fail, is_integer, parse_json, read_list
 from frameboost.errors import ModelFileError
-from frameboost.interop.xgboost.float32 import as_float32
+from frameboost.interop.float32 import as_float32
 from frameboost.interop.xgboost.ubjson import read_ubjson
 
 __all__ = ["floats", "integers", "read_count", "read_learner", "read_numbers", "read_object", "wrong"]

@@ -11,7 +11,7 @@ import numpy as np
 from frameboost.checks.json_fields import read_list
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
-from frameboost.interop.parts import category_codes, checked_names
+from frameboost.interop.ensemble_checks import category_codes, checked_names
 from frameboost.interop.xgboost.document import integers, read_count, read_object, wrong
 from frameboost.interop.xgboost.trees import XGBoostTree
 from frameboost.schema.feature import Feature

@@ -9,12 +9,12 @@ from frameboost.checks.json_fields import read_list
 from frameboost.checks.messages import reason, shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.interop.given import comes_from, refuse, text_of
-from frameboost.interop.parts import checked_ensemble
+from frameboost.interop.ensemble_checks import checked_ensemble
+from frameboost.interop.model_argument import bytes_of_file, comes_from, unreadable
 from frameboost.interop.xgboost.document import integers, read_count, read_learner, read_numbers, read_object, wrong
 from frameboost.interop.xgboost.features import count_features, read_features
 from frameboost.interop.xgboost.objectives import count_outputs, read_objective
-from frameboost.interop.xgboost.trees import XGBoostTree, read_xgboost_tree, translated
+from frameboost.interop.xgboost.trees import XGBoostTree, read_xgboost_tree, translate_tree
 from frameboost.trees.tree import Tree
 
 __all__ = ["best_round", "read_xgboost"]
@@ -27,10 +27,10 @@ def read_xgboost(model: Any) -> Ensemble:
 
     Of an estimator that stopped early it has the rounds up to the best one (see `best_round`).
     """
-    if (data := text_of(model, "xgboost")) is not None:
+    if (data := bytes_of_file(model, "xgboost")) is not None:
         return _ensemble(data)
     if not comes_from(model, "xgboost") or isinstance(model, type):
-        raise refuse(model, _WANTED)
+        raise unreadable(model, _WANTED)
     if not hasattr(model, "get_booster"):
         return _ensemble(_saved(model))
     if hasattr(model, "__sklearn_is_fitted__") and not model.__sklearn_is_fitted__():
@@ -53,7 +53,7 @@ def best_round(model: Any) -> tuple[int | None, float | None]:
 
 def _saved(booster: Any) -> bytes:
     if not hasattr(booster, "save_raw"):
-        raise refuse(booster, _WANTED)
+        raise unreadable(booster, _WANTED)
     try:
         return bytes(booster.save_raw(raw_format="ubj"))
     except ValueError as error:  # XGBoostError is one
@@ -74,7 +74,7 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
     trees = [read_xgboost_tree(item, i, n_features, n_outputs) for i, item in enumerate(items)]
     side_by_side = max(1, read_count(read_object(held, "gbtree_model_param"), "num_parallel_tree", 1))
     # Before anything is made for each of the outputs, of which a damaged file may say that there are many.
-    in_rounds = _in_rounds(held, trees, n_outputs, side_by_side)
+    in_rounds = _rounds(held, trees, n_outputs, side_by_side)
     loss, parameters, base_margins = read_objective(learner, is_custom)
     features, places = read_features(learner, held, trees)
     # Up to XGBoost 3.4 the weights of dart stand beside its trees, later among them.
@@ -85,9 +85,9 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
     ours = []
     for number, output in in_rounds:
         weight = 1.0 if weights is None else weights[number]
-        ours.append(translated(trees[number], features, places, output, weight))
+        ours.append(translate_tree(trees[number], features, places, output, weight))
     if n_rounds is not None:
-        ours = _first(ours, n_rounds * n_outputs * side_by_side)
+        ours = _first_trees(ours, n_rounds * n_outputs * side_by_side)
     return checked_ensemble(loss, parameters, features, base_margins, ours)
 
 
@@ -100,7 +100,7 @@ def _weights(held: Mapping[str, Any], n_trees: int) -> list[float] | None:
     return list(map(float, weights))
 
 
-def _in_rounds(
+def _rounds(
     held: Mapping[str, Any], trees: Sequence[XGBoostTree], n_outputs: int, side_by_side: int
 ) -> list[tuple[int, int]]:
     """Return the trees, by number and output, round by round and in each output by output.
@@ -125,7 +125,7 @@ def _in_rounds(
     return found
 
 
-def _first(trees: list[Tree], count: int) -> list[Tree]:
+def _first_trees(trees: list[Tree], count: int) -> list[Tree]:
     if count > len(trees):
         wrong(f"its best round would have {count} trees, and there are {len(trees)}")
     return trees[:count]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.interop.float32 import float64_thresholds
 from frameboost.interop.xgboost.document import floats, integers, read_count, read_object, wrong
-from frameboost.interop.xgboost.float32 import float64_thresholds
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["MOST_CATEGORIES", "XGBoostTree", "read_xgboost_tree", "translated"]
+__all__ = ["MOST_CATEGORIES", "XGBoostTree", "read_xgboost_tree", "translate_tree"]
 
 # A float32 holds all whole numbers below; XGBoost takes a category beyond for one that no split names.
 MOST_CATEGORIES = 2**24
@@ -167,7 +167,7 @@ def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tup
 # --- translating ------------------------------------------------------------------------------------------------------
 
 
-def translated(
+def translate_tree(
     tree: XGBoostTree, features: Sequence[Feature], places: Mapping[int, Mapping[int, int]], output: int, weight: float
 ) -> Tree:
     """Return the tree, for one of its outputs.

@@ -13,7 +13,7 @@ import numpy as np
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.interop.xgboost.float32 import as_float32, log32, logit32, nearest_float32, shortest
+from frameboost.interop.float32 import as_float32, log32, logit32, nearest_float32, shortest
 from frameboost.interop.xgboost.objectives import LOGARITHMIC, LOGISTIC, OBJECTIVE_PARAMETERS
 from frameboost.interop.xgboost.trees import MOST_CATEGORIES
 from frameboost.parameters.parameters import Parameters

@@ -12,7 +12,7 @@ from frameboost.checks.json_fields import OTHER_FORMS
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
 
-__all__ = ["comes_from", "refuse", "text_of"]
+__all__ = ["bytes_of_file", "comes_from", "unreadable"]
 
 # By library.
 _READERS = {
@@ -37,7 +37,7 @@ def comes_from(value: object, library: str) -> bool:
     return any(kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)
 
 
-def text_of(model: Any, library: str) -> bytes | None:
+def bytes_of_file(model: Any, library: str) -> bytes | None:
     """Return what a file holds, given its path or its content, or None where it is neither.
 
     Parameters
@@ -69,7 +69,7 @@ def text_of(model: Any, library: str) -> bytes | None:
     return data
 
 
-def refuse(model: Any, wanted: str, argument: str = "model") -> ParameterError:
+def unreadable(model: Any, wanted: str, argument: str = "model") -> ParameterError:
     """Return the error of what is no model that can be read: it says who reads it, if there is one who does.
 
     ``wanted`` is what the reader takes.

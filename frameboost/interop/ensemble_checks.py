@@ -1,0 +1,102 @@
+"""Checks that all readers share: names, categories and margins of an ensemble that another library trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frameboost.checks.json_fields import is_finite
+from frameboost.checks.messages import shown
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import ModelFileError, ParameterError
+from frameboost.losses.known import get_loss
+from frameboost.losses.loss import Loss
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import Tree
+
+__all__ = ["category_codes", "checked_ensemble", "checked_names", "native_loss"]
+
+
+def native_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, Any]]:
+    """Return the loss of frameboost's of that name, and its parameters as a model file holds them.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is out of range.
+    """
+    checked = Parameters.from_keywords(parameters)
+    shaping = checked.shaping()
+    return get_loss(name, checked.as_dict()), {given: shaping[given] for given in parameters}
+
+
+def checked_ensemble(
+    loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
+    trees: Sequence[Tree],
+) -> Ensemble:  # fmt: skip
+    """Return the ensemble, with leaf values rounded to their grid, which moves a margin by less than its last bit.
+
+    Raises
+    ------
+    ModelFileError
+        If there are no trees, or the margins may leave the range of a float64.
+    """
+    if not trees:
+        raise ModelFileError("the model has no trees")
+    largest = [max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees]
+    if not is_finite(sum(largest) + sum(map(abs, base_margins))):
+        raise ModelFileError("damaged model: its margins are not finite")
+    if not all(map(is_finite, (number for tree in trees for number in (*tree.gain, *tree.cover, *tree.value)))):
+        raise ModelFileError("damaged model: a gain, a cover or a value is not finite")
+    try:
+        bases, on_grid = on_leaf_grid(base_margins, trees)
+    except OverflowError as error:  # of an inner node, whose value is the mean of leaves
+        raise ModelFileError("damaged model: an inner node's value is beyond all leaves") from error
+    return Ensemble(loss, parameters, tuple(features), bases, on_grid)
+
+
+def checked_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names of the features.
+
+    Raises
+    ------
+    ModelFileError
+        If there are none, two are the same, or one is no text.
+    """
+    if not names:
+        raise ModelFileError("the model has no features")
+    for name in names:
+        if not isinstance(name, str) or not _is_text(name):
+            raise ModelFileError(f"damaged model: a feature's name must be text, not {shown(name)}")
+    if len(set(names)) < len(names):
+        raise ModelFileError("damaged model: two features have the same name")
+    return tuple(names)
+
+
+def _is_text(name: str) -> bool:
+    """Whether it is free of halves of characters, which JSON may spell."""
+    try:
+        return bool(name.encode("utf-8")) or name == ""
+    except UnicodeEncodeError:
+        return False
+
+
+def category_codes(values: Sequence[Any], what: str) -> tuple[tuple[str | int, ...], tuple[int, ...]]:
+    """Return the categories, sorted, and for each of ``values`` its place among them.
+
+    Raises
+    ------
+    ParameterError
+        If the values are neither all strings nor all whole numbers.
+    """
+    given = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+    strings = all(isinstance(v, str) and _is_text(v) for v in given)
+    if not strings and not all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**63 for v in given):
+        raise ParameterError(f"the categories of {what} must be all strings or all whole numbers")
+    ordered = tuple(sorted(set(given)))
+    if len(ordered) < len(given):
+        raise ModelFileError(f"damaged model: {what} has a category twice")
+    places = {category: place for place, category in enumerate(ordered)}
+    return ordered, tuple(places[v] for v in given)
