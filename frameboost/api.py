@@ -61,7 +61,7 @@ def fit(
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
-    with signals_later():  # numba can't be imported again where Ctrl-C has interrupted that
+    with signals_later():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.boosting import FitEngines, boost
         from frameboost.training.tree_methods import choose_tree_method
 
@@ -76,7 +76,7 @@ def fit(
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs)
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
-    Constraints.of(settings, chosen)  # which raises before any work starts, as the next line does
+    Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
     with unwrapping_signals(), signals_beside_compiler(), ExitStack() as open_engines, telling_of_compiling(verbose):
         workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
@@ -121,7 +121,7 @@ def fit(
 
 
 def _same_features(model: object, features: Iterable[str] | None, base_margin: object) -> Iterable[str]:
-    """Return the features to train on with, by default those of the model to train on from."""
+    """Return the features of a continued training: by default those of ``init_model``."""
     if not isinstance(model, Model):
         raise ParameterError(f"init_model must be a Model, not a {type(model).__name__}")
     if base_margin is not None:
@@ -198,17 +198,17 @@ def _check_renewal(loss: Loss, settings: Parameters) -> None:
 
 fit.__doc__ = f"""Train a gradient boosted model on a frame or on a table in a database.
 
-The model is the same whichever engine trains it, on however many threads and in whatever order the rows come.
+Every engine, every number of threads and every order of the rows give the same model.
 
 Parameters
 ----------
 data : polars DataFrame or LazyFrame, DuckDB relation, pandas DataFrame, Arrow table
-    A row an example. A DuckDB relation may be a table, a view, a query or files
-    (``con.table("flights")``, ``con.sql("..."), con.read_parquet("*.parquet")``); its rows stay in the database, and
-    the connection's temporary tables that hold the state of the fit are gone afterwards.
+    One example in each row. A DuckDB relation may be a table, a view, a query or files
+    (``con.table("flights")``, ``con.sql("..."), con.read_parquet("*.parquet")``); its rows stay in the database.
+    The state of the fit is in temporary tables of the connection, which are dropped afterwards.
 target : str or list of str
-    The column to predict: numeric or Boolean, without NULL, NaN or infinities. Of several columns each has trees of
-    its own, one a round, and a model predicts them as an array.
+    The column to predict: numeric or Boolean, without NULL, NaN or infinities. Several columns have trees of their own,
+    one for each in a round, and are predicted as an array.
 objective : str or Objective, default 'reg:squarederror'
     The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own.
 features : list of str, optional
@@ -220,32 +220,32 @@ weight : str, optional
 base_margin : str or list of str, optional
     A column of margins to start from, one for each output, instead of the base score. The model does not hold it.
 label_upper_bound : str, optional
-    For survival:aft, the column of the latest that a time can be: the target where it is known, NULL (or infinity)
-    where it has not ended yet.
+    For survival:aft, the column of the upper bounds of times: equal to the target where the time is known, NULL (or
+    infinity) where it is right-censored.
 group : str, optional
-    For ranking, the column that tells which query a row belongs to: numbers, strings or dates, in any order. Weights
-    are then those of whole queries.
+    For ranking, the column of each row's query: numbers, strings or dates, in any order. Weights are then those of
+    queries.
 valid : str, data, or dict of name to data, optional
     Rows to validate on: a Boolean column of the data or a SQL predicate over its columns, true for those rows, which
-    are then not trained on; or other data. Given several, early stopping watches the last. A predicate is put into
-    the queries as it stands, so it must not come from somebody who may not query the data; functions that say
-    something else each time, such as ``random()``, are refused.
+    are then not trained on; or other data. Of several, early stopping uses the last. A predicate is inserted into
+    queries unchanged, so do not take it from people who may not query the data. Volatile functions such as
+    ``random()`` are refused.
 eval_metric : str, Metric or list of them, optional
-    What `Model.history` holds of each round, on the training rows and those to validate on; by default the
-    objective's own, and only if there are rows to validate on. Early stopping watches the last.
+    The metrics of `Model.history`, evaluated after each round on the training and validation rows; by default the
+    objective's own, and only if there are validation rows. Early stopping uses the last.
 callbacks : list of functions, optional
     Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
 init_model : Model, optional
-    A model of the same objective and features to train on from: the new one has its trees, then ``n_estimators`` more
+    A model with the same objective and features to continue from: the new model has its trees and ``n_estimators`` more
     rounds.
 engine : {{'auto', 'numba', 'polars', 'duckdb'}}, default 'auto'
-    Where the sums are taken: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
+    What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
     numba for everything else. Or the name of an engine that another package registers (``docs/engines.md``).
 cuts : dict, optional
-    For some columns, the values at which their bins start (instead of quantiles).
+    The bin edges of some columns, instead of quantiles.
 verbose : bool, optional
-    Whether to show a progress bar when a fit takes long, and to say that kernels compile, as they do once on a
-    machine; by default at a terminal and in a notebook. Both go to standard error.
+    Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both on
+    standard error; by default in a terminal and in a notebook.
 {parameter_table()}
 
 Returns

@@ -1,4 +1,4 @@
-"""Cross-validation: fits on all but one part of the rows, evaluated on that part, part by part."""
+"""Cross-validation: for each fold, a fit on the other folds, evaluated on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frameboost.schema.polars_columns import column
 __all__ = ["cv"]
 
 _MOST_FOLDS = 1_000_000
-_FOLD = 20  # which draw a key is for; `frameboost.training.sampling` has others
+_FOLD = 20  # the purpose of a random key; `frameboost.training.sampling` has others
 
 
 @checked()
@@ -34,37 +34,37 @@ def cv(
     early_stopping_rounds: int | None = None,
     **options: Any,
 ) -> pl.DataFrame:
-    """Return metrics by round, averaged over fits that are each validated on rows they have not seen.
+    """Cross-validate: return metrics by round, averaged over the folds.
 
     Parameters
     ----------
     data, target
         As for `fit`.
     folds
-        How many parts: rows are dealt out by a hash of their position, in every engine alike. Or the name of a column,
-        each value of which is a part, so that rows that belong together (of one customer, say) stay together.
+        The number of folds: rows are assigned by a hash of their position, the same in every engine. Or the name of a
+        column, each value of which is a fold, so that rows that belong together (of one customer, say) stay together.
     time
-        A column of dates, times or numbers: rows are parted in its order into one part more than ``folds``, and each
-        part but the first is predicted from those before it.
+        A column of dates, times or numbers: rows are split in its order into ``folds`` + 1 parts, and each part but the
+        first is predicted from those before it.
     seed
-        What the dealing, and all draws while training, depend on.
+        The seed of the folds and of all random draws in training.
     early_stopping_rounds
-        End the table at the best mean of the last metric on the held-out rows, as if training had stopped after as
-        many rounds without a better one.
+        Cut the table after the round with the best mean of the last metric on held-out rows, which as many later rounds
+        did not improve.
     **options
         All other arguments of `fit`, but not ``valid`` and ``init_model``.
 
     Returns
     -------
     polars.DataFrame
-        A row a round: ``round``, then for each metric ``train_<metric>_mean``, ``train_<metric>_std``,
+        A row for each round: ``round``, then for each metric ``train_<metric>_mean``, ``train_<metric>_std``,
         ``valid_<metric>_mean`` and ``valid_<metric>_std`` (Float64; the standard deviation is over the fits, with
         n − 1).
 
     Raises
     ------
     ParameterError, DataError
-        As `fit`; if there are fewer than 2 parts, or a part has no rows.
+        As `fit`; if there are fewer than 2 folds, or a fold has no rows.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def cv(
 
 
 def _features(source: Source, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> Any:
-    """Return the features: by default all columns without a role, the column of folds being none of them."""
+    """Return the features: by default all columns without a role; the column of folds has one."""
     if options.get("features") is not None:
         return options["features"]
     roles: set[str] = set()
@@ -117,7 +117,7 @@ def _by_hash(source: Source, folds: int, seed: int) -> Iterator[tuple[Any, Any]]
     key, name = key_of(seed, _FOLD), _unlike(source.names())
     if isinstance(source, FrameSource):
         draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), key)
-        frame = source.frame.collect().lazy()  # a lazy frame promises no order that two readings could share
+        frame = source.frame.collect().lazy()  # two collects of a lazy frame may differ in row order
         dealt = frame.with_columns((draw * folds).floor().cast(pl.Int64).alias(name))
         for fold in range(folds):
             yield _without(dealt.filter(pl.col(name) != fold), name), _without(dealt.filter(pl.col(name) == fold), name)

@@ -1,4 +1,4 @@
-"""Models that exist already: from a model file, or from another library's model."""
+"""Models from model files and from other libraries' models: `load` and the ``from_...`` functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost", "lo
 
 @checked()
 def load(path: str | Path) -> Model:
-    """Read a model from a file that `Model.save` has written. Nothing in the file is run, and all of it is checked.
+    """Read a model from a file that `Model.save` has written. Nothing in the file is executed; all of it is checked.
 
     Raises
     ------
@@ -42,22 +42,22 @@ def load(path: str | Path) -> Model:
 
 
 def open_model(path: str | Path, categories: Categories | None = None) -> Model:
-    """Read a model from a file of frameboost, XGBoost, LightGBM or CatBoost, which its content tells apart.
+    """Read a model from a file of frameboost, XGBoost, LightGBM or CatBoost; its content says which.
 
     Parameters
     ----------
     path
         A file of frameboost's, XGBoost's JSON or UBJSON, LightGBM's text, or CatBoost's JSON.
     categories
-        For a model of CatBoost's, which keeps only hashes of them: called with the names of the columns that it knows
-        as categorical, it returns the values that each had in training.
+        For CatBoost's models, which keep only hashes of categories: a function from the names of the categorical
+        columns to the distinct values of each in training.
 
     Raises
     ------
     ModelFileError
         If it is none of them, or damaged; the message says where.
     ParameterError
-        If the model is one that can't be had here.
+        If the model has something that frameboost lacks.
     OSError
         If the file can't be read.
 
@@ -74,46 +74,45 @@ def open_model(path: str | Path, categories: Categories | None = None) -> Model:
 
 
 def from_xgboost(model: Any) -> Model:
-    """Return the model that XGBoost trained.
+    """Return a model of XGBoost's as a model of frameboost's that predicts the same.
 
-    Every row ends in the leaf in which XGBoost has it, and the margin is the sum of XGBoost's own leaf values, which
-    XGBoost rounds to float32 after each tree; here it is exact. XGBoost need not be installed to read a file.
+    Every row ends in the same leaf as in XGBoost. The margin is the exact sum of XGBoost's leaf values; XGBoost itself
+    rounds the sum to float32 after each tree. XGBoost need not be installed to read a file.
 
     The columns of the data that is scored:
 
     - *Numbers*, of any type, under the booster's ``feature_names``; without names they are ``f0``, ``f1`` and so on.
-      XGBoost rounds every number to a float32 before it compares it. Thresholds are moved so that a float64 comes to
-      the same side without (``x < 0.5`` becomes ``x < 0.49999998509883881``).
-    - *Booleans*, of feature type ``i``, which XGBoost gives to columns of Booleans. (If a split on one makes no sense
-      for Booleans, they are numbers.)
-    - *Categories*: strings, where the model has their names, as XGBoost 3.1 and later keep them if it is trained on a
-      pandas or polars frame (but of a pandas frame XGBoost 3.2 spoils names that are not ASCII: check
-      ``Model.trees``). Otherwise the codes, whole numbers, with which XGBoost was trained. A category that is new goes
-      where XGBoost sends a code that is new, if it does not refuse the frame. (XGBoost cuts off what a code has behind
-      the point; here 1.5 is a category that is new.)
-    - *Missing* are NULL and NaN; another value given as ``missing`` to XGBoost must be made NULL.
+      XGBoost rounds every number to float32 before it compares. Thresholds are adjusted so that a float64 goes to the
+      same side without rounding (``x < 0.5`` becomes ``x < 0.49999998509883881``).
+    - *Booleans*, for feature type ``i``, which XGBoost gives to Boolean columns. (If a split makes no sense for
+      Booleans, the feature is a number.)
+    - *Categories*: strings, if the model has their names, as XGBoost 3.1 and later keep them when trained on a pandas
+      or polars frame. (From pandas frames XGBoost 3.2 damages names that are not ASCII: check ``Model.trees``.)
+      Otherwise the integer codes that XGBoost was trained with. A new category goes where XGBoost sends a new code,
+      unless it refuses the frame. (XGBoost truncates a code to an integer; here 1.5 is a new category.)
+    - *Missing values* are NULL and NaN; replace another value of XGBoost's parameter ``missing`` by NULL.
 
     Parameters
     ----------
     model
         An ``xgboost.Booster``, an estimator for scikit-learn (``xgboost.XGBClassifier``, ...), the path of a JSON or
-        UBJSON file, or what is in such a file as bytes. Of an estimator that stopped early, the trees up to the best
-        round, as its ``predict`` has it; otherwise all trees, as `xgboost.Booster.predict` has it.
+        UBJSON file, or the bytes of such a file. Of an estimator that stopped early, the trees up to the best round are
+        read, as its ``predict`` uses them; otherwise all trees, as `xgboost.Booster.predict` uses them.
 
     Returns
     -------
     frameboost.Model
-        With a loss of the same name; where XGBoost trained in a way that frameboost has not, with a loss of that name
-        after ``xgboost:`` of which only the link is known (``xgboost:custom`` for an estimator whose objective is a
-        function; a booster does not keep that it had one). Gains and covers are XGBoost's; the value of an inner node
-        is the mean of the leaves below it, as XGBoost does not keep what it would be as a leaf.
+        With a loss of the same name. If frameboost cannot train the objective, the loss has only its link, and the
+        name begins with ``xgboost:`` (``xgboost:custom`` for an estimator whose objective is a function; a booster does
+        not say that it had one). Gains and covers are XGBoost's. The value of an inner node is the mean of the leaves
+        below it, because XGBoost does not keep the node's own leaf weight.
 
     Raises
     ------
     ModelFileError
-        If it is no model of XGBoost, or a damaged one.
+        If it is not a model of XGBoost's, or is damaged.
     ParameterError
-        If the model can't be had here, such as a linear one (``gblinear``), or is not trained yet.
+        If the model has something that frameboost lacks, such as ``gblinear``, or is not trained yet.
     OSError
         If the file can't be read.
 
@@ -137,13 +136,13 @@ def from_xgboost(model: Any) -> Model:
 def from_lightgbm(model: Any) -> Model:
     """Return a model of LightGBM's as a model of frameboost's that predicts the same.
 
-    Margins differ from LightGBM's by rounding in the last bits only, and every row ends in the same leaves. As with
-    ``Booster.predict``, early stopping's best iteration counts where there is one.
+    Every row ends in the same leaves, and margins differ by rounding in the last bits only. As in ``Booster.predict``,
+    trees after the best iteration of early stopping are left out.
 
-    Columns are found by the names that LightGBM knows them by, in which it makes every space an underscore. A column of
-    pandas categories is a column of strings (or whole numbers) here. Other categories are whole numbers: LightGBM would
-    cut off a fraction, while here 1.5 is a category never seen. The labels of ``LGBMClassifier`` are numbered in the
-    order of its ``classes_``. The cover of a node is its number of rows, as in LightGBM's ``pred_contrib``.
+    Columns are found by LightGBM's feature names, in which every space is an underscore. A column of pandas categories
+    is a column of strings (or integers) here. Other categories are integers: LightGBM truncates a fraction, while here
+    1.5 is an unknown category. The labels of ``LGBMClassifier`` are numbered in the order of its ``classes_``. The
+    cover of a node is its number of rows, as in LightGBM's ``pred_contrib``.
 
     Parameters
     ----------
@@ -154,10 +153,10 @@ def from_lightgbm(model: Any) -> Model:
     Raises
     ------
     ModelFileError
-        If the text is damaged, or is no model of LightGBM's.
+        If the text is damaged, or is not a model of LightGBM's.
     ParameterError
-        If it is another kind of object, or the model has linear leaves, an objective that is not known, or categories
-        that are neither strings nor whole numbers or can't be told apart from other columns'.
+        If it is another kind of object, or the model has linear leaves, an unknown objective, or categories that are
+        neither strings nor integers, or whose column is not known.
 
     Examples
     --------
@@ -192,14 +191,14 @@ def from_lightgbm(model: Any) -> Model:
 def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = None) -> Model:
     """Return a model of CatBoost's as a model of frameboost's that predicts the same.
 
-    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Predictions are what
-    ``CatBoostClassifier`` gives as probabilities, and CatBoost's ``predict`` of other models. Columns are found by the
-    names that CatBoost knows them by, which are ``"0"``, ``"1"`` and so on where it was given none. Classes are
-    numbered in the order of ``classes_``.
+    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Predictions are the
+    probabilities of ``CatBoostClassifier``, and the result of ``predict`` for other models. Columns are found by
+    CatBoost's names, which are ``"0"``, ``"1"`` and so on if it was given none. Classes are numbered in the order of
+    ``classes_``.
 
-    A category never seen in training goes where all go that a split does not ask for, and so does NULL: CatBoost, which
-    takes no NULL as a category, would take it for a string such as ``"nan"``. A categorical column that no split asks
-    about is not among the features, unless ``categories`` has it.
+    An unknown category goes to the side of the categories that a split does not name, and so does NULL. (CatBoost has
+    no NULL categories; it would treat one as a string such as ``"nan"``.) A categorical column without splits is not
+    among the features, unless ``categories`` has it.
 
     Parameters
     ----------
@@ -207,17 +206,17 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
         A fitted ``catboost.CatBoost``, ``CatBoostRegressor``, ``CatBoostClassifier`` or ``CatBoostRanker``, the path to
         a model saved as JSON, or that JSON as bytes.
     categories
-        For each categorical column that the model splits by, its distinct values in training, strings or whole numbers:
-        ``{"carrier": df["carrier"].unique()}``. CatBoost keeps only hashes of them.
+        For each categorical column with splits, its distinct values in training, strings or integers:
+        ``{"carrier": df["carrier"].unique()}``. CatBoost keeps only their hashes.
 
     Raises
     ------
     ModelFileError
-        If the JSON is damaged, or is no model of CatBoost's.
+        If the JSON is damaged, or is not a model of CatBoost's.
     ParameterError
-        If it is another kind of object or is not fitted, the categories of a column are not given, or lack one that a
-        split asks for, or the model has splits on statistics of categories: train with ``one_hot_max_size`` not less
-        than the number of categories.
+        If it is another kind of object or is not fitted; if the categories of a column are not given, or lack one that
+        a split compares with; if the model has splits on statistics of categories (train with ``one_hot_max_size`` of
+        at least the number of categories).
 
     Examples
     --------
@@ -242,9 +241,9 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
 def from_sklearn(estimator: Any) -> Model:
     """Return a model of scikit-learn's as a model of frameboost's that predicts the same.
 
-    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Of forests and trees the
-    margin is the prediction itself. Columns are found by ``feature_names_in_``; without names they are called ``x0``,
-    ``x1`` and so on. A classifier's classes are numbered in the order of its ``classes_``. (Where two classes are
+    Every row ends in the same leaves, and margins differ by rounding in the last bits only. For forests and trees the
+    margin is the prediction itself. Columns are found by ``feature_names_in_``; without names they are ``x0``, ``x1``
+    and so on. A classifier's classes are numbered in the order of its ``classes_``. (Where two classes are
     equally likely to the last bit, the first counts; `GradientBoostingClassifier` takes the second.)
 
     Parameters
@@ -256,8 +255,8 @@ def from_sklearn(estimator: Any) -> Model:
     Raises
     ------
     ParameterError
-        If it is another kind of object, is not fitted, starts from predictions of another model (``init``), predicts
-        several columns of classes, or has categories that are neither strings nor whole numbers.
+        If it is another kind of object, is not fitted, starts from another model's predictions (``init``), predicts
+        several columns of classes, or has categories that are neither strings nor integers.
 
     Examples
     --------

@@ -15,7 +15,7 @@ __all__ = ["FrameNamespace", "LazyFrameNamespace"]
 
 @pl.api.register_dataframe_namespace("boost")
 class FrameNamespace:
-    """What frameboost does with a DataFrame, as ``df.boost`` once frameboost is imported.
+    """Methods of ``df.boost``, for DataFrames, available once frameboost is imported.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class FrameNamespace:
         output
             As in `Model.predict`.
         name
-            The name of the column; one that is there already is replaced.
+            The name of the column; an existing one is replaced.
 
         Examples
         --------
@@ -70,7 +70,7 @@ class FrameNamespace:
 
 @pl.api.register_lazyframe_namespace("boost")
 class LazyFrameNamespace:
-    """What frameboost does with a LazyFrame, as ``lf.boost`` once frameboost is imported.
+    """Methods of ``lf.boost``, for LazyFrames, available once frameboost is imported.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class LazyFrameNamespace:
 
     @checked()
     def fit(self, target: str, **keywords: Any) -> Model:
-        """Train a model on what the query gives; the keywords are those of `frameboost.fit`.
+        """Train a model on the query's rows; the keywords are those of `frameboost.fit`.
 
         Examples
         --------
@@ -111,7 +111,7 @@ class LazyFrameNamespace:
         output
             As in `Model.expr`.
         name
-            The name of the column; one that is there already is replaced.
+            The name of the column; an existing one is replaced.
 
         Examples
         --------

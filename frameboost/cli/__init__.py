@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        What stands behind ``frameboost``; by default what the process was started with, which it then ends.
+        The command line after ``frameboost``; by default that of the process, which then exits.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     code = _code(arguments)
     if arguments is None:
-        # Left to itself, Python would end with pages on stderr about objects of DuckDB that polars has not let go of.
+        # A normal exit prints pages on stderr about DuckDB's objects that polars still refers to.
         with suppress(OSError, ValueError):
             sys.stderr.flush()
         os._exit(code)
@@ -100,7 +100,7 @@ def _run(arguments: Sequence[str] | None) -> None:
 
 
 def _unknown(parser: Parser, words: Sequence[str]) -> str:
-    """Return what is wrong with words that the parser of a command did not understand."""
+    """Return the message for words that a command's parser does not know."""
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
     if not options:
         return f"too many arguments: {' '.join(words)}"
@@ -121,7 +121,7 @@ def _unknown(parser: Parser, words: Sequence[str]) -> str:
 
 
 def _failed(sentence: str, code: int) -> int:
-    with suppress(OSError, ValueError):  # there may be nowhere to say it
+    with suppress(OSError, ValueError):  # stderr may be closed
         sys.stdout.flush()
     with suppress(OSError, ValueError):
         print(f"frameboost: {sentence}", file=sys.stderr)
@@ -136,7 +136,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _let_go_of_stdout() -> None:
-    """Have what is still to be written to a pipe that nobody reads go nowhere, so that Python exits quietly."""
+    """Redirect standard output to the null device after a broken pipe, so that Python exits quietly."""
     with suppress(OSError, ValueError, io.UnsupportedOperation):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

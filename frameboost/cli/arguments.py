@@ -1,4 +1,4 @@
-"""What the commands share: how options are read, and what is said when they can't be."""
+"""Option parsing that the commands share: the parser, value types, and usage errors."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Commands", "Parser", "UsageError", "add_command", "check_keep", "nam
 
 
 class UsageError(Exception):
-    """Options that do not go together."""
+    """An invalid combination of options."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes options by their whole names, and says in one line what it does not understand."""
+    """An argument parser without abbreviated options, whose errors are one line."""
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
 
     def error(self, message: str) -> NoReturn:
-        """Say it, and exit."""
+        """Print the message and exit with code 2."""
         self.exit(2, f"frameboost: {message} (see {self.prog} --help)\n")
 
 
@@ -41,7 +41,7 @@ def add_command(commands: Commands, name: str, help_: str, run: Callable[[argpar
 
 
 def names(text: str) -> list[str]:
-    """Return the names in a text that commas part; one that has a comma itself stands in double quotes.
+    """Return comma-separated names; a name with a comma in it is in double quotes.
 
     >>> names('id,day'), names('"a,b",c'), names("")
     (['id', 'day'], ['a,b', 'c'], [])
@@ -50,7 +50,7 @@ def names(text: str) -> list[str]:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Return names and what stands for them, as in ``x=X,y=Y``."""
+    """Return a mapping written as ``x=X,y=Y``."""
     found = {}
     for item in names(text):
         name, equals, other = item.partition("=")
@@ -61,7 +61,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def setting(text: str, example: str = "max_depth=3") -> tuple[str, Any]:
-    """Return a name and a value, as in ``max_depth=3``."""
+    """Return a name and a value written as ``max_depth=3``."""
     name, equals, given = text.partition("=")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"must be like {example}, not {shown(text)}")
@@ -69,9 +69,9 @@ def setting(text: str, example: str = "max_depth=3") -> tuple[str, Any]:
 
 
 def value(text: str) -> Any:
-    """Return what a text stands for: a number, ``true``, ``none``, JSON, ``0.1,0.9``, ``x=1,y=-1`` or itself.
+    """Parse a value: a number, ``true``, ``none``, JSON, a list ``0.1,0.9``, a mapping ``x=1,y=-1``, or text.
 
-    Whether it is what a parameter takes, the parameter says.
+    The parameter itself checks the type.
 
     >>> value("5"), value("1e-3"), value("none"), value("hist"), value("0.1,0.9"), value("x=1,y=-1"), value('[["x"]]')
     (5, 0.001, None, 'hist', [0.1, 0.9], {'x': 1, 'y': -1}, [['x']])
@@ -91,7 +91,7 @@ def value(text: str) -> Any:
 
 
 def check_keep(keep: list[str], known: list[str]) -> None:
-    """Raise `ParameterError` if a column to keep is not there."""
+    """Raise `ParameterError` if a column to keep is not in the data."""
     for name in keep:
         if name not in known:
             raise ParameterError(f"column {shown(name)} is not in the data, which has {listed(known)}")

@@ -1,4 +1,4 @@
-"""``frameboost convert``: from one library's file of a model to another's."""
+"""``frameboost convert``: converts a model file to another library's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``frameboost score``: from a model and a table to the table with predictions."""
+"""``frameboost score``: writes a table with predictions, batch by batch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _score(given: argparse.Namespace) -> None:
 
 
 def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
-    """Return the data, with the columns of a CSV file read as the model's."""
+    """Return the data; the columns of a CSV file are read with the types of the model's features."""
     source = open_source(read_table(given.data, given.table))
     if not isinstance(source, FrameSource):
         known = source.names()
@@ -61,9 +61,9 @@ def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
     for feature in model.ensemble.features:
         family, is_text = feature.type.family, schema.get(feature.name) == pl.String
         if feature.type.name == "string" and not is_text:
-            types[feature.name] = pl.String()  # names that happen to be numbers here
+            types[feature.name] = pl.String()  # a string feature whose values look like numbers in this file
         elif is_text and family == "number":
-            types[feature.name] = pl.Float64()  # and a column that happens to be empty
+            types[feature.name] = pl.Float64()  # a numeric feature whose column is empty in this file
         elif is_text and family in ("boolean", "date", "timestamp", "timestamptz"):
             types[feature.name] = feature.type.to_polars()
     again = read_table(given.data, given.table, types) if types else source.frame
@@ -72,16 +72,16 @@ def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
 
 
 class PredictionStream:
-    """What is written of each row.
+    """Scores a lazy frame batch by batch, as the batches are collected.
 
     Parameters
     ----------
     model, output, base_margin
         As in `Model.predict`.
     name
-        The column of predictions; several have numbers from 0 behind it.
+        The column of predictions; several are numbered from 0.
     keep
-        The columns of the data to have beside; None is all.
+        The columns of the data to keep; None for all.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class PredictionStream:
         self._keep, self._base_margin = keep, base_margin
 
     def over(self, data: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the rows with predictions, which are made some rows at a time, as they are asked for."""
+        """Return the rows with predictions, as a lazy frame that scores a batch at a time."""
         schema = data.collect_schema()
         check_keep(self._keep or [], schema.names())
         needed = schema.names()
@@ -108,7 +108,7 @@ class PredictionStream:
                 scored = scored if predicate is None else scored.filter(predicate)
                 yield scored if with_columns is None else scored.select(map(column, with_columns))
 
-        # Of no rows first: so what is wrong with the columns is found before anything is written.
+        # Scoring an empty frame first finds errors in the columns before anything is written.
         return register_io_source(batches, schema=self._scored_batch(read.collect_schema().to_frame()).schema)
 
     def _scored_batch(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -125,7 +125,7 @@ class PredictionStream:
 
 
 def _as_columns(predicted: pl.Series) -> list[pl.Series]:
-    """Return the predictions as columns, one each."""
+    """Return predictions as columns, one for each output."""
     if not isinstance(predicted.dtype, pl.Array):
         return [predicted]
     width = predicted.dtype.size

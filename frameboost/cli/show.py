@@ -1,4 +1,4 @@
-"""``frameboost show``: a model for people to look at."""
+"""``frameboost show``: prints a summary of a model, and its trees."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def _tree_lines(nodes: list[dict[str, Any]], kinds: Mapping[str, FeatureType]) -
         )
         if node["feature"] is None:
             continue
-        for answer, place in (("no", "right"), ("yes", "left")):  # the last is drawn first
+        for answer, place in (("no", "right"), ("yes", "left")):  # a stack: the last is printed first
             missing = " or missing" if node["missing"] == place and not _is_presence_split(node) else ""
             open_nodes.append((node[place], f"{answer}{missing}: ", depth + 1))
 
 
 def _condition(node: Mapping[str, Any], kinds: Mapping[str, FeatureType]) -> str:
     kind = kinds[node["feature"]]
-    if kind.is_float and node["threshold"] is not None:  # of which SQL needs more than the digits
+    if kind.is_float and node["threshold"] is not None:  # shorter than the condition, whose SQL literals have exponents
         number = str(np.float32(node["threshold"])) if kind.name == "float32" else repr(node["threshold"])
         return f"{quote_identifier(node['feature'])} < {number}"
     return _shortened(str(node["condition"]))

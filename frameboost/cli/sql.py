@@ -1,4 +1,4 @@
-"""``frameboost sql``: a model as SQL."""
+"""``frameboost sql``: writes a model as SQL."""
 
 from __future__ import annotations
 

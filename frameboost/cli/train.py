@@ -1,4 +1,4 @@
-"""``frameboost train``: from a table to a model's file."""
+"""``frameboost train``: trains a model on a table and writes its file."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _train(given: argparse.Namespace) -> None:
 
 
 def _summary(model: Model) -> str:
-    """Return the model's summary, and its metrics if there are any."""
+    """Return the text about a trained model: its repr, and the metrics of its last or best round."""
     history = model.history
     if history.is_empty() or history.width == 1:
         return repr(model)

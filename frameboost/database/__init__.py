@@ -1,1 +1,1 @@
-"""A model as one database runs it: queries, statements, files and functions."""
+"""A model in one database: queries, statements, files and DuckDB functions."""

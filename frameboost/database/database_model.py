@@ -1,4 +1,4 @@
-"""A model as one database runs it: the queries, statements and files that `Model.database` leads to."""
+"""A model in one database: the queries, statements and files of the object that `Model.database` returns."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class DatabaseModel:
     ensemble
         The trees, their loss and their features.
     dialect
-        The database's SQL, and what it takes.
+        The database's SQL, and its limits.
     columns
-        The features as columns of its tables.
+        The features, as columns of the database's tables.
     column_names
-        The columns that are not called what the feature is, by feature.
+        The names of columns that differ from the feature's name, by feature.
     base_margin
-        The columns of margins to start from; empty where the model's own are used.
+        The columns of margins to start from; empty for the model's own.
 
     Examples
     --------
@@ -126,14 +126,14 @@ class DatabaseModel:
         self, view: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
         output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
     ) -> str:  # fmt: skip
-        """Return a statement that makes a view of a table with its predictions; other arguments are those of `query`.
+        """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
 
         Some databases take less text for a view than for a query (``docs/dialects.md``).
 
         Raises
         ------
         ParameterError
-            As `query`; if no form of the query fits into a view: then with the numbers.
+            As `query`; if no form of the query fits into a view, with the sizes.
 
         Examples
         --------
@@ -154,7 +154,7 @@ class DatabaseModel:
         self, target: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
         output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
     ) -> str:  # fmt: skip
-        """Return a statement that makes a table of a table's rows with predictions; other arguments as in `query`.
+        """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
 
         Examples
         --------
@@ -172,12 +172,12 @@ class DatabaseModel:
 
     @checked(column=column)
     def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
-        """Return a statement that writes predictions into a column of the table; other arguments are those of `query`.
+        """Return an UPDATE that writes predictions into a column of the table; other arguments are those of `query`.
 
         Raises
         ------
         ParameterError
-            As `sql`: the model must be one expression.
+            As `sql`: the output must be one expression.
 
         Examples
         --------
@@ -203,12 +203,12 @@ class DatabaseModel:
 
     @checked(name=table)
     def table_statements(self, name: str) -> list[str]:
-        """Return the statements that make a table of the trees and fill it, for ``query(..., form="table")``.
+        """Return the statements that create and fill a table of the trees, for ``query(..., form="table")``.
 
-        A row a node: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds for
-        each type of features (such as ``threshold_float64``), the ids of the nodes that follow, ``left``, ``right`` and
-        ``missing``, and ``value``. A category that a node names has a row of its own: ``named_by``, ``category``.
-        Margins to start from are in the query, not in the table.
+        Each node is a row: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds
+        for each type of features (such as ``threshold_float64``), the ids of the children, ``left``, ``right`` and
+        ``missing``, and ``value``. Each category of a split is a row of its own: ``named_by``, ``category``. Margins to
+        start from are in the query, not in the table.
 
         Examples
         --------
@@ -225,10 +225,10 @@ class DatabaseModel:
         return table_statements(name, self.ensemble.trees, self.columns, self.dialect)
 
     def table_frame(self) -> pl.DataFrame:
-        """Return the table of `table_statements` as a frame, to be loaded in another way than by INSERT.
+        """Return the table of `table_statements` as a frame, to be loaded from a file.
 
-        Written to Parquet it is loaded in seconds where many INSERTs take long (Spark, warehouses in a cloud). Types
-        that the database lacks are to be converted as ``docs/dialects.md`` says.
+        Written to Parquet it loads in seconds where many INSERTs are slow (Spark, cloud warehouses). Types that the
+        database lacks have to be converted (``docs/dialects.md``).
 
         Examples
         --------
@@ -255,11 +255,11 @@ class DatabaseModel:
         table
             The table's name, which may be qualified (``"sales.orders"``).
         keep
-            Columns to return besides; with ``top`` of types that can be grouped by.
+            Other columns to return; with ``top``, of types that GROUP BY takes.
         top
-            If given, reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` name the features with
-            the largest contributions either way, and say what they are; of equal ones the first in the model's order
-            comes first. By default a column a feature, and ``"bias"``.
+            If given, reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` have the names and the
+            contributions of the features with the largest absolute contributions; ties go to the first in the model's
+            order. By default a column for each feature, and ``"bias"``.
         output
             As for `frameboost.Model.explain`.
 
@@ -267,8 +267,7 @@ class DatabaseModel:
         ------
         ParameterError
             If two columns of the result would have one name (for contributions of all features, a feature named
-            ``"bias"``); if ``top`` is not between 1 and the number of features; if the database model has margins to
-            start from, which no feature contributes.
+            ``"bias"``); if ``top`` is not between 1 and the number of features; if ``base_margin`` was given.
 
         Examples
         --------
@@ -289,21 +288,21 @@ class DatabaseModel:
 
     @checked(bins=whole(2, 100))
     def baseline(self, data: Any, bins: int = 10) -> pl.DataFrame:
-        """Return how rows, those of training, fall into bins of each feature: what `drift_query` compares with.
+        """Return the shares of training rows in bins of each feature, which `drift_query` compares a table with.
 
         Parameters
         ----------
         data
             As for `frameboost.Model.predict`, with the types of training and at least one row.
         bins
-            At most so many of each feature, from 2 to 100, besides one of missing values: as equal in rows as values
-            let them be, or the most frequent categories and one of all others.
+            The most bins of a feature, from 2 to 100, besides the one of missing values. They are quantiles, or the
+            most frequent categories and one bin of all others.
 
         Returns
         -------
         polars.DataFrame
-            A row a bin: ``feature``, ``bin`` (-1: missing), ``lower``, ``upper`` and ``category`` (JSON; a value is in
-            a bin from ``lower`` to below ``upper``), ``share`` of the rows. To be kept where the model is.
+            A row for each bin: ``feature``, ``bin`` (-1: missing), ``lower``, ``upper`` and ``category`` (JSON; a bin
+            has the values from ``lower`` to below ``upper``), ``share`` of the rows. Keep it with the model.
 
         Examples
         --------
@@ -317,12 +316,13 @@ class DatabaseModel:
 
     @checked()
     def drift_query(self, table: str, baseline: pl.DataFrame, *, where: str | None = None) -> str:
-        """Return a SELECT that says how far a table's rows have come from those of training, feature by feature.
+        """Return a SELECT that measures, feature by feature, how a table's rows differ from those of training.
 
-        Its rows are bins: ``feature``, ``bin``, ``label`` (what is in it), ``training_share``, ``share``, and ``psi``,
-        the population stability index of the feature (Σ (a − e) ln(a / e) over its bins; above 0.25 much has changed).
-        The features that have changed most come first. The table is read once. ``baseline`` is what `baseline`
-        returned, or its rows of some features; ``table`` and ``where`` are as in `query`.
+        Its rows are bins: ``feature``, ``bin``, ``label``, ``training_share``, ``share``, and ``psi``, the population
+        stability index of the feature: Σ (a − e) ln(a / e) over its bins, a and e the shares of the table's and of the
+        training rows. Below 0.1 little has changed, above 0.25 much. The largest index comes first. The table is
+        scanned once. ``baseline`` is the frame that `baseline` returned, or its rows of some features; ``table`` and
+        ``where`` are as in `query`.
 
         Examples
         --------
@@ -346,20 +346,20 @@ class DatabaseModel:
         keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
         name: str = "prediction", form: Form = "auto", trees: str | None = None,
     ) -> None:  # fmt: skip
-        """Write a SQL file that scores a table, for who has no Python.
+        """Write a SQL file that scores a table, for those without Python.
 
-        Its head says, as comments, what it is: objective, trees, the columns that it reads with their types, when the
-        model was trained, and the SHA-256 of its file (`frameboost.Model.to_json`).
+        The file begins with comments: objective, number of trees, the columns that are read with their types, when the
+        model was trained, and the SHA-256 of the model file (`frameboost.Model.to_json`).
 
         Parameters
         ----------
         path
-            The file; one of that name is replaced once all is written.
+            The file; an existing one is replaced when all is written.
         trained
-            When the model was trained, or a line of text that says more.
+            When the model was trained: a date, or a line of text.
         statement, target
             ``"query"``: the query. ``"view"`` and ``"table"``: the statement that makes a view or a table named
-            ``target`` of it.
+            ``target``.
         table, keep, where, output, name, form, trees
             As in `query`.
 
@@ -406,19 +406,19 @@ class DatabaseModel:
         folder
             The project's folder.
         name, source
-            The names of the new dbt model and of the one that is scored: letters, digits and underscores.
+            The names of the new dbt model and of the one to score: letters, digits and underscores.
         keep, output, form
             As in `query`.
         trained
             As in `to_sql`.
         materialized
-            How dbt makes it: ``"view"``, ``"table"``, ``"ephemeral"``, ... By default a view, or a table where the
-            query is more than the database takes for a view.
+            dbt's materialization: ``"view"``, ``"table"``, ``"ephemeral"``, ... By default a view, or a table if the
+            query is larger than a view may be.
 
         Raises
         ------
         ParameterError
-            As `query`; if a name is none that dbt takes; if a view is asked for and the query is larger than one.
+            As `query`; if dbt does not take a name; if a view is asked for and the query is larger than one may be.
 
         Examples
         --------
@@ -430,13 +430,13 @@ class DatabaseModel:
         ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
         """
         check_dbt_names(name, source, *([] if materialized is None else [materialized]))
-        stand_in = secrets.token_hex(16)  # for the relation, whose name dbt puts in
+        stand_in = secrets.token_hex(16)  # a placeholder for the relation, which dbt fills in
         query = self._statement(Made(), stand_in, ScoringOptions(keep, output=output, form=form))
         try:
             expression = None if output == "leaf" else self._expression(output)
-        except ParameterError:  # several values, or larger than an expression may be: the query does it
+        except ParameterError:  # several values, or too large for one expression: only the query is written
             expression = None
-        values = named([output] * len(self._scored(output).output.values), "prediction")
+        values = named([output] * len(self._sql_model(output).output.values), "prediction")
         described = {column: f"{what} of the model" for column, what in values.items()}
         head = self._header(trained)
         too_much = excess(head + query, [], self.dialect, in_one=False, of_view=True)
@@ -448,9 +448,9 @@ class DatabaseModel:
 
     # --- what several of these need -----------------------------------------------------------------------------------
 
-    def _scored(self, output: str) -> SqlModel:
-        """Return what the compilers of SQL take, for one output."""
-        if output == "leaf":  # each tree becomes a margin, which is the number of its leaf
+    def _sql_model(self, output: str) -> SqlModel:
+        """Return the input of the SQL compilers for one output."""
+        if output == "leaf":  # each tree is a margin of its own, with node numbers for leaf values
             numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))))] for tree in self.ensemble.trees]
             zeros = [0.0] * len(numbers)
             return SqlModel(leaf_output(len(numbers)), zeros, numbers, self.columns, self.dialect, is_of_leaves=True)
@@ -462,14 +462,14 @@ class DatabaseModel:
         return SqlModel(wanted, bases, trees, self.columns, self.dialect, starts)
 
     def _expression(self, output: str) -> str:
-        scored = self._scored(output)
-        margins = [scored.margin(k) for k in range(len(scored.bases))]
-        text = output_sql(scored.output, margins, self.dialect)
-        check_size(text, scored.trees, self.dialect)
+        model = self._sql_model(output)
+        margins = [model.margin(k) for k in range(len(model.bases))]
+        text = output_sql(model.output, margins, self.dialect)
+        check_size(text, model.trees, self.dialect)
         return text
 
     def _statement(self, made: Made, table: str, options: ScoringOptions) -> str:
-        return scoring_statement(self._scored(options.output), table, options, made)
+        return scoring_statement(self._sql_model(options.output), table, options, made)
 
     def _header(self, trained: object) -> str:
         return header(self.ensemble, self.columns, self.column_names, self.dialect.name, trained)

@@ -1,4 +1,4 @@
-"""A model as part of a dbt project: a dbt model that scores another one, its description, and macros."""
+"""Files of a dbt project: a dbt model that scores another one, its description, and macros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frameboost.errors import ParameterError
 
 __all__ = ["check_dbt_names", "write_dbt"]
 
-# Names that Jinja, or dbt in it, has taken.
+# Names with a meaning in Jinja or in dbt's templates.
 _TAKEN = frozenset([
     "adapter", "and", "api", "as", "block", "builtins", "call", "caller", "config", "context", "cycler",
     "dbt_metadata_envs", "debug", "dict", "do", "doc", "else", "env_var", "execute", "exceptions", "extends", "false",
@@ -48,7 +48,7 @@ def write_dbt(
     query
         The scoring query over a table that is ``quoted_table`` in it.
     expression
-        The model as one expression, if it is one.
+        The model as one expression, or None if it does not fit into one.
     columns
         Descriptions of the columns of the result.
     """
@@ -73,15 +73,15 @@ def write_dbt(
 
 
 def _escaped(sql: str) -> str:
-    """Return text that Jinja leaves as it is: what opens something in Jinja becomes an expression that says it.
+    """Escape text for Jinja: opening braces and carriage returns become expressions that evaluate to them.
 
-    So does a carriage return, which Jinja would make a line feed of.
+    Jinja would replace a carriage return by a line feed.
     """
     return _OPENING.sub('{{ "{" }}', sql).replace("\r", '{{ "\\r" }}')
 
 
 def _description(name: str, head: str, columns: Mapping[str, str]) -> str:
-    """Return the YAML; JSON strings are YAML too."""
+    """Return the YAML description; its strings are written as JSON, which is valid YAML."""
     about = " ".join(line.removeprefix("-- ").strip() for line in head.splitlines()[:2])
     lines = [
         "version: 2",

@@ -48,7 +48,7 @@ def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.Da
 
 
 def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tuple[Any, ...]]:
-    """Return feature, bin, edges, category and number of rows of each bin, missing values first."""
+    """Return (feature, bin, lower, upper, category, count) for each bin, missing values first."""
     kind, name = feature.type, feature.name
     values = _values(frame, feature)
     present = values.drop_nulls()
@@ -85,7 +85,7 @@ def drift_statement(
     Raises
     ------
     ParameterError
-        If the baseline is none of this model, or the query is more than the database takes.
+        If the baseline is not of this model, or the query is larger than the database takes.
     """
     bins = _read_baseline(baseline, [column.feature for column in columns])
     stages = Stages(dialect, dialect.quote_path(table), [], [columns[f].name for f in bins], where)
@@ -96,12 +96,12 @@ def drift_statement(
 
 
 def _read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
-    """Return the bins of a baseline by the number of their feature.
+    """Return the bins of a baseline, by feature number.
 
     Raises
     ------
     ParameterError
-        If it is no frame that `baseline_frame` returns.
+        If it is not a frame as `baseline_frame` returns it.
     """
     if not isinstance(baseline, pl.DataFrame) or dict(baseline.schema) != _SCHEMA:
         raise ParameterError("baseline must be a frame that DatabaseModel.baseline returned")

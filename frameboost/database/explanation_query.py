@@ -39,7 +39,7 @@ def explanation_query(
 
 
 def _fitting(text: str, steps: Sequence[Sequence[Tree]], dialect: Dialect) -> str:
-    """Return the query, or raise `ParameterError` if it is more than the database takes."""
+    """Return the query, or raise `ParameterError` if it is larger than the database takes."""
     if reason := excess(text, steps, dialect, in_one=True):
         raise ParameterError(f"the explanations do not fit into one query: {reason}; explain a slice of the model")
     return text

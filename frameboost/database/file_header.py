@@ -19,7 +19,7 @@ __all__ = ["header"]
 def header(
     ensemble: Ensemble, columns: Sequence[FeatureColumn], column_names: Mapping[str, str], dialect: str, trained: object
 ) -> str:
-    """Return lines of comment; ``column_names`` has the columns that are not called what the feature is.
+    """Return comment lines; ``column_names`` has the columns whose name differs from the feature's.
 
     Names are written as JSON in ASCII, so that no character in them ends the comment's line.
 

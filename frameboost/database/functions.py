@@ -1,4 +1,4 @@
-"""Functions of a DuckDB connection: what a name means there already, and a model's function put in its place."""
+"""Functions of a DuckDB connection: looking up those of a name, and creating or replacing macros and udfs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from frameboost.runtime.interrupts import signals_later
 
 __all__ = ["Place", "as_connection", "create_macro", "create_udf", "place_of"]
 
-# How the comment on a macro begins that `register` has made. CREATE OR REPLACE by somebody else takes it away.
+# The start of the comment on each macro that `register` makes. A user's CREATE OR REPLACE removes the comment.
 _MARK = "frameboost model"
 _TEMP = ("temp", "main")
-# The udfs that `register` has made, by name, with the numbers by which DuckDB tells functions apart: no comment can be
-# put on them.
+# The udfs that `register` has made: DuckDB's function numbers by name. A udf cannot have a comment.
 _udfs: weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[bytes, int]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a function is to be: a database and its schema, and the name there."""
+    """The qualified name of a function: database, schema and name."""
 
     database: str
     schema: str
@@ -37,13 +36,13 @@ class Place:
 
     @property
     def sql(self) -> str:
-        """The name as it stands in a statement."""
+        """The quoted qualified name."""
         return ".".join(map(DUCKDB.quote, (self.database, self.schema, self.name)))
 
 
 @dataclass(frozen=True)
 class _Function:
-    """A function that exists, and whether `register` has made it."""
+    """An existing function, and whether `register` has made it."""
 
     place: Place
     is_macro: bool
@@ -51,7 +50,7 @@ class _Function:
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is a macro that does not go with the connection."""
+        """Whether it is a macro stored in a database, which outlives the connection."""
         return self.is_macro and self.place.database not in ("temp", "system")
 
     def __str__(self) -> str:
@@ -65,7 +64,7 @@ class _Function:
 
 
 def as_connection(con: Any) -> duckdb.DuckDBPyConnection:
-    """Return an open connection; the module `duckdb` stands for its default one.
+    """Return an open connection; for the module `duckdb`, its default connection.
 
     Raises
     ------
@@ -84,12 +83,12 @@ def as_connection(con: Any) -> duckdb.DuckDBPyConnection:
 
 
 def place_of(con: duckdb.DuckDBPyConnection, name: Any, *, temporary: bool) -> Place:
-    """Return where a function of that name is to be; a stored one's may be qualified, as ``sales.score``.
+    """Resolve the name of a new function; the name of a stored one may be qualified, as ``sales.score``.
 
     Raises
     ------
     ParameterError
-        If there is no such name or no such place, or nothing can be written there.
+        If the name is empty, its schema does not exist, or the database is read-only.
     """
     if not isinstance(name, str):
         raise ParameterError(f"name must be a string, not {shown(name)}")
@@ -112,7 +111,7 @@ def place_of(con: duckdb.DuckDBPyConnection, name: Any, *, temporary: bool) -> P
 
 
 def _schema(con: duckdb.DuckDBPyConnection, path: Sequence[str], name: str) -> tuple[str, str]:
-    """Return the database and the schema that a qualified name is in."""
+    """Return the database and the schema of a qualified name."""
     ((database, schema),) = con.execute("SELECT current_database(), current_schema()").fetchall()
     if not path:
         return database, schema
@@ -126,14 +125,14 @@ def _schema(con: duckdb.DuckDBPyConnection, path: Sequence[str], name: str) -> t
 
 
 def _key(name: str) -> bytes:
-    return name.encode().lower()  # DuckDB takes A for a, but not Ä for ä
+    return name.encode().lower()  # DuckDB compares ASCII letters without case, and all others with
 
 
 # --- what is there ------------------------------------------------------------------------------------------------
 
 
 def _named(con: duckdb.DuckDBPyConnection, name: str) -> list[_Function]:
-    """Return the functions of that name in all databases; table functions have names of their own."""
+    """Return the functions of that name in all databases; table functions have a namespace of their own."""
     rows = con.execute(
         "SELECT DISTINCT database_name, schema_name, function_name, function_type = 'macro', function_oid, "
         "COALESCE(comment, '') FROM duckdb_functions() WHERE lower(function_name) = lower(?) "
@@ -149,14 +148,14 @@ def _named(con: duckdb.DuckDBPyConnection, name: str) -> list[_Function]:
 
 
 def _number(con: duckdb.DuckDBPyConnection, name: str) -> int:
-    """Return the number by which DuckDB tells a udf from others."""
+    """Return DuckDB's function number of a udf."""
     query = "SELECT function_oid FROM duckdb_functions() WHERE database_name = 'system' AND function_name = ?"
     ((number,),) = con.execute(query, [name]).fetchall()
     return int(number)
 
 
 def _search_path(con: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:
-    """Return where DuckDB looks for a bare name, in that order; an entry may be a schema or a database alone."""
+    """Return DuckDB's search path for unqualified names; an entry may be a schema or a database alone."""
     ((path, *current),) = con.execute(
         "SELECT current_setting('search_path'), current_database(), current_schema()"
     ).fetchall()
@@ -165,7 +164,7 @@ def _search_path(con: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:
 
 
 def _rank(path: Sequence[tuple[str, ...]], place: Place) -> int | None:
-    """Return where on the search path a place is, None if it is not."""
+    """Return the position of a place on the search path, or None."""
     spelled = [tuple(map(_key, parts)) for parts in path]
     own = tuple(map(_key, (place.database, place.schema)))
     return next((i for i, parts in enumerate(spelled) if parts == own or parts in ((own[0],), (own[1],))), None)
@@ -173,7 +172,7 @@ def _rank(path: Sequence[tuple[str, ...]], place: Place) -> int | None:
 
 @dataclass(frozen=True)
 class _Found:
-    """What has the name already: at the place itself, before it on the search path, and behind it."""
+    """The functions with a name: at the place itself, before it on the search path (hiding) and after it (hidden)."""
 
     same: list[_Function]
     hiding: list[_Function]
@@ -181,7 +180,7 @@ class _Found:
 
     @classmethod
     def of(cls, con: duckdb.DuckDBPyConnection, place: Place) -> _Found:
-        """Look a name up."""
+        """Look up the functions of a place's name."""
         path = _search_path(con)
         own = _rank(path, place)
         found = cls([], [], [])
@@ -194,11 +193,11 @@ class _Found:
         return found
 
     def check(self, what: str) -> None:
-        """Raise `ParameterError` for a function that is not one of ours, which ``what`` is about to meet."""
+        """Raise `ParameterError` if ``what`` would replace, hide or be hidden by a function that is not ours."""
         for functions, consequence in (
             (self.same, "which {what} would replace; take replace=True if it may"),
             (self.hiding, "which would hide {what}; take replace=True to drop it"),
-            # What is hidden by one of ours already was let be when that was made.
+            # A function that one of ours hides already was accepted when ours was made.
             ([] if self.same else self.hidden, "which {what} would hide; take replace=True if it may"),
         ):
             for function in functions:
@@ -212,26 +211,26 @@ class _Found:
 def create_macro(
     con: duckdb.DuckDBPyConnection, place: Place, arguments: Sequence[str], body: str, about: str, *, replace: bool
 ) -> None:
-    """Make a macro, or replace the one at its place.
+    """Create a macro, or replace the one of that name.
 
     Parameters
     ----------
     con, place
         Where.
     arguments, body
-        Its quoted parameters, and what it is.
+        Its quoted parameters and its expression.
     about
-        What the comment on it says of it.
+        The text of the comment on it.
     replace
-        Whether a function that is not one of ours may be replaced, hidden or, where it hides this one, dropped.
+        Whether a function that is not ours may be replaced, hidden, or dropped because it hides this one.
 
     Raises
     ------
     ParameterError
-        If there is one, and it may not, or the macro itself calls it.
+        If there is one and ``replace`` is false, or the macro's expression calls it.
     """
     found = _Found.of(con, place)
-    # A stored macro that comes before on the search path hides another only from its bare name.
+    # A stored macro earlier on the search path hides another only from the unqualified name.
     found = _Found(found.same, [f for f in found.hiding if not f.is_stored], found.hidden)
     if not replace:
         found.check("the model's macro")
@@ -258,22 +257,22 @@ def _calls(body: str, name: str) -> bool:
 
 
 def create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str], object], *, replace: bool) -> None:
-    """Make a udf, or replace the one of that name.
+    """Create a udf, or replace the one of that name.
 
     Parameters
     ----------
     con, name
         Where, and under what name.
     create
-        Makes the udf under a name that is free.
+        Creates the udf under an unused name.
     replace
-        Whether a udf or a temporary macro that is not one of ours may be replaced.
+        Whether a udf or a temporary macro that is not ours may be replaced.
 
     Raises
     ------
     ParameterError
-        If there is one, and it may not; if DuckDB has such a function of its own, another connection has made it, or a
-        stored macro would hide it.
+        If there is one and ``replace`` is false; if the function is built into DuckDB, was made by another connection,
+        or a stored macro would hide the udf.
     """
     found = _Found.of(con, Place("system", "main", name))
     stored = [function for function in found.hiding if function.is_stored]
@@ -321,7 +320,7 @@ def _remove_udf(con: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def _is_builtin(con: duckdb.DuckDBPyConnection, name: str) -> bool:
-    """Whether a function of that name comes with DuckDB or with one of its extensions."""
+    """Whether a function of that name is built into DuckDB or one of its extensions."""
     query = "SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?) AND database_name = 'system'"
     if con.execute(f"{query} AND extension_name IS NOT NULL", [name]).fetchall() != [(0,)]:
         return True

@@ -17,7 +17,7 @@ def register(
     predictor: Predictor, con: duckdb.DuckDBPyConnection, name: str, output: OutputName, form: str, *,
     temporary: bool, replace: bool,
 ) -> None:  # fmt: skip
-    """Make the model a function of a connection; `frameboost.Model.register` describes the arguments."""
+    """Register the model as a function of a connection; `frameboost.Model.register` describes the arguments."""
     if form == "udf" and not temporary:
         raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
     ensemble = predictor.ensemble

@@ -31,7 +31,7 @@ class ScoringOptions:
     trees: str | None = None
 
 
-def scoring_statement(scored: SqlModel, table: str, options: ScoringOptions, made: Made) -> str:
+def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, made: Made) -> str:
     """Return the query that scores a table, or the statement that makes a view or a table of it.
 
     Raises
@@ -39,14 +39,14 @@ def scoring_statement(scored: SqlModel, table: str, options: ScoringOptions, mad
     ParameterError
         If two columns would have one name, or the query does not fit.
     """
-    _check_distinct(options.keep, named([""] * len(scored.output.values), options.name))
-    read = [*scored.used(), *(base[1] for base in scored.base_columns)]
-    source = scored.dialect.quote_path(table)
+    _check_distinct(options.keep, named([""] * len(model.output.values), options.name))
+    read = [*model.used(), *(base[1] for base in model.base_columns)]
+    source = model.dialect.quote_path(table)
 
     def stages() -> Stages:
-        return Stages(scored.dialect, source, options.keep, read, options.where)
+        return Stages(model.dialect, source, options.keep, read, options.where)
 
-    return scoring_query(scored, stages, options.form, options.trees, options.name, made)
+    return scoring_query(model, stages, options.form, options.trees, options.name, made)
 
 
 def _check_distinct(keep: Sequence[str] | None, predictions: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""A model as a udf of a DuckDB connection: Arrow batches, scored by the compiled kernels."""
+"""A model as a udf of a DuckDB connection, which scores Arrow batches with the compiled kernels."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     features = predictor.ensemble.features
     _refuse_types(features)
     wanted = predictor.ensemble.output(output)
-    # Narrower columns are cast by DuckDB. Where it lacks a type, values of another come: microseconds with a time zone
-    # for milliseconds.
+    # DuckDB casts narrower columns. For a type that it lacks it hands over another one: microseconds with a time zone
+    # instead of milliseconds.
     types = [str(DUCKDB.type_of(feature.type.widened)) for feature in features]
     taken = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
-    # A batch has 2,048 rows: what can be worked out before is, and DuckDB brings the threads.
+    # A batch has only 2,048 rows, so all setup is done once, here. DuckDB calls the function from its own threads.
     margins_of = _scorer(predictor, taken)
     value = output_expr(wanted, [pl.col(margin) for margin in wanted.margins]).alias("prediction")
 
@@ -45,7 +45,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
         margins = margins_of(batches)
         return pl.DataFrame(dict(zip(wanted.margins, margins, strict=True))).select(value).to_series().to_arrow()
 
-    # DuckDB asks the function how many columns it takes.
+    # DuckDB reads the number of columns from the function's signature.
     names = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(taken))]
     score.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
     returned = "BIGINT" if wanted.is_class else "DOUBLE" if len(wanted.values) == 1 else "DOUBLE[]"
@@ -57,7 +57,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
 
 
 def _delivered(type_name: str) -> FeatureType:
-    """Return the type of the batches of a column that is declared to have a type of DuckDB's."""
+    """Return the feature type of the Arrow batches that DuckDB delivers for a column of one of its types."""
     kind = FeatureType.from_duckdb(str(duckdb.sqltype(type_name)))
     assert kind is not None, f"{type_name} is the type of a feature"
     return kind

@@ -1,4 +1,4 @@
-"""The model file: JSON, one text for one model, checked to the last number when it is read.
+"""The model file: canonical JSON (equal models have equal files), of which every field is checked when it is read.
 
 ``docs/model-file.md`` documents it field by field.
 """
@@ -48,7 +48,7 @@ _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 
 def dump_model(ensemble: Ensemble) -> str:
-    """Return the text of a model file: a line a feature and a tree, so that two models can be compared by diff."""
+    """Return the text of a model file, with a line for each feature and each tree, so that diff can compare models."""
     features = [
         {"name": f.name, "type": f.type.name}
         | ({"categories": list(f.categories)} if f.type.is_categorical else {})
@@ -81,7 +81,7 @@ def _lines(items: Sequence[object]) -> str:
 
 
 def _writable(threshold: Physical | None) -> Physical | None:
-    """JSON has no infinities; a threshold may be one where the data held one."""
+    """Return a threshold for JSON, which has no infinities; data with infinities lead to such thresholds."""
     if isinstance(threshold, float) and math.isinf(threshold):
         return "Infinity" if threshold > 0 else "-Infinity"
     return threshold
@@ -96,7 +96,7 @@ def read_model(data: bytes) -> Ensemble:
     Raises
     ------
     ModelFileError
-        Which says what is wrong, and where.
+        If the file is not a model, or is damaged; the message says what is wrong, and where.
     """
     document = parse_json(data, "not a frameboost model: the file is not JSON", "damaged model", strict=True)
     if not isinstance(document, dict):
@@ -144,7 +144,7 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
 
 
 def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
-    """Make sure that there is a margin and a tree for each class, before a loss of so many classes is made."""
+    """Check that there are a margin and a tree for each class, before a loss of that many classes is made."""
     margins = document.get("base_margin")
     if num_class is None or not isinstance(margins, list) or len(margins) != num_class:
         fail("damaged model", "base_margin", f"a list of {num_class} finite numbers", margins)
@@ -152,14 +152,14 @@ def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
 
 
 def _check_outputs(document: Mapping[str, Any], n_outputs: int) -> None:
-    """Make sure that there is a tree for each output, before a loss of so many is made."""
+    """Check that there is a tree for each output, before a loss of that many outputs is made."""
     n_trees = len(read_list(document, "trees"))
     if n_trees < n_outputs:
         raise ModelFileError(f"damaged model: its {n_trees} trees are not whole rounds of {n_outputs} outputs")
 
 
 def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
-    """Return the loss over as many targets as there are base margins, where it has but one output of its own."""
+    """Return the loss over one target for each base margin, if the loss itself has one output."""
     margins = document.get("base_margin")
     if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MOST_TARGETS:
         _check_outputs(document, len(margins))
@@ -195,7 +195,7 @@ def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
 
 
 def _check_rounds(trees: Sequence[Tree], loss: Loss, parameters: Mapping[str, Any]) -> None:
-    """Make sure that there are whole rounds: for each output so many trees side by side."""
+    """Check that the trees are whole rounds: ``num_parallel_tree`` trees for each output in turn."""
     side_by_side = int(parameters.get("num_parallel_tree", 1))
     if not trees:
         raise ModelFileError("damaged model: it has no trees")
@@ -217,9 +217,9 @@ def _parameters(document: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelFileError(f"damaged model: {error}") from error
     check_keys(given, tuple(read), "damaged model, parameters")
     for name, value in given.items():
-        if value != read[name]:  # "auto", say, which shapes no model
+        if value != read[name]:  # such as "auto", which training replaces by a value
             fail("damaged model, parameters", name, to_text(read[name]), value)
-    # Of those that an older release did not know nothing is made up.
+    # Parameters that the file lacks, as files of older releases do, are not filled in.
     return {name: read[name] for name in given}
 
 
@@ -246,7 +246,7 @@ def _feature(item: object, number: int) -> Feature:
 
 
 def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
-    """Make sure that every sum of leaves is finite and exact, so that it is the same wherever it is taken."""
+    """Check that leaves are on their grid and sums are finite, so that every sum is exact and equal in every engine."""
     largest = [*map(abs, base_margins), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
     if not math.isfinite(sum(largest)):
         raise ModelFileError("damaged model: its margins are not finite")

@@ -30,7 +30,7 @@ TREE_FIELDS = (
 
 
 def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs: int) -> Tree:
-    """Return the tree of that number, or raise `ModelFileError` that says what is wrong with it."""
+    """Return the tree of that number; raise `ModelFileError` that names the node and field that are wrong."""
     where = f"damaged model, tree {number}"
     if not isinstance(item, dict):
         raise ModelFileError(f"{where}: it must be an object")

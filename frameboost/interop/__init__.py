@@ -1,1 +1,1 @@
-"""Models of other libraries, in and out."""
+"""Readers of XGBoost's, LightGBM's, CatBoost's and scikit-learn's models, and a writer for XGBoost."""

@@ -1,4 +1,4 @@
-"""Files of models, whoever wrote them: told apart by what is in them."""
+"""Model files of any library: the content says which library wrote a file, and so which reader takes it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["Categories", "read_any_file"]
 
 _KNOWN = "it is none of frameboost's own (JSON), XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
 _UBJSON, _XGBOOST_BINARY = re.compile(rb"\{[iUIlL#]"), b"binf"
-# What files start with as these libraries write them; the whole of a large one need not be parsed twice for that.
+# The first key of JSON files. Finding it spares parsing a large file twice; a file with other keys first is parsed.
 _FIRST_KEYS = (
     (re.compile(rb'\{\s*"format"\s*:\s*"%s"' % FORMAT.encode()), "frameboost"),
     (re.compile(rb'\{\s*"learner"\s*:'), "xgboost"),
 )
 
 
-# From the names of columns to the distinct values of each.
+# Takes the names of categorical columns; returns the distinct values of each.
 Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 
 

@@ -1,4 +1,4 @@
-"""Checks that all readers share: names, categories and margins of an ensemble that another library trained."""
+"""The last step of every reader: an `Ensemble` of checked feature names, categories, losses and margins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["category_codes", "checked_ensemble", "checked_names", "native_loss"]
 
 
 def native_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, Any]]:
-    """Return the loss of frameboost's of that name, and its parameters as a model file holds them.
+    """Return frameboost's own loss of that name, and its parameters as a model file holds them.
 
     Raises
     ------
@@ -36,7 +36,9 @@ def checked_ensemble(
     loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
     trees: Sequence[Tree],
 ) -> Ensemble:  # fmt: skip
-    """Return the ensemble, with leaf values rounded to their grid, which moves a margin by less than its last bit.
+    """Return the ensemble, with leaf values rounded to their grid.
+
+    Rounding moves a margin by less than its last bit (see `frameboost.trees.leaf_grid`).
 
     Raises
     ------
@@ -63,7 +65,7 @@ def checked_names(names: Sequence[Any]) -> tuple[str, ...]:
     Raises
     ------
     ModelFileError
-        If there are none, two are the same, or one is no text.
+        If there are none, two are equal, or one is not text.
     """
     if not names:
         raise ModelFileError("the model has no features")
@@ -76,7 +78,7 @@ def checked_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it is free of halves of characters, which JSON may spell."""
+    """Whether a name has no lone surrogates, which JSON may spell and UTF-8 may not."""
     try:
         return bool(name.encode("utf-8")) or name == ""
     except UnicodeEncodeError:
@@ -84,7 +86,7 @@ def _is_text(name: str) -> bool:
 
 
 def category_codes(values: Sequence[Any], what: str) -> tuple[tuple[str | int, ...], tuple[int, ...]]:
-    """Return the categories, sorted, and for each of ``values`` its place among them.
+    """Return the sorted categories, and the position of each of ``values`` among them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Arithmetic of XGBoost's float32: thresholds from and to float64, links, and the shortest text of a number."""
+"""float32 arithmetic of other libraries: thresholds to and from float64, XGBoost's links, shortest decimal texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["as_float32", "float64_thresholds", "log32", "logit32", "nearest_float32", "shortest"]
 
-# What a float32 is rounded to beyond its largest value, if its exponent went on.
+# The number after the largest float32, if its exponent had one more value: from halfway to it numbers are infinite.
 _BEYOND = 2.0**128
 _NEAREST_TO_0_AND_1 = np.float32(1e-6)
 
@@ -19,9 +19,9 @@ _NEAREST_TO_0_AND_1 = np.float32(1e-6)
 def float64_thresholds(thresholds: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return T for each threshold t such that ``float32(x) < t`` for the same float64 x as ``x < T``.
 
-    T is the smallest float64 that is rounded to t or above: the midpoint of t and the float32 before it, where that is
-    rounded to t (half goes to the even one), or else the float64 after the midpoint. Infinities too: 1e300 is infinite
-    as a float32. Nothing is less than NaN, so it becomes minus infinity.
+    T is the smallest float64 that rounds to t or above. That is the midpoint of t and the float32 before it, if the
+    midpoint rounds to t (ties go to the even one); otherwise the float64 after the midpoint. The same holds for
+    infinities: 1e300 is infinite as a float32. Nothing is less than NaN, so NaN becomes minus infinity.
 
     >>> float64_thresholds([0.5, 1.0000001]).tolist()
     [0.4999999850988388, 1.000000059604645]
@@ -37,7 +37,7 @@ def float64_thresholds(thresholds: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def nearest_float32(number: Fraction) -> float:
-    """Return the float32 nearest to a number, of two equally near the greater: the inverse of `float64_thresholds`.
+    """Return the float32 nearest to a number, ties to the greater: the inverse of `float64_thresholds`.
 
     >>> nearest_float32(Fraction(0.4999999850988388)), nearest_float32(Fraction(10) ** 50)
     (0.5, inf)
@@ -66,13 +66,13 @@ def shortest(value: float) -> float:
 
 
 def logit32(probabilities: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return ln(p / (1 − p)) as XGBoost does, which keeps p a millionth away from 0 and from 1."""
+    """Return ln(p / (1 − p)) as XGBoost computes it: p is clipped to a millionth from 0 and from 1."""
     one = np.float32(1)
     kept = np.clip(probabilities, _NEAREST_TO_0_AND_1, one - _NEAREST_TO_0_AND_1)
     return np.asarray(-np.log(one / kept - one), dtype=np.float32)
 
 
 def log32(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return natural logarithms, of 0 minus infinity and of what is below NaN."""
+    """Return natural logarithms: minus infinity for 0, NaN for negative numbers."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(values), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""What users hand to the readers of other libraries' models: told apart, and refused with the name of who reads it."""
+"""The argument of the readers: a file's bytes or another library's object, or an error that names the right reader."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from frameboost.errors import ModelFileError, ParameterError
 
 __all__ = ["bytes_of_file", "comes_from", "unreadable"]
 
-# By library.
+# What to say of an object of each library.
 _READERS = {
     "frameboost": "which is a model already",
     "xgboost": "which from_xgboost reads",
     "lightgbm": "which from_lightgbm reads",
     "catboost": "which from_catboost reads",
 }
-# What the classes that from_sklearn reads inherit from.
+# The base classes of the estimators that from_sklearn reads.
 _TREES = {"BaseDecisionTree", "BaseForest", "BaseGradientBoosting", "BaseHistGradientBoosting"}
-# What the files of each library start with, and who reads them.
+# The first bytes of each library's files, and which reader takes them.
 _WRITERS = (
     (rb"tree[ \t\r]*\n", "lightgbm", "it is LightGBM's, which from_lightgbm reads"),
     (rb'\s*\{\s*"learner"\s*:|\{[iUIlL#]|binf', "xgboost", "it is XGBoost's, which from_xgboost reads"),
@@ -33,24 +33,24 @@ _WRITERS = (
 
 
 def comes_from(value: object, library: str) -> bool:
-    """Whether a value's class, or one that it inherits from, is the library's, which need not be imported here."""
+    """Whether a value's class, or a base class of it, is the library's; compares names and imports nothing."""
     return any(kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)
 
 
 def bytes_of_file(model: Any, library: str) -> bytes | None:
-    """Return what a file holds, given its path or its content, or None where it is neither.
+    """Return the bytes of a file, given its path or its content; None for any other kind of object.
 
     Parameters
     ----------
     model
-        What the user gave.
+        The user's argument.
     library
-        Whose file it should be.
+        The library whose file is expected.
 
     Raises
     ------
     ModelFileError
-        If the file is plainly another library's, or in a form that is not read.
+        If the file is another library's, or in a format that no reader takes.
     OSError
         If it can't be read.
     """
@@ -70,9 +70,9 @@ def bytes_of_file(model: Any, library: str) -> bytes | None:
 
 
 def unreadable(model: Any, wanted: str, argument: str = "model") -> ParameterError:
-    """Return the error of what is no model that can be read: it says who reads it, if there is one who does.
+    """Return the error for an object that this reader does not take; it names the reader that does, if there is one.
 
-    ``wanted`` is what the reader takes.
+    ``wanted`` describes what this reader takes.
     """
     kind, is_class = (model, True) if isinstance(model, type) else (type(model), False)
     what = f"the class {kind.__qualname__}" if is_class else f"a {kind.__module__}.{kind.__qualname__}"

@@ -1,12 +1,12 @@
 """Models of scikit-learn: gradient boosting, histogram gradient boosting, forests and single trees.
 
-What differs between the two, and how it is bridged:
+Differences to frameboost, and how each is translated:
 
-- scikit-learn asks ``x <= t``; that is ``x < u`` with u the next number above t. All but histogram gradient boosting
-  make x a float32 first; then u is the float64 from which on numbers are rounded to a float32 above t.
-- `GradientBoostingRegressor` and its sibling send NaN right; the others where the split says.
-- Forests and trees predict means and shares, which no link changes; each tree's part in them is divided by the number
-  of trees. Where there are several (targets, or more than two classes), each has trees of its own here.
+- Splits are ``x <= t``, which is ``x < u`` with u the next float64 above t. All but histogram gradient boosting convert
+  x to float32 first; then u is the smallest float64 that rounds to a float32 above t.
+- `GradientBoostingRegressor` and `GradientBoostingClassifier` send NaN right; the others where the split says.
+- Forests and single trees predict means or class shares, without a link. Each leaf is divided by the number of trees.
+- A leaf may hold several values (targets, or more than two classes). Here each output has its own trees.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from frameboost.trees.tree import Tree
 __all__ = ["read_sklearn"]
 
 _WITH_PROBABILITIES = ("exponential", "log_loss")
-# Losses of regressions that have a counterpart here, and the parameter that it takes.
+# Losses of regressors that frameboost has too.
 _COUNTERPARTS = {
     "squared_error": "reg:squarederror",
     "absolute_error": "reg:absoluteerror",
@@ -77,7 +77,7 @@ def _loss(estimator: Any, n_outputs: int) -> tuple[Loss, dict[str, Any]]:
         if 0 < alpha < 1:
             return native_loss("reg:quantileerror", {"quantile_alpha": alpha})
     if name == "poisson":
-        return native_loss("count:poisson", {"max_delta_step": 0.7})  # XGBoost's, which only training on would need
+        return native_loss("count:poisson", {"max_delta_step": 0.7})  # XGBoost's default; only further training uses it
     if name in _COUNTERPARTS:
         return native_loss(_COUNTERPARTS[name], {})
     if name in ("huber", "quantile"):
@@ -128,7 +128,7 @@ def _read_tree(estimator: Any) -> Ensemble:
 
 
 def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
-    """Return the mean of trees, each of which has means of targets or shares of classes in its leaves."""
+    """Return an ensemble whose sum is the mean of trees, with targets' means or class shares in their leaves."""
     is_classifier = hasattr(estimator, "classes_")
     if is_classifier and estimator.n_outputs_ > 1:
         raise ParameterError(f"the {type(estimator).__name__} predicts {estimator.n_outputs_} columns of classes")
@@ -150,13 +150,13 @@ def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
 
 
 def _class_shares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the classes' shares; before scikit-learn 1.3 a node held their weights."""
+    """Return class shares; before scikit-learn 1.3 a node held class weights instead."""
     totals = values.sum(axis=1, keepdims=True)
     return values if np.allclose(totals, 1.0) else values / np.where(totals == 0, 1.0, totals)
 
 
 def _tree(nodes: Any, values: npt.NDArray[np.float64], output: int, *, follows_missing: bool) -> Tree:
-    """Return a tree of scikit-learn's ``Tree``; missing values go right unless it is to be followed in that."""
+    """Return a tree of scikit-learn's ``Tree``; missing values go right unless ``follows_missing``."""
     go_left = getattr(nodes, "missing_go_to_left", None) if follows_missing else None
     missing_left = np.zeros(nodes.node_count, dtype=bool) if go_left is None else np.asarray(go_left, dtype=bool)
     thresholds = above_float32(nodes.threshold)
@@ -225,7 +225,7 @@ def _histogram_tree(
             else:
                 asked = at_most(float(node["num_threshold"]), missing_left=missing_left)
             if not isinstance(asked, bool):
-                # Only leaves have been shrunk, and inner nodes never had their value renewed.
+                # Only leaves are multiplied by the learning rate and renewed; inner nodes keep their first value.
                 value = float(node["value"]) * learning_rate
                 return SplitNode(
                     feature, int(node["left"]), int(node["right"]), **asked, gain=float(node["gain"]),

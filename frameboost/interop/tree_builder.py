@@ -1,4 +1,4 @@
-"""Trees of other libraries, built node by node, with their thresholds in the terms of `frameboost.trees.tree.Tree`."""
+"""Trees from another library's nodes, and the conversion of its thresholds to those of `frameboost.trees.tree.Tree`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LeafNode", "SplitNode", "above_float32", "at_most", "build_tree"]
 
 @dataclass(frozen=True, slots=True)
 class LeafNode:
-    """A leaf; ``cover`` is what the training rows in it weigh, 1.0 where the library does not say."""
+    """A leaf; ``cover`` is the weight of its training rows, 1.0 where the library does not keep it."""
 
     value: float
     cover: float = 1.0
@@ -27,7 +27,7 @@ class LeafNode:
 
 @dataclass(frozen=True, slots=True)
 class SplitNode:
-    """A question, in the terms of `frameboost.trees.tree.Tree`; ``left`` and ``right`` are the library's own nodes."""
+    """A split, with the fields of `frameboost.trees.tree.Tree`; ``left`` and ``right`` are the library's node ids."""
 
     feature: int
     left: Any
@@ -42,16 +42,16 @@ class SplitNode:
 
 
 def build_tree(root: Any, look_up: Callable[[Any], SplitNode | LeafNode], output: int = 0) -> Tree:
-    """Return the tree below ``root``, numbered so that children come after their parents.
+    """Return the tree below ``root``, its nodes numbered in preorder, so that children come after their parents.
 
     Parameters
     ----------
     root
-        Whatever the library calls its nodes by.
+        The library's id of the root node, of any type.
     look_up
-        Says what a node is. Where all rows would go to one side, it may return that side's node instead.
+        Returns the node of an id. For a split that sends all rows to one side, it may return that child instead.
     output
-        Which margin the leaves add to.
+        The number of the margin that the leaves add to.
     """
     nodes: list[SplitNode | LeafNode] = []
     places: dict[tuple[int, bool], int] = {}
@@ -83,12 +83,12 @@ def build_tree(root: Any, look_up: Callable[[Any], SplitNode | LeafNode], output
 
 
 def at_most(threshold: float, *, missing_left: bool) -> dict[str, Any] | bool:
-    """Return what of a `SplitNode` asks ``x <= threshold``, or whether all rows go left where they all go to one side.
+    """Return the fields of a `SplitNode` for ``x <= threshold``; True or False if all rows go left or right.
 
     >>> at_most(0.5, missing_left=False)
     {'threshold': 0.5000000000000001, 'missing_left': False}
     """
-    if threshold == math.inf:  # everything that is present
+    if threshold == math.inf:  # all values that are not missing go left
         return True if missing_left else {}
     return {"threshold": math.nextafter(threshold, math.inf), "missing_left": missing_left}
 

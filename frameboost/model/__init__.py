@@ -1,1 +1,1 @@
-"""Models."""
+"""The public model: an ensemble, its history, and the methods that users call."""

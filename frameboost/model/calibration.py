@@ -44,7 +44,7 @@ def calibrated_ensemble(predictor: Predictor, data: Any, target: str, weight: st
 def _labelled_margins(
     predictor: Predictor, data: Any, target: str, weight: str | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return margins, labels (0 or 1) and weights of the rows whose weight is greater than 0, float64 (rows,) each.
+    """Return margins, labels (0 or 1) and weights of the rows with a weight above 0, float64 (rows,) each.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def _labelled_margins(
 
 
 def _read_rows(source: Source, names: list[str]) -> pl.DataFrame:
-    """Return the columns, read once so that all that is taken from them has one order.
+    """Return the columns, read once, so that features, labels and weights have the same row order.
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""The model: an ensemble of trees and the history of its training, and what can be done with them."""
+"""The model: an ensemble of trees and the history of its training.
+
+Its methods pass on to `frameboost.prediction` for Python and to `frameboost.database` for SQL.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,9 @@ __all__ = ["Model"]
 
 
 class Model:
-    """A trained ensemble of trees; made by `frameboost.fit` or `frameboost.load`.
+    """A trained ensemble of trees; made by `frameboost.fit`, `frameboost.load` and the ``from_...`` functions.
 
-    A model is a value: nothing changes it, and two models are equal where their files would be.
+    A model is immutable. Two models are equal if their files are.
 
     Examples
     --------
@@ -69,7 +72,7 @@ class Model:
 
     @property
     def ensemble(self) -> Ensemble:
-        """The trees as training made them, with their loss and features: what the model's file holds.
+        """The content of the model file: trees, base margins, features, loss and parameters.
 
         Examples
         --------
@@ -117,7 +120,7 @@ class Model:
 
     @property
     def base_margin(self) -> float | list[float]:
-        """The margin before the first tree; of several outputs a list.
+        """The margin before the first tree; a list if there are several outputs.
 
         Examples
         --------
@@ -142,7 +145,7 @@ class Model:
 
     @property
     def n_rounds(self) -> int:
-        """The number of boosting rounds, each of which has a tree for each output (and parallel tree).
+        """The number of boosting rounds; each has ``num_parallel_tree`` trees for each output.
 
         Examples
         --------
@@ -158,7 +161,7 @@ class Model:
     def history(self) -> pl.DataFrame:
         """The metrics of each round: ``round`` from 1, then a column for each set of rows and metric.
 
-        Not part of the model's file, and empty in a model that was loaded or had nothing to evaluate.
+        It is not in the model's file, so it is empty in a loaded model, and in one that evaluated nothing.
 
         Examples
         --------
@@ -172,7 +175,7 @@ class Model:
 
     @property
     def best_iteration(self) -> int | None:
-        """The round, from 1, at which early stopping found the best score, and after which there are no trees.
+        """The round, from 1, with the best score of early stopping; later rounds' trees are dropped.
 
         Examples
         --------
@@ -185,7 +188,7 @@ class Model:
 
     @property
     def best_score(self) -> float | None:
-        """The metric at `best_iteration`, on the rows that early stopping watched.
+        """The metric at `best_iteration`, on the validation rows of early stopping.
 
         Examples
         --------
@@ -198,14 +201,14 @@ class Model:
 
     @property
     def trees(self) -> pl.DataFrame:
-        """The trees as a frame, a row a node.
+        """The trees as a frame with a row for each node.
 
         Columns: ``tree`` and ``node`` (numbers from 0), ``depth``, ``feature`` (null in a leaf), ``threshold``
-        (Float64: a present value less than it goes left; dates and times as days or units since 1970; null for
-        categories and for splits that ask only whether the value is present), ``categories`` (those on the side that
-        missing does not go to), ``missing`` ("left" or "right"), ``left`` and ``right`` (child nodes), ``gain``
-        (without the paper's ½, as in XGBoost), ``cover`` (sum of hessians), ``value`` (of a leaf; of an inner node
-        what it would be as a leaf), ``condition`` (what sends a present value left, exact, as SQL).
+        (Float64; a present value below it goes left; dates and times are days or units since 1970; null for categories
+        and for splits on presence), ``categories`` (those on the side that missing does not go to), ``missing``
+        ("left" or "right"), ``left`` and ``right`` (child nodes), ``gain`` (without the paper's ½, as in XGBoost),
+        ``cover`` (sum of hessians), ``value`` (the leaf value; in an inner node the value it would have as a leaf),
+        ``condition`` (exact SQL, true for the present values that go left).
 
         Examples
         --------
@@ -220,18 +223,18 @@ class Model:
     def importance(
         self, kind: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain"
     ) -> pl.DataFrame:
-        """Return how much each feature matters, the most important first.
+        """Return the importance of each feature, the most important first.
 
         Parameters
         ----------
         kind
-            ``weight``: the number of splits on it; ``total_gain`` and ``total_cover``: the sum of their gains and
-            covers; ``gain`` and ``cover``: the mean, 0 for a feature that is never split on.
+            ``weight``: the number of splits on the feature; ``total_gain`` and ``total_cover``: the sum of their gains
+            and covers; ``gain`` and ``cover``: the mean, 0 for a feature without splits.
 
         Returns
         -------
         polars.DataFrame
-            Columns ``feature`` (String) and ``importance`` (Float64), a row a feature.
+            Columns ``feature`` (String) and ``importance`` (Float64), with a row for each feature.
 
         Examples
         --------
@@ -252,31 +255,31 @@ class Model:
         *,
         base_margin: str | Sequence[str] | None = None,
     ) -> pl.Series:
-        """Predict, with compiled kernels.
+        """Return a prediction for each row, computed by compiled kernels.
 
         Parameters
         ----------
         data
-            Anything that `frameboost.fit` takes. The features are found by name; a number may come in another
-            numeric type and a time in another unit than in training, and is compared exactly all the same.
+            Anything that `frameboost.fit` takes. Features are found by name. A number may have another numeric type
+            than in training, and a time another unit; they are compared exactly.
         output
-            ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum
-            of the trees; ``"class"``: the number of the likeliest class; ``"probability"``: of class 1, or of each of
-            more than two classes; ``"leaf"``: for each row the node number of its leaf in each tree.
+            ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum of
+            the trees; ``"class"``: the number of the most probable class; ``"probability"``: of class 1, or of each
+            class if there are more than two; ``"leaf"``: the node number of the leaf in each tree.
         base_margin
-            Columns of margins to start from, one for each output, instead of the model's own; where one is NULL, so is
-            the margin.
+            Columns of margins to start from, one for each output, instead of the model's own. Where one is NULL, the
+            margin is NULL.
 
         Returns
         -------
         polars.Series
-            Named ``"prediction"``: Float64, of several outputs (classes, quantiles) Array(Float64, outputs); Int64 for
+            Named ``"prediction"``. Float64; Array(Float64, outputs) for several outputs (classes, quantiles); Int64 for
             classes; Array(Int32, trees) for leaves.
 
         Raises
         ------
         DataError
-            If a feature is not in the data, or has a type that can't be compared with that in training.
+            If a feature is not in the data, or has a type that cannot be compared with that of training.
 
         Examples
         --------
@@ -317,29 +320,29 @@ class Model:
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
     ) -> DatabaseModel:
-        """Return the model as one database runs it: queries, views, tables, updates, files, explanations, drift.
+        """Return the model for one database: it writes queries, views, tables, updates, files, explanations and drift.
 
         Parameters
         ----------
         dialect
-            Whose SQL: ``duckdb``, ``postgres``, ``sqlite``, ``clickhouse``, ``spark``, ``databricks``, ``snowflake``,
-            ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``, ``tsql``, ``fabric``
-            or ``oracle`` (``docs/dialects.md``).
+            The database: ``duckdb``, ``postgres``, ``sqlite``, ``clickhouse``, ``spark``, ``databricks``,
+            ``snowflake``, ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``,
+            ``tsql``, ``fabric`` or ``oracle`` (``docs/dialects.md``).
         columns
-            The names of columns that are called otherwise than in training, by feature.
+            The names of columns that differ from those of training, by feature.
         base_margin
             Columns of margins to start from, as in `predict`.
         limits
-            Numbers in place of those that the dialect is known by, such as ``{"text": 2_000_000}`` where an
-            administrator has raised them; None stands for no limit. They are ``text`` and ``view`` (bytes of a query,
-            and of a statement that makes a view), ``depth``, ``case_depth``, ``stack``, ``stages``, ``columns``,
-            ``elements`` and ``terms``, as in the table of ``docs/dialects.md``.
+            Limits in place of the dialect's, such as ``{"text": 2_000_000}`` where an administrator has raised one;
+            None for no limit. They are ``text`` and ``view`` (bytes of a query, and of a statement that makes a view),
+            ``depth``, ``case_depth``, ``stack``, ``stages``, ``columns``, ``elements`` and ``terms``, as in the table
+            of ``docs/dialects.md``.
 
         Raises
         ------
         ParameterError
-            If two features have names that differ only in case, where the dialect can't tell them apart; if a name or
-            a type is one that it has not.
+            If two features' names differ only in case and the database ignores case; if the database lacks a feature's
+            type or does not allow its name.
 
         Examples
         --------
@@ -365,9 +368,9 @@ class Model:
     ) -> str:
         """Return the model as one scalar SQL expression over the feature columns.
 
-        The columns must have the types of training, or what stands for them in the dialect. Strings are compared
-        exactly; in DuckDB score a column with a collation, such as NOCASE, as ``carrier COLLATE C``. Several outputs
-        (classes, quantiles) come as a list where the dialect has lists.
+        The columns must have the types of training, or the dialect's types for them. Strings are compared exactly; in
+        DuckDB score a column with a collation, such as NOCASE, as ``carrier COLLATE C``. Several outputs (classes,
+        quantiles) are returned as a list in dialects that have lists.
 
         Parameters
         ----------
@@ -379,8 +382,7 @@ class Model:
         Raises
         ------
         ParameterError
-            As `database`; if the output takes more than one expression, or the model is larger than an expression may
-            be: then take `query`.
+            As `database`; if the output takes several expressions, or the model is too large for one: use `query`.
 
         Examples
         --------
@@ -423,25 +425,25 @@ class Model:
         keep
             Columns to return besides the prediction; by default all.
         where
-            A condition on the rows, as SQL of the dialect; it is put in as it stands.
+            A condition on the rows, in the dialect's SQL; it is inserted unchanged.
         output
-            As in `sql`, or ``"leaf"``, the node number of the leaf in each tree. Several values come as columns with
-            numbers from 0 behind the name.
+            As in `sql`, or ``"leaf"``, the node number of the leaf in each tree. Several values are columns named
+            ``prediction_0``, ``prediction_1`` and so on.
         name
-            The name of the column with the prediction.
+            The name of the column of predictions.
         form
-            ``"case"``: one expression a value. ``"staged"``: common table expressions, which add up the trees in
-            columns and give names to what outputs use several times. ``"table"``: one short query, whatever the size of
-            the model, over the table ``trees``. ``"auto"`` takes the first of these that fits into what the database
-            takes. ``"sorted"``, in DuckDB only: the same over rows sorted by their leaf in the first tree, which takes
-            half the time for a million rows; rows come in any order, so keep a key.
+            ``"case"``: one expression for each value. ``"staged"``: common table expressions, which sum trees in
+            columns and name values that are used several times. ``"table"``: one short query, whatever the size of the
+            model, over the table ``trees``. ``"auto"``: the first of these that the database's limits allow.
+            ``"sorted"``, in DuckDB only: ``"case"`` over rows sorted by their leaf in the first tree, which takes half
+            the time for a million rows; the order of the result is arbitrary, so keep a key.
         trees
-            The name of the table that the statements of `DatabaseModel.table_statements` fill.
+            The table that the statements of `DatabaseModel.table_statements` fill.
 
         Raises
         ------
         ParameterError
-            As `sql`; if there is no such form, or none that fits: then with the numbers.
+            As `database`; if there is no such form, or none fits, with the sizes.
 
         Examples
         --------
@@ -467,33 +469,34 @@ class Model:
         temporary: bool = True,
         replace: bool = False,
     ) -> None:
-        """Make the model a function of a DuckDB connection, with the features as its parameters, in their order.
+        """Register the model as a function of a DuckDB connection, with the features as its parameters, in their order.
 
-        It replaces one that ``register`` has made before; any other of the name, DuckDB's own included, it refuses.
+        A function that ``register`` has made before is replaced. Any other function of the name, including DuckDB's
+        built-in ones, is an error.
 
         Parameters
         ----------
         con
             A DuckDB connection.
         name
-            The function's name; that of a stored one may be qualified, as ``"sales.score"``.
+            The function's name; the name of a stored macro may be qualified, as ``"sales.score"``.
         output
             As in `sql`.
         form
-            ``"macro"``, as ``"auto"``: the model's SQL, for every client. ``"udf"``: the compiled kernels of `predict`,
-            which DuckDB calls with Arrow batches, and which need no planning, as long as the connection of this
-            process lasts (needs pyarrow).
+            ``"macro"``, the default: the model's SQL, which every client can call. ``"udf"``: the compiled kernels of
+            `predict`, which DuckDB calls with Arrow batches. A udf needs no query planning, lives as long as the
+            connection, and needs pyarrow.
         temporary
-            Whether a macro goes with the connection; otherwise it is stored in the database.
+            Whether a macro is dropped with the connection; otherwise it is stored in the database.
         replace
-            Whether a function that ``register`` has not made may give way: a macro in the very schema of the new one,
-            or a temporary macro or a udf of the connection, is replaced; all others stay, hidden where the bare name
-            meant one of them. No udf takes the place of a stored macro or of a function of DuckDB's own.
+            Whether to replace a function that ``register`` has not made: a macro in the same schema, or a temporary
+            macro or a udf of the connection. All other functions stay; the new one may hide them from the unqualified
+            name. A udf never replaces a stored macro or a built-in function.
 
         Raises
         ------
         ParameterError
-            As `sql`; if a function may not give way, or none can be of that name; if a udf lacks pyarrow.
+            As `sql`; if a function of the name may not be replaced, or the name is not allowed; if pyarrow is missing.
 
         Examples
         --------
@@ -516,35 +519,35 @@ class Model:
     def explain(
         self, data: Any, *, approx: bool = False, interactions: bool = False, output: int | None = None
     ) -> pl.DataFrame:
-        """Return how much each feature adds to the margin of each row.
+        """Return the contribution of each feature to the margin of each row.
 
         By default these are Shapley values (path-dependent TreeSHAP; Lundberg, Erion & Lee 2018), the numbers of
-        XGBoost's ``pred_contribs``: unknown features are averaged out by cover. ``docs/explain.md`` says more.
+        XGBoost's ``pred_contribs``: unknown features are averaged out by cover (``docs/explain.md``).
 
         Parameters
         ----------
         data
             As for `predict`.
         approx
-            Saabas' contributions instead, as XGBoost's ``approx_contribs``: each split on a row's path adds to its
-            feature by how much the mean changes. Cheaper, and what `DatabaseModel.explain_query` computes in a
-            database, but it favours splits far from the root over those near it.
+            Saabas' contributions instead, as XGBoost's ``approx_contribs``: each split on a row's path contributes the
+            change of the mean to its feature. Cheaper, and computed in a database by `DatabaseModel.explain_query`,
+            but biased towards splits far from the root.
         interactions
-            How much each pair of features adds instead, the numbers of XGBoost's ``pred_interactions``: what two
-            features add together beyond what each adds alone is shared equally between (feature, other) and (other,
-            feature); a feature with itself has what is left of its Shapley value, its main effect.
+            Shapley interaction values instead, one for each pair of features, as XGBoost's ``pred_interactions``. The
+            joint effect of two features is shared equally between (feature, other) and (other, feature). A feature with
+            itself has its main effect: its Shapley value without the interactions.
         output
-            Of a model with several outputs (classes, quantiles): the number of the one to explain, from 0.
+            The number of the output to explain, from 0, if the model has several (classes, quantiles).
 
         Returns
         -------
         polars.DataFrame
-            Float64: a column a feature, in the model's order, and ``"bias"``, the mean margin weighted by cover. The
-            columns of a row add up to its margin (up to rounding); a feature that no tree asks about has 0.
+            Float64: a column for each feature, in the model's order, and ``"bias"``, the mean margin weighted by
+            cover. A row sums to its margin (up to rounding); a feature without splits has 0.
 
             With ``interactions``: ``row`` (UInt32, from 0), ``feature`` and ``other`` (String), ``value`` (Float64);
-            for each row all pairs in the model's order, then ``"bias"`` with itself. The values of a row add up to its
-            margin, those of a row and feature to its Shapley value.
+            for each row all pairs in the model's order, then ``"bias"`` with itself. The values of a row sum to its
+            margin, those of a row and a feature to its Shapley value.
 
         Raises
         ------
@@ -580,9 +583,9 @@ class Model:
         grid: Iterable[Any] | None = None,
         output: Literal["mean", "margin"] = "mean",
     ) -> pl.DataFrame:
-        """Return how the mean prediction over the rows depends on one feature (Friedman 2001, section 8.2).
+        """Return the mean prediction over the rows as a function of one feature (Friedman 2001, section 8.2).
 
-        For each value of the grid the feature is set to it in every row; all rows are scored, and the mean taken.
+        For each value of the grid, the feature is set to it in every row, and the predictions are averaged.
 
         Parameters
         ----------
@@ -591,24 +594,24 @@ class Model:
         feature
             One of the model's features.
         grid
-            Values of the feature; None among them for a missing one. By default all categories of a string, and of
-            any other type the column's distinct values, or from more than 20 of them 20 at evenly spaced ranks.
+            Values of the feature; None stands for a missing one. By default all categories of a string, and otherwise
+            the column's distinct values, or 20 values at evenly spaced ranks if there are more.
         output
             As for `predict`: ``"mean"`` or ``"margin"``.
 
         Returns
         -------
         polars.DataFrame
-            A row a value of the grid: the feature, in the column's own type, and ``"prediction"``: Float64, of
-            several outputs Array(Float64, outputs).
+            A row for each value of the grid: the feature, in the column's type, and ``"prediction"``, Float64 or, for
+            several outputs, Array(Float64, outputs).
 
         Raises
         ------
         DataError
-            As `predict`; if the data has no rows, or, without a grid, the feature no value.
+            As `predict`; if the data has no rows, or no grid is given and the feature has no value.
         ParameterError
-            If the model has no such feature, it is itself named ``"prediction"``, or the grid holds other values than
-            the column can.
+            If the model has no such feature, the feature is named ``"prediction"``, or the column cannot hold a value
+            of the grid.
 
         Examples
         --------
@@ -635,9 +638,9 @@ class Model:
     def calibrate(
         self, data: Any, target: str, *, method: Literal["platt", "isotonic"] = "platt", weight: str | None = None
     ) -> Model:
-        """Return the model with probabilities that come true on these rows, which it should not have been trained on.
+        """Return the model with probabilities calibrated on these rows, which should not be those of training.
 
-        The calibration is part of the model: of its file, its SQL and its polars expression.
+        The calibration becomes part of the model file, the SQL and the polars expression.
 
         Parameters
         ----------
@@ -646,14 +649,14 @@ class Model:
         target, weight
             The columns of the labels, 0 and 1, and of weights.
         method
-            ``"platt"``: a logistic function of the margin; ``"isotonic"``: any non-decreasing one.
+            ``"platt"``: a logistic function of the margin; ``"isotonic"``: isotonic regression.
 
         Raises
         ------
         ParameterError
             If the model is not for two classes, or has more than one margin.
         DataError
-            If the labels are not 0 and 1, both.
+            If the labels are not 0 and 1, or only one of them occurs.
 
         Examples
         --------
@@ -679,17 +682,17 @@ class Model:
         group: str | None = None,
         decay_rate: float = 0.0,
     ) -> Model:
-        """Return the model with leaf values learnt from other rows; what its trees ask stays as it is.
+        """Return the model with leaf values fitted to other rows; the splits stay.
 
-        Round by round as in training, with the parameters of training; the rows are read into memory. A leaf that no
-        row reaches keeps its value.
+        Works round by round as training does, with the parameters of training. The rows are read into memory. A leaf
+        that no row reaches keeps its value.
 
         Parameters
         ----------
         data, target, weight, label_upper_bound, group
             As for `frameboost.fit`; the features must have the types of training.
         decay_rate
-            Share of the old value in the new one, from 0 to 1 (LightGBM's ``refit``).
+            Weight of the old leaf value, from 0 to 1, as in LightGBM's ``refit``.
 
         Raises
         ------
@@ -731,13 +734,13 @@ class Model:
         return hash(self.to_json())
 
     def __getstate__(self) -> dict[str, Any]:
-        # What the predictor has compiled goes into no copy or pickle.
+        # A copy or pickle does not contain the predictor's compiled trees.
         return {name: value for name, value in vars(self).items() if name != "_predictor"}
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the model file's text: the same text for the same model (see ``docs/model-file.md``).
+        """Return the text of the model file (``docs/model-file.md``); equal models have equal texts.
 
         Examples
         --------
@@ -752,7 +755,7 @@ class Model:
 
     @checked()
     def save(self, path: str | Path) -> None:
-        """Write the model to a JSON file; a file of that name is replaced once all is written.
+        """Write the model to a JSON file; an existing file is replaced when all is written.
 
         Examples
         --------
@@ -767,15 +770,15 @@ class Model:
 
     @checked()
     def to_xgboost(self, path: str | Path) -> None:
-        """Write the model as XGBoost's JSON, which XGBoost 3 loads and predicts alike.
+        """Write the model as XGBoost's JSON, for XGBoost 3.
 
-        XGBoost compares float32 numbers, and keeps leaves as such. ``docs/interop.md`` says what that changes.
+        XGBoost compares and adds float32 numbers; ``docs/interop.md`` describes the differences.
 
         Raises
         ------
         ParameterError
-            If the model has what XGBoost has not: a loss of one's own, a calibration, thresholds that a float32 can't
-            tell apart.
+            If XGBoost lacks something that the model has: a user's own loss, a calibration, thresholds that are equal
+            as float32.
 
         Examples
         --------
@@ -791,7 +794,7 @@ class Model:
 
 
 def _why_not_refit(ensemble: Ensemble) -> str | None:
-    """Return what keeps the leaf values from being fitted again, or None."""
+    """Return why the leaf values cannot be fitted again, or None."""
     if ensemble.calibration is not None:
         return "is calibrated"
     if ensemble.parameters.get("booster") == "dart":

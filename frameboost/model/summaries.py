@@ -1,4 +1,4 @@
-"""A model for people to look at: trees as a frame, importances, and a few lines that say what it is."""
+"""Summaries of an ensemble: trees as a frame, feature importances, and the text of a model's ``repr``."""
 
 from __future__ import annotations
 

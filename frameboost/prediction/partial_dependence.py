@@ -22,10 +22,10 @@ from frameboost.schema.types import FeatureType
 __all__ = ["partial_dependence_frame"]
 
 _GRID_SIZE = 20
-# What polars raises of values that a column can't hold, an AttributeError being of those that it knows nothing of.
+# What polars raises for values that a column cannot hold; AttributeError for objects of unknown types.
 _UNREADABLE = (TypeError, ValueError, OverflowError, AttributeError, pl.exceptions.PolarsError)
 _PREDICTION = "prediction"
-# Of a series with a name such as ^a.*$ polars' methods look for columns of that pattern.
+# A neutral name, because polars' methods treat a series' name such as ^a.*$ as a pattern of columns.
 _VALUES = "values"
 
 
@@ -77,7 +77,7 @@ def _means(
     for of_value in grid_codes:
         if place is not None:
             codes[:, place] = of_value[place]
-        elif means:  # no tree asks about it
+        elif means:  # no tree splits on it
             means.append(means[0])
             continue
         margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, bases), strict=True)))
@@ -87,9 +87,9 @@ def _means(
 
 
 def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
-    """Return all categories of a string, or up to 20 values of the column at evenly spaced ranks, in order."""
+    """Return all categories of a string feature, or up to 20 values of the column at evenly spaced ranks, sorted."""
     if feature.type.is_categorical:
-        # An Enum may lack some of them.
+        # An Enum column may lack some categories.
         values = pl.Series(column.name, feature.categories, dtype=pl.String).cast(column.dtype, strict=False)
         return values.drop_nulls()
     present = column.drop_nulls()

@@ -86,9 +86,9 @@ class Predictor:
         frame = source.to_frame(list(dict.fromkeys([*self.ensemble.feature_names, *started])))
         if not started:
             return self._sums(frame, types, self.ensemble.base_margins)
-        in_order = frame.collect()  # so that codes and columns meet in one order
+        in_order = frame.collect()  # once, so that codes and margins have the same row order
         sums = self._sums(in_order.lazy(), types, (0.0,) * self.ensemble.n_outputs)
-        # Added up by polars, where the sum with NULL is NULL, as it is in SQL.
+        # Added by polars, where a sum with NULL is NULL, as in SQL.
         return [in_order[name].cast(pl.Float64) + pl.Series(sum_) for name, sum_ in zip(started, sums, strict=True)]
 
     def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float]) -> list[Any]:
@@ -110,7 +110,7 @@ class Predictor:
 
     @cached_property
     def margin_exprs(self) -> list[pl.Expr]:
-        """The margins of each output, which take longer to put together than a few thousand rows to score."""
+        """The margin expression of each output; building them takes longer than scoring a few thousand rows."""
         return [self._margin_expr(base, k) for k, base in enumerate(self.ensemble.base_margins)]
 
     def _margin_expr(self, base: float | pl.Expr, output: int) -> pl.Expr:

@@ -1,6 +1,6 @@
-"""scikit-learn estimators: what `frameboost.fit` does, behind ``fit(X, y)`` and ``predict(X)``.
+"""scikit-learn estimators over `frameboost.fit`, with ``fit(X, y)`` and ``predict(X)``.
 
-They need scikit-learn (``pip install 'frameboost[sklearn]'``), so this module is imported when one is asked for.
+They need scikit-learn (``pip install 'frameboost[sklearn]'``), so this module is imported on first use.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         return self
 
     def _encoded(self, y: Any) -> Array:
-        """Return the numbers of the labels of rows to validate on."""
+        """Return the class numbers of validation labels."""
         labels = check_labels(y, self)
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
@@ -169,7 +169,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         return scores if scores.ndim == 2 else np.column_stack([1.0 - scores, scores])
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the margins for X's rows: of the second of two classes, or a column a class."""
+        """Return the margins for X's rows: of the second of two classes, or a column for each class."""
         return self._score(X, "margin")
 
     def predict(self, X: Any) -> Array:
@@ -217,7 +217,7 @@ class FrameBoostRanker(Estimator):
         X : frame or array-like of shape (n_samples, n_features)
             The features.
         y : array-like of shape (n_samples,)
-            How relevant each row is to its query: 0, 1, 2, ...
+            Relevance of each row to its query: 0, 1, 2, ...
         qid : array-like of shape (n_samples,), optional
             The query that each row belongs to: numbers or strings, in any order. Without it all are of one query.
         """
@@ -241,7 +241,7 @@ class FrameBoostRanker(Estimator):
         X : frame or array-like of shape (n_samples, n_features)
             The features.
         y : array-like of shape (n_samples,)
-            How relevant each row is to its query.
+            Relevance of each row to its query.
         qid : array-like of shape (n_samples,), optional
             The query that each row belongs to. Without it all are of one query.
         """

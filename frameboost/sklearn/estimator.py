@@ -1,4 +1,4 @@
-"""What the scikit-learn estimators share: their parameters, and the way from X and y to a model and back."""
+"""The base class of the scikit-learn estimators: parameters, and conversion of X and y to frames."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ __all__ = [
     "weighted",
 ]
 
-# Parameters of `frameboost.fit` that are not the user's to give here, as the data gives them.
+# Parameters of `frameboost.fit` that the estimators derive from the data.
 FROM_THE_DATA = frozenset({"num_class"})
 
-# What the columns of the target, the weights and the queries are called, beside those of X.
+# The names of the columns of target, weights and queries, which are added to those of X.
 _NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
 
 Array = npt.NDArray[Any]
@@ -59,9 +59,9 @@ feature_names_in_ : ndarray of shape (n_features_in_,)
 
 
 def documented(cls: _Class) -> _Class:
-    """Write what all estimators share into a class's documentation, where it says ``<parameters>``, ``<attributes>``.
+    """Fill the placeholders ``<parameters>`` and ``<attributes>`` of an estimator's docstring.
 
-    The one source of the parameters is `frameboost.parameters.parameters`.
+    The text of the parameters is that of `frameboost.parameters.parameters`.
     """
     if cls.__doc__ is not None:  # as it is under python -OO
         parameters = _PARAMETERS + parameter_table(without=FROM_THE_DATA)
@@ -71,9 +71,9 @@ def documented(cls: _Class) -> _Class:
 
 
 class Estimator(BaseEstimator):
-    """A scikit-learn estimator whose model is frameboost's; ``objective=None`` is what suits the kind of estimator."""
+    """The base class; ``objective=None`` is the default objective of each kind of estimator."""
 
-    # scikit-learn reads the parameters off this signature, so they are written out; a test holds them to `Parameters`.
+    # scikit-learn reads parameters from this signature, so it lists them all; a test compares it with `Parameters`.
     def __init__(
         self,
         *,
@@ -196,7 +196,7 @@ class Estimator(BaseEstimator):
         return [f"x{i}" for i in range(self.n_features_in_)]  # as scikit-learn calls columns without a name
 
     def _read(self, X: Any, *, reset: bool) -> pl.DataFrame:
-        """Return X as a frame, its columns called by `_names`; ``reset`` when fitting, which is what sets them."""
+        """Return X as a frame with the columns of `_names`; ``reset`` sets them, when fitting."""
         if isinstance(X, pl.LazyFrame):
             X = X.collect()
         if _is_table(X):
@@ -225,12 +225,12 @@ class Estimator(BaseEstimator):
         return found
 
     def _score(self, X: Any, output: Literal["mean", "margin"] = "mean") -> FloatArray:
-        """Return what the model says of X's rows, in an array that the caller may write to."""
+        """Return the model's output for X's rows, as an array that the caller may write to."""
         check_is_fitted(self)
         return self.model_.predict(self._read(X, reset=False), output).to_numpy(writable=True)
 
     def _objective(self, default: str) -> Any:
-        """Return the objective that was asked for, whatever it is, as `frameboost.fit` checks it."""
+        """Return the objective, or the default; `frameboost.fit` checks it."""
         return default if self.objective is None else self.objective
 
     def _train(
@@ -241,9 +241,9 @@ class Estimator(BaseEstimator):
         held_out: Sequence[HeldOut] = (),
         **more: Any,
     ) -> None:
-        """Set ``model_``; ``roles`` are the columns that are no features, by the keyword of `frameboost.fit`.
+        """Fit and set ``model_``; ``roles`` are the columns that are not features, by keyword of `frameboost.fit`.
 
-        ``held_out`` are frames to validate on and their targets; their rows all count alike.
+        ``held_out`` has the validation frames and targets; their rows have weight 1.
         """
         features = _with_values(frame) or frame.columns
         valid = {f"validation_{i}": rows for i, (rows, _) in enumerate(held_out)}
@@ -266,12 +266,12 @@ def _is_pair(given: object) -> bool:
 
 
 def _is_table(X: Any) -> bool:
-    """Whether X has columns of their own types: a polars or pandas frame, an Arrow table (not a Series of theirs)."""
+    """Whether X is a frame of typed columns: a polars or pandas frame or an Arrow table, but not a series."""
     return hasattr(type(X), "__arrow_c_stream__") and len(getattr(X, "shape", ())) == 2
 
 
 def _plain(array: Array) -> Array:
-    """Return the array in a type that polars has, with the same values."""
+    """Return the array with a type that polars has, and equal values."""
     if array.dtype.kind == "b":
         return array.astype(np.uint8)  # in an array True is a number, and may come as 1.0 the next time
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
@@ -312,10 +312,10 @@ def _target(y: Any, estimator: Estimator) -> Array:
 
 
 def weighted(frame: pl.DataFrame, target: Array, sample_weight: Any) -> tuple[pl.DataFrame, dict[str, Array]]:
-    """Return the rows that count, and their roles.
+    """Return the rows with a positive weight, and their roles.
 
-    scikit-learn wants a weight of 0 to be the same as to leave the row out, but even such a row's values are proposed
-    as cuts.
+    scikit-learn requires that a row of weight 0 has no effect. `frameboost.fit` would still propose cuts from its
+    values, so it is removed.
     """
     check_consistent_length(frame, target)
     if sample_weight is None:
@@ -329,13 +329,13 @@ def weighted(frame: pl.DataFrame, target: Array, sample_weight: Any) -> tuple[pl
 
 
 def _with_values(frame: pl.DataFrame) -> list[str]:
-    """Return the columns that have a value at all; in one fold of a cross-validation a column may have none."""
+    """Return the columns with at least one value; in a fold of a cross-validation a column may have none."""
     missing = frame.select(cs.float().fill_nan(None).null_count(), (~cs.float()).null_count()).row(0, named=True)
     return [name for name in frame.columns if missing[name] < frame.height]
 
 
 def _free_name(name: str, taken: list[str]) -> str:
-    """Return the name, with as much behind it as makes it one that no feature has."""
+    """Return the name, with underscores appended until no feature has it."""
     while name in taken:
         name += "_"
     return name

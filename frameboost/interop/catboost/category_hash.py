@@ -1,4 +1,4 @@
-"""The number that CatBoost knows a category by: the low half of CityHash64."""
+"""CatBoost's hash of a category: the low 32 bits of CityHash64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["category_hash"]
 
 
 def category_hash(category: str | int) -> int:
-    """Return the number, of 32 bits with a sign, by which CatBoost's models know a category.
+    """Return the signed 32-bit hash that stands for a category in CatBoost's models.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The columns of CatBoost's models: their names, what NaN is taken for, and the codes of categories by their hashes."""
+"""The columns of a CatBoost model: names, the side that NaN goes to, and the codes of categories by their hashes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAN_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
 
 
 def read_list(item: Any, key: str, where: str) -> list[Any]:
-    """Return a field that must be a list, of what must be an object."""
+    """Return a field that must be a list; the item must be an object."""
     value = item.get(key) if isinstance(item, dict) else None
     if not isinstance(value, list):
         fail(where, key, "a list", value)
@@ -48,7 +48,7 @@ def read_whole(item: Mapping[str, Any], key: str, where: str) -> int:
 
 @dataclass(frozen=True)
 class CatBoostColumn:
-    """A feature, its place among the features, and for a categorical one the codes of each hash."""
+    """A feature, its number, and for a categorical one the codes of each hash (several where hashes collide)."""
 
     feature: Feature
     place: int
@@ -56,7 +56,7 @@ class CatBoostColumn:
     codes: Mapping[int, tuple[int, ...]] | None = None
 
 
-# By kind, "float" or "cat", and by CatBoost's number within the kind.
+# The key is the kind, "float" or "cat", and CatBoost's number within the kind.
 CatBoostColumns = Mapping[tuple[str, int], CatBoostColumn]
 
 
@@ -68,9 +68,9 @@ def read_columns(
     Raises
     ------
     ModelFileError
-        If the model does not describe them well.
+        If their descriptions are damaged.
     ParameterError
-        If ``categories`` has too much or too little.
+        If ``categories`` lacks a column, or has one that is not categorical.
     """
     found = _descriptions(document)
     names = checked_names([item.get("feature_id") or str(flat) for flat, _, item in found])
@@ -106,7 +106,7 @@ def read_columns(
 
 
 def _descriptions(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
-    """Return the place among all columns, the kind and the description of each."""
+    """Return for each column its number among all, its kind and its description."""
     info, found = document.get("features_info"), []
     for kind, key in (("float", "float_features"), ("cat", "categorical_features")):
         for item in read_list(info, key, DAMAGED) if isinstance(info, dict) and key in info else []:
@@ -118,13 +118,13 @@ def _descriptions(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str,
 
 
 def _split_hashes(trees: Sequence[Any]) -> dict[int, set[int]]:
-    """Return for each categorical feature the hashes of the categories that splits ask for."""
+    """Return for each categorical feature the hashes that its splits compare with."""
     asked: dict[int, set[int]] = {}
     waiting = list(trees)
     while waiting:
         node = waiting.pop()
         if not isinstance(node, dict):
-            continue  # what is wrong with it is said when its tree is read
+            continue  # reading its tree raises the error
         splits = node.get("splits")
         for split in [node.get("split"), *(splits if isinstance(splits, list) else [])]:
             if isinstance(split, dict) and split.get("split_type") == "OneHotFeature":

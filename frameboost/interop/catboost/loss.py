@@ -1,4 +1,4 @@
-"""CatBoost's losses: how its margins become predictions."""
+"""CatBoost's loss functions, and the links from margins to predictions that they imply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frameboost.losses.loss import Loss, margin_names
 
 __all__ = ["catboost_loss"]
 
-# Losses that have a counterpart here, and the parameter that it takes: by CatBoost's name, and its default.
+# Losses that frameboost has too: its name, and its parameters with CatBoost's names and defaults.
 _COUNTERPARTS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "RMSE": ("reg:squarederror", {}),
     "MAE": ("reg:absoluteerror", {}),
@@ -30,8 +30,8 @@ _COUNTERPARTS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 def catboost_loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, dict[str, Any]]:
     """Return the loss of a model, and the parameters that it takes.
 
-    What CatBoost predicts is the margin itself but for a few losses. So it is where a model does not say what it was
-    trained for, as a sum of models does not.
+    For most losses CatBoost predicts the margin itself. The same holds for a model without a loss, such as a sum of
+    models.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _loss_function(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]
     """Return the name of the loss and its parameters."""
     info = document.get("model_info")
     parameters = info.get("params") if isinstance(info, dict) else None
-    if isinstance(parameters, str):  # so older releases wrote it
+    if isinstance(parameters, str):  # as older releases wrote it
         try:
             parameters = json.loads(parameters)
         except (ValueError, RecursionError) as error:

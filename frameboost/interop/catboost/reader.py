@@ -1,12 +1,11 @@
 """Models of CatBoost: from its JSON to the same trees, which predict the same.
 
-What differs between the two, and how it is bridged:
+Differences to frameboost, and how each is translated:
 
-- CatBoost asks ``float32(x) > border``, and *yes* goes right; that is ``x < u``, *yes* left, with u the float64 from
-  which on numbers are rounded to a float32 above the border. NaN goes left, or right where it was trained as the
-  largest value (``nan_mode="Max"``).
-- A category is asked for one at a time, by a hash; *yes* goes right. The names of the categories are not in the model.
-- Leaves hold all outputs; here each output has trees of its own.
+- Splits are ``float32(x) > border``, and *yes* goes right. That is ``x < u``, *yes* left, with u the smallest float64
+  that rounds to a float32 above the border. NaN goes left, or right if trained with ``nan_mode="Max"``.
+- A categorical split compares with one hash; *yes* goes right. The model does not keep the categories' names.
+- A leaf holds the values of all outputs; here each output has its own trees.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of either kind of tree: a split and its children's places, or values, with the weight of its rows."""
+    """A node of either kind of tree: values and the weight of its rows; of a split also the children."""
 
     values: list[float]
     weight: float
@@ -133,7 +132,11 @@ def _question(split: Any, columns: CatBoostColumns, where: str) -> dict[str, Any
 
 
 def _symmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
-    """Return the nodes of a tree whose levels ask one question each; bit i of a leaf's number is the i-th answer."""
+    """Return the nodes of a symmetric tree, level by level.
+
+    All nodes of a level have one split. Bit i of a leaf's number is the answer to split i: with two splits, leaf 2
+    (binary 10) has answered no to split 0 and yes to split 1.
+    """
     questions = [_question(split, columns, where) for split in read_list(tree, "splits", where)]
     values, depth = read_numbers(tree, "leaf_values", where), len(questions)
     if depth > _MOST_LEVELS or not values or len(values) % 2**depth:
@@ -142,11 +145,11 @@ def _symmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
     if len(weights) != 2**depth:
         raise ModelFileError(f"{where}: it has {len(weights)} leaf weights, not {2**depth}")
     size = len(values) // 2**depth
-    # From the leaves up; a node's place on its level is what has been answered so far.
+    # From the leaves up. A node's number within its level has the answers so far as bits.
     levels = [[_Node(values[i * size : (i + 1) * size], weight) for i, weight in enumerate(weights)]]
     for level in reversed(range(depth)):
         below = levels[0]
-        first = 2 ** (level + 1) - 1  # the place of the level below among all nodes
+        first = 2 ** (level + 1) - 1  # the number of the first node of the level below
         levels.insert(0, [
             _above(below[i], below[i + 2**level], questions[level], first + i, first + i + 2**level)
             for i in range(2**level)
@@ -155,7 +158,7 @@ def _symmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
 
 
 def _above(left: _Node, right: _Node, question: Mapping[str, Any], left_place: int, right_place: int) -> _Node:
-    """Return the parent of two nodes, with the mean of their values: what it would be if it were a leaf."""
+    """Return the parent of two nodes, with the weighted mean of their values as its value."""
     weight = left.weight + right.weight
     share = left.weight / weight if weight else 0.5
     values = [a * share + b * (1 - share) for a, b in zip(left.values, right.values, strict=False)]
@@ -165,7 +168,7 @@ def _above(left: _Node, right: _Node, question: Mapping[str, Any], left_place: i
 def _asymmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
     """Return the nodes of a tree of nested objects, parents first."""
     items, children = [tree], {}
-    for place, item in enumerate(items):  # grows on the way
+    for place, item in enumerate(items):  # the list grows while it is read: breadth-first order
         if isinstance(item, dict) and "split" in item:
             children[place] = len(items), len(items) + 1
             items += [item.get("left"), item.get("right")]
@@ -186,7 +189,7 @@ def _asymmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
 
 
 def _n_outputs(trees: Sequence[Any]) -> int:
-    """Return how many values a leaf has."""
+    """Return the number of values in a leaf."""
     if not trees:
         raise ModelFileError("the model has no trees")
     tree, where = trees[0], f"{DAMAGED}, tree 0"

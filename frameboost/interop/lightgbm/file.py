@@ -1,4 +1,4 @@
-"""LightGBM's text of a model, read line by line; what it means is said in `frameboost.interop.lightgbm.reader`."""
+"""The parser of LightGBM's text format, line by line; `frameboost.interop.lightgbm.reader` translates the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LightGBMFile", "LightGBMTree", "parse_lightgbm"]
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf)")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _VERSIONS = ("v2", "v3", "v4")
-# Of a tree, what there is one of for each split, and whether it may be left out, as old releases did.
+# The fields of a tree with one entry for each split, and whether old releases leave them out.
 _OF_SPLITS = {
     "split_feature": True, "threshold": True, "decision_type": True, "left_child": True, "right_child": True,
     "split_gain": False, "internal_value": False, "internal_count": False,
@@ -28,9 +28,9 @@ _OF_SPLITS = {
 
 @dataclass(frozen=True)
 class LightGBMTree:
-    """A tree: lists over its splits, over its leaves, and the sets of categories that splits name.
+    """A tree: lists over its splits, lists over its leaves, and the category sets of its splits.
 
-    A child of 0 or more is a split, a negative one the leaf numbered ``~child``.
+    A child of 0 or more is a split's number; a negative child is the leaf ``~child``.
     """
 
     split_feature: list[int]
@@ -49,7 +49,7 @@ class LightGBMTree:
 
 @dataclass(frozen=True)
 class LightGBMFile:
-    """A model: ``objective`` is empty where there is none, ``pandas_categories`` has a list for each such column."""
+    """A model; ``objective`` may be empty, and ``pandas_categories`` has a list for each such column."""
 
     objective: str
     n_outputs: int
@@ -103,7 +103,7 @@ def parse_lightgbm(data: bytes) -> LightGBMFile:
 
 
 class _Fields:
-    """Lines such as ``key=value``, each key once; a line without = is a key without a value."""
+    """The ``key=value`` lines of a section; a line without = is a key with an empty value. No key occurs twice."""
 
     def __init__(self, lines: Iterable[str], where: str) -> None:
         self.where = where
@@ -127,14 +127,14 @@ class _Fields:
         return self.wholes(key, 1)[0]
 
     def wholes(self, key: str, size: int, low: int = -(2**31), high: int = 2**32 - 1) -> list[int]:
-        """Return a list of whole numbers of which there must be ``size``, from ``low`` to ``high``."""
+        """Return a field of ``size`` integers from ``low`` to ``high``."""
         parts = self._parts(key, size)
         if not all(_WHOLE.fullmatch(part) and low <= int(part) <= high for part in parts):
             raise ModelFileError(f"{self.where}: {key} must be whole numbers from {low} to {high}")
         return list(map(int, parts))
 
     def numbers(self, key: str, size: int, *, finite: bool = True) -> list[float]:
-        """Return a list of numbers of which there must be ``size``."""
+        """Return a field of ``size`` numbers."""
         parts = self._parts(key, size)
         if not all(_NUMBER.fullmatch(part) for part in parts):
             raise ModelFileError(f"{self.where}: {key} must be numbers")
@@ -191,7 +191,7 @@ def _leaf_counts(fields: _Fields, n_leaves: int) -> list[float]:
 
 
 def _check_children(left: list[int], right: list[int], n_leaves: int, where: str) -> None:
-    """Make sure that each split but the root, and each leaf, is the child of one split, which comes before it."""
+    """Check that each leaf, and each split but the root, is the child of exactly one split with a smaller number."""
     children = [*left, *right]
     if n_leaves > 1 and sorted(children) != [*range(-n_leaves, 0), *range(1, n_leaves - 1)]:
         raise ModelFileError(f"{where}: left_child and right_child must name every leaf and every split but the first")
@@ -200,7 +200,7 @@ def _check_children(left: list[int], right: list[int], n_leaves: int, where: str
 
 
 def _sets(fields: _Fields) -> list[tuple[int, ...]]:
-    """Return the sets of categories, which are stored as bits, 32 to a number."""
+    """Return the category sets, which are stored as bit sets of 32-bit words."""
     n_sets = fields.whole("num_cat") if "num_cat" in fields else 0
     if n_sets <= 0:
         return []

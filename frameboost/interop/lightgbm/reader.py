@@ -1,13 +1,13 @@
 """Models of LightGBM: from its text to the same trees, which predict the same.
 
-What differs between the two, and how it is bridged:
+Differences to frameboost, and how each is translated:
 
-- LightGBM asks ``x <= t`` in float64; that is ``x < u`` with u the next float64 above t. Before it asks, numbers within
-  1e-35 of 0 are made 0.
-- What counts as missing is a property of a split. NaN: goes to the default side. None: NaN is taken for 0.0, and so
-  goes where 0.0 goes. Zero: numbers within 1e-35 of 0 and NaN go to the default side.
-- Categories are whole numbers in a set of bits: those in the set go left, all others and NaN right.
-- A random forest's leaves are averaged when it predicts; here each leaf is divided by the number of trees.
+- Splits are ``x <= t`` in float64, which is ``x < u`` with u the next float64 above t. LightGBM first replaces numbers
+  within 1e-35 of 0 by 0.
+- Each split has a missing type. NaN: NaN goes to the default side. None: NaN is replaced by 0.0. Zero: NaN and numbers
+  within 1e-35 of 0 go to the default side.
+- Categories are integers, and a split is a bit set: categories in the set go left, all others and NaN right.
+- A random forest averages its trees; here each leaf is divided by the number of trees.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = ["read_lightgbm"]
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NONE, _ZERO, _NAN = 0, 1, 2
 
-# LightGBM's objectives of one output whose prediction is the margin itself, and which have no counterpart here.
+# Objectives of one output whose prediction is the margin itself, and which frameboost does not have.
 _IDENTITIES = ("huber", "fair", "mape", "lambdarank", "rank_xendcg", "custom")
-# What has a counterpart: its name, and the parameters that it takes, by LightGBM's names for them.
+# Objectives that frameboost has too: its name, and its parameters by LightGBM's names.
 _COUNTERPARTS: dict[str, tuple[str, dict[str, str]]] = {
     "regression": ("reg:squarederror", {}),
     "regression_l1": ("reg:absoluteerror", {}),
@@ -86,15 +86,15 @@ def _text(model: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A feature; ``codes`` takes LightGBM's numbers of categories to ours."""
+class _LightGBMColumn:
+    """A feature; ``codes`` maps LightGBM's category numbers to positions in `Feature.categories`."""
 
     feature: Feature
     codes: Mapping[int, int]
 
 
-def _columns(file: LightGBMFile) -> list[_Column]:
-    asked: list[set[int]] = [set() for _ in file.names]  # what is missing, -1 for categories
+def _columns(file: LightGBMFile) -> list[_LightGBMColumn]:
+    asked: list[set[int]] = [set() for _ in file.names]  # missing types of the splits; -1 for a split by category
     named: list[set[int]] = [set() for _ in file.names]
     for number, tree in enumerate(file.trees):
         for f, kind, threshold in zip(tree.split_feature, tree.decision_type, tree.threshold, strict=True):
@@ -114,23 +114,25 @@ def _columns(file: LightGBMFile) -> list[_Column]:
         elif -1 in asked[f] or (f in declared and not asked[f]):
             codes = tuple(sorted(named[f]))
             feature = Feature(name, FeatureType("codes"), codes)
-            columns.append(_Column(feature, {code: place for place, code in enumerate(codes)}))
+            columns.append(_LightGBMColumn(feature, {code: place for place, code in enumerate(codes)}))
         else:
-            columns.append(_Column(Feature(name, FeatureType("float64"), zero_is_missing=_ZERO in asked[f]), {}))
+            columns.append(
+                _LightGBMColumn(Feature(name, FeatureType("float64"), zero_is_missing=_ZERO in asked[f]), {})
+            )
     return columns
 
 
 def _declared_categorical(file: LightGBMFile) -> list[int]:
-    """Return the features that were declared categorical."""
+    """Return the numbers of the features that were declared categorical."""
     given = file.parameters.get("categorical_feature")
     if given is not None and all(re.fullmatch(r"[0-9]{0,9}", part) for part in given.split(",")):
         return sorted({int(part) for part in given.split(",") if part and int(part) < len(file.names)})
-    # Of a number the smallest and the largest value are given, in brackets.
+    # feature_infos has ``[min:max]`` for a number, and the categories for a categorical feature.
     return [f for f, info in enumerate(file.infos) if info != "none" and not info.startswith("[")]
 
 
 def _pandas_categories(file: LightGBMFile, declared: Sequence[int]) -> dict[int, list[Any]]:
-    """Return the pandas categories of features; the text has the lists, but does not say whose they are."""
+    """Return the pandas categories by feature; the file has the lists, in order, without the features' names."""
     if not file.pandas_categories:
         return {}
     if len(file.pandas_categories) != len(declared):
@@ -141,18 +143,18 @@ def _pandas_categories(file: LightGBMFile, declared: Sequence[int]) -> dict[int,
     return dict(zip(declared, file.pandas_categories, strict=True))
 
 
-def _pandas_column(name: str, values: list[Any], named: set[int]) -> _Column:
+def _pandas_column(name: str, values: list[Any], named: set[int]) -> _LightGBMColumn:
     if any(code >= len(values) for code in named):
         raise ModelFileError(f"damaged LightGBM model: a split names a category that {shown(name)} does not have")
     categories, places = category_codes(values, f"feature {shown(name)}")
     kind = FeatureType("codes" if categories and isinstance(categories[0], int) else "string")
-    return _Column(Feature(name, kind, categories), dict(enumerate(places)))
+    return _LightGBMColumn(Feature(name, kind, categories), dict(enumerate(places)))
 
 
 # --- trees ------------------------------------------------------------------------------------------------------------
 
 
-def _tree(tree: LightGBMTree, columns: Sequence[_Column], share: int, output: int, where: str) -> Tree:
+def _tree(tree: LightGBMTree, columns: Sequence[_LightGBMColumn], share: int, output: int, where: str) -> Tree:
     def look_up(number: int) -> SplitNode | LeafNode:
         question: dict[str, Any] | bool = True
         while number >= 0:
@@ -171,8 +173,8 @@ def _tree(tree: LightGBMTree, columns: Sequence[_Column], share: int, output: in
     return build_tree(0 if tree.split_feature else -1, look_up, output)
 
 
-def _question(tree: LightGBMTree, number: int, column: _Column, where: str) -> dict[str, Any] | bool:
-    """Return what a split asks, or the side (left is True) that all rows go to."""
+def _question(tree: LightGBMTree, number: int, column: _LightGBMColumn, where: str) -> dict[str, Any] | bool:
+    """Return the fields of a `SplitNode`, or the side (True: left) that all rows go to."""
     kind, threshold = tree.decision_type[number], tree.threshold[number]
     if kind & _CATEGORICAL:
         codes = tuple(sorted(column.codes[code] for code in tree.sets[int(threshold)]))
@@ -181,12 +183,12 @@ def _question(tree: LightGBMTree, number: int, column: _Column, where: str) -> d
     if missing not in (_NONE, _ZERO, _NAN):
         raise ModelFileError(f"{where}: decision_type {kind} has an unknown kind of missing values")
     missing_left = threshold >= 0.0 if missing == _NONE else bool(kind & _DEFAULT_LEFT)
-    # Where another split of the feature takes zeros for missing, they have to go where NaN goes here too.
+    # If another split of the feature treats zeros as missing, zeros must go with NaN here too.
     if column.feature.zero_is_missing and missing != _ZERO and (threshold >= 0.0) != missing_left:
         raise ParameterError(
             f"feature {shown(column.feature.name)} of the LightGBM model has zeros that are missing in some splits only"
         )
-    # Its rows come to a split with numbers within 1e-35 of 0 made 0.
+    # LightGBM has replaced numbers within 1e-35 of 0 by 0 before it compares.
     bound = threshold if abs(threshold) > ZERO else ZERO if threshold >= 0.0 else math.nextafter(-ZERO, -math.inf)
     return at_most(bound, missing_left=missing_left)
 

@@ -1,1 +1,1 @@
-"""Models of XGBoost, in and out."""
+"""Models of XGBoost: the reader and the writer."""

@@ -1,4 +1,4 @@
-"""The document that XGBoost saves, JSON or UBJSON: what every reader of a part of it needs."""
+"""XGBoost's model document, JSON or UBJSON: parsing it, and reading checked fields of it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from frameboost.interop.xgboost.ubjson import read_ubjson
 __all__ = ["floats", "integers", "read_count", "read_learner", "read_numbers", "read_object", "wrong"]
 
 _WHERE = "damaged XGBoost model"
-# Before XGBoost 1.6 it wrote files of a binary format of its own, which this is the start of, for want of another name.
+# The first bytes of XGBoost's own binary format, the default before XGBoost 1.6.
 _OLD_BINARY = b"binf"
 
 
 def read_learner(data: bytes) -> dict[str, Any]:
-    """Return the part of an XGBoost document that is the model.
+    """Return the ``learner`` of an XGBoost document: all but the version.
 
     Raises
     ------
     ModelFileError
-        If it is neither JSON nor UBJSON, or not of XGBoost.
+        If it is neither JSON nor UBJSON, or has no learner.
     """
     document = _parse(data)
     if not isinstance(document, dict) or not isinstance(document.get("learner"), dict):
@@ -65,7 +65,7 @@ def read_object(item: Mapping[str, Any], key: str, where: str = "") -> dict[str,
 
 
 def read_count(item: Mapping[str, Any], key: str, default: int | None = None, where: str = "") -> int:
-    """Return a field that must be a number from 0, which XGBoost writes as text."""
+    """Return a field that must be an integer of at least 0, which XGBoost writes as text."""
     value = item.get(key, default)
     if isinstance(value, str) and re.fullmatch(r"\d{1,10}", value, re.ASCII):
         return int(value)
@@ -107,7 +107,7 @@ def _array(
         raise ModelFileError(f'{_place(where)}: "{key}" must have {size} entries, not {len(values)}')
     try:
         array = np.array(values) if values else np.empty(0, dtype=np.int64)
-    except ValueError:  # lists of various lengths
+    except ValueError:  # lists of different lengths
         array = np.empty((0, 0))
     if array.dtype.kind not in kinds or array.ndim != 1:
         fail(_place(where), key, f"a list of {wanted}", values)

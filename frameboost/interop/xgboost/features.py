@@ -1,4 +1,4 @@
-"""The features of an XGBoost model: names, types, and the categories that they have."""
+"""The features of an XGBoost model: names, types and categories."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["count_features", "read_features"]
 
-_MOST_WITHOUT_NAMES = 100_000  # of those with names there are as many as the file has names
+_MOST_WITHOUT_NAMES = 100_000  # with names, the file has one for each feature
 
 
 def count_features(learner: Mapping[str, Any]) -> int:
-    """Return how many features the model has."""
+    """Return the number of features."""
     count = read_count(read_object(learner, "learner_model_param"), "num_feature")
     if count == 0:
         wrong("it has no features")
@@ -38,14 +38,14 @@ def count_features(learner: Mapping[str, Any]) -> int:
 def read_features(
     learner: Mapping[str, Any], model: Mapping[str, Any], trees: Sequence[XGBoostTree]
 ) -> tuple[tuple[Feature, ...], dict[int, dict[int, int]]]:
-    """Return the features, and for each categorical one the place of each code among its categories.
+    """Return the features, and for each categorical one the position of each code in `Feature.categories`.
 
     Raises
     ------
     ModelFileError
         If the document is damaged.
     ParameterError
-        If a feature can't be had here.
+        If a feature has no counterpart in frameboost.
     """
     count = count_features(learner)
     names = checked_names(_texts(learner, "feature_names", count) or [f"f{i}" for i in range(count)])
@@ -75,15 +75,15 @@ def read_features(
 
 
 def _fits_boolean(threshold: float, missing_left: bool) -> bool:
-    """Whether it parts false from true, or missing from both.
+    """Whether a threshold separates false from true, or present from missing values.
 
-    For the latter XGBoost takes 2.000001, the largest value and as much again.
+    For the latter XGBoost writes 2.000001: twice the largest value and a little more.
     """
     return threshold <= 1 or (2 < threshold < 2.1 and not missing_left)
 
 
 def _texts(learner: Mapping[str, Any], key: str, count: int) -> list[str]:
-    """Return a list of a string a feature, or an empty one."""
+    """Return a field that has a string for each feature; an empty list if the field is empty or not there."""
     found = read_list(learner, key, "damaged XGBoost model") if key in learner else []
     if not all(isinstance(text, str) for text in found) or len(found) not in (0, count):
         wrong(f'"{key}" must be a list of {count} strings')
@@ -101,7 +101,7 @@ def _categorical(name: str, codes: list[int], category_names: list[Any] | None) 
 
 
 def _category_names(model: Mapping[str, Any], names: Sequence[str]) -> dict[int, list[Any]]:
-    """Return the names of categories by feature; XGBoost keeps them since 3.1, if it is trained on a frame."""
+    """Return the names of categories by feature; XGBoost 3.1 and later keep them if trained on a frame."""
     if "cats" not in model:
         return {}
     encodings = read_list(read_object(model, "cats"), "enc", "damaged XGBoost model, cats")
@@ -121,10 +121,10 @@ def _category_names(model: Mapping[str, Any], names: Sequence[str]) -> dict[int,
 
 
 def _strings(values: np.ndarray[Any, Any], offsets: list[int], where: str) -> list[str]:
-    """Return strings of UTF-8 whose bytes stand one after the other, written as signed numbers.
+    """Return UTF-8 strings from their concatenated bytes, written as signed numbers, and their offsets.
 
-    An empty list where they are cut in the middle of a character: of names in pandas that are not ASCII, XGBoost
-    3.1 and 3.2 count characters where they mean bytes, and the names are lost.
+    Returns an empty list if an offset is within a character: for pandas names that are not ASCII, XGBoost 3.1 and 3.2
+    write offsets in characters instead of bytes, and the names are lost.
     """
     if len(values) and (values.min() < -128 or values.max() > 255):
         wrong("their text is no bytes", where)

@@ -1,4 +1,4 @@
-"""XGBoost's objectives and the losses that stand for them here, their parameters, and base scores as margins."""
+"""XGBoost's objectives: the loss for each, its parameters, and base scores as margins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frameboost.parameters.parameters import Parameters
 
 __all__ = ["LOGARITHMIC", "LOGISTIC", "OBJECTIVE_PARAMETERS", "count_outputs", "read_objective"]
 
-# By objective: the object that holds its parameters in the document, and their names, the same as here.
+# By objective: the document's object with its parameters, and their names, which are frameboost's too.
 _OF_RANKING = ("lambdarank_param", ("lambdarank_num_pair_per_sample", "lambdarank_normalization",
                                     "lambdarank_score_normalization", "ndcg_exp_gain"))  # fmt: skip
 _OF_POSITIVES = ("reg_loss_param", ("scale_pos_weight",))
@@ -41,7 +41,7 @@ OBJECTIVE_PARAMETERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "rank:ndcg": _OF_RANKING,
     "rank:map": _OF_RANKING,
 }
-# How a base score becomes a margin; where an objective is in neither, they are the same.
+# Objectives whose base margin is the logit or the logarithm of the base score; for all others both are equal.
 LOGISTIC = frozenset({"reg:logistic", "binary:logistic"})
 LOGARITHMIC = frozenset({"count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox"})
 
@@ -52,7 +52,7 @@ _POISSON_STEP = 0.7
 
 
 def count_outputs(learner: Mapping[str, Any]) -> int:
-    """Return how many margins the model has.
+    """Return the number of margins.
 
     Raises
     ------
@@ -69,10 +69,10 @@ def count_outputs(learner: Mapping[str, Any]) -> int:
 def read_objective(
     learner: Mapping[str, Any], is_custom: bool = False
 ) -> tuple[Loss, dict[str, Any], tuple[float, ...]]:
-    """Return the loss of a model, those of its parameters that are known, and its base margins, one an output.
+    """Return the loss, the training parameters that the document has, and the base margin of each output.
 
-    Where XGBoost trained in a way that is not known here, the loss is one of which only the link is. So it is where it
-    trained on a function (``is_custom``), and the document has but an objective that says how to predict.
+    The loss has only a link, and no gradients, if frameboost cannot train it: for objectives and parameters that it
+    does not have, and for a user's own function (``is_custom``), whose document names only the objective of the link.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read_objective(
     if not isinstance(name, str):
         fail("damaged XGBoost model, objective", "name", "a string", name)
     name = _OLD_NAMES.get(name, name)
-    if name == "reg:expectileerror" and n_outputs == 1:  # several are no plain sums of trees
+    if name == "reg:expectileerror" and n_outputs == 1:  # with several, outputs are not plain sums of trees
         return foreign_loss("xgboost:reg:expectileerror", ["margin"]), {}, _base_margins(of_model, name, 1)
     if name not in LOSSES:
         raise ParameterError(f"XGBoost's objective {shown(name)} is not known here")
@@ -104,7 +104,7 @@ def read_objective(
 def _loss(name: str, parameters: Mapping[str, Any], same_training: bool, n_outputs: int) -> Loss:
     try:
         loss = get_loss(name, Parameters(**parameters).as_dict())
-    except ParameterError:  # a parameter that is out of the range that it has here
+    except ParameterError:  # a parameter out of frameboost's range
         if name.startswith("multi:"):
             raise
         same_training, loss = False, get_loss(name, Parameters(max_delta_step=_POISSON_STEP).as_dict())
@@ -120,9 +120,9 @@ def _known_by_link(name: str, loss: Loss) -> Loss:
 
 
 def _base_margins(of_model: Mapping[str, Any], name: str, n_outputs: int) -> tuple[float, ...]:
-    """Return the base score, which is on the scale of the prediction in every version's documents, as margins.
+    """Return the base margins of base scores, which documents of all versions have on the scale of the prediction.
 
-    Before XGBoost 3.1 there was one for all outputs. The link is taken in float32, as XGBoost does.
+    Before XGBoost 3.1 one score stood for all outputs. The inverse link is computed in float32, as in XGBoost.
     """
     scores = read_numbers(of_model.get("base_score"), "base_score")
     if len(scores) not in (1, n_outputs):
@@ -139,7 +139,7 @@ def _base_margins(of_model: Mapping[str, Any], name: str, n_outputs: int) -> tup
 
 
 def _read_parameters(given: Mapping[str, Any], name: str) -> tuple[dict[str, Any], bool]:
-    """Return the objective's parameters, and whether they say all of how it trains."""
+    """Return the objective's parameters, and whether they are all that frameboost needs to train it."""
     holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
     held = read_object(given, holder, "objective") if holder in given else {}
     found = {key: _READERS.get(key, _number)(held[key], key) for key in names if key in held}
@@ -151,7 +151,7 @@ def _read_parameters(given: Mapping[str, Any], name: str) -> tuple[dict[str, Any
 
 
 def _number(text: object, key: str) -> float:
-    """Return a float32 as the number with the shortest text: ``0.699999988`` is 0.7."""
+    """Return a float32 as the float64 with its shortest decimal text: ``0.699999988`` becomes 0.7."""
     numbers = read_numbers(text, key)
     if len(numbers) > 1:
         fail("damaged XGBoost model, objective", key, "one number", text)

@@ -1,4 +1,4 @@
-"""Models of XGBoost: read from a booster, an estimator or a file, and the same to the last decision."""
+"""The reader of XGBoost's models, from a booster, an estimator or a file: every row ends in the same leaf."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
     items = read_list(held, "trees", "damaged XGBoost model")
     trees = [read_xgboost_tree(item, i, n_features, n_outputs) for i, item in enumerate(items)]
     side_by_side = max(1, read_count(read_object(held, "gbtree_model_param"), "num_parallel_tree", 1))
-    # Before anything is made for each of the outputs, of which a damaged file may say that there are many.
+    # Checked first, because a damaged file may declare very many outputs.
     in_rounds = _rounds(held, trees, n_outputs, side_by_side)
     loss, parameters, base_margins = read_objective(learner, is_custom)
     features, places = read_features(learner, held, trees)
-    # Up to XGBoost 3.4 the weights of dart stand beside its trees, later among them.
+    # The weights of dart are beside the trees up to XGBoost 3.4, and in the trees' object later.
     weights = _weights(booster if "weight_drop" in booster else held, len(trees))
     if weights is not None:
         parameters["booster"] = "dart"
@@ -103,9 +103,9 @@ def _weights(held: Mapping[str, Any], n_trees: int) -> list[float] | None:
 def _rounds(
     held: Mapping[str, Any], trees: Sequence[XGBoostTree], n_outputs: int, side_by_side: int
 ) -> list[tuple[int, int]]:
-    """Return the trees, by number and output, round by round and in each output by output.
+    """Return (tree, output) pairs in the order of an ensemble: by round, within a round by output.
 
-    A tree with a value for each output in its leaves is there once for each.
+    A tree with a vector in each leaf occurs once for each output.
     """
     if not trees:
         raise ModelFileError("the model has no trees")

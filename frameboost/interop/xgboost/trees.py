@@ -1,4 +1,4 @@
-"""XGBoost's trees: read from a document node by node, and turned into trees of this library."""
+"""XGBoost's trees: read from the document's arrays, and translated to `frameboost.trees.tree.Tree`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["MOST_CATEGORIES", "XGBoostTree", "read_xgboost_tree", "translate_tree"]
 
-# A float32 holds all whole numbers below; XGBoost takes a category beyond for one that no split names.
+# A float32 holds all integers below this exactly; XGBoost treats a larger category as an unknown one.
 MOST_CATEGORIES = 2**24
 
 
 @dataclass(frozen=True)
 class XGBoostTree:
-    """A tree as XGBoost has it, with the nodes that no row reaches left out: entry i of everything is node i's.
+    """An XGBoost tree as arrays without unreachable nodes: entry i of each belongs to node i.
 
     Attributes
     ----------
     left, right
         int64: children, which come after their parent; ``LEAF`` in a leaf.
     feature
-        int64: the feature that is asked about.
+        int64: the feature that is split on.
     threshold
         float32: ``x < threshold`` goes left, in float32.
     chosen
-        By node, for splits by categories: the codes that go right.
+        By node, for categorical splits: the codes that go right.
     missing_left
         bool.
     gain, cover
@@ -54,7 +54,7 @@ class XGBoostTree:
 
     @property
     def inner(self) -> npt.NDArray[np.int64]:
-        """The nodes that are split."""
+        """The inner nodes."""
         return np.flatnonzero(self.left != LEAF)
 
     @property
@@ -84,13 +84,13 @@ def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int
         wrong(f"its leaves have {vector} values, for {n_outputs} outputs", where)
     left, right = (integers(item, f"{side}_children", size, where) for side in ("left", "right"))
     kept = _in_order(left, right, where)
-    place = np.full(size + 1, LEAF)  # the last one is for the children of leaves, -1
+    place = np.full(size + 1, LEAF)  # the last entry is for the children of leaves, -1
     place[kept] = np.arange(len(kept))
     is_leaf = left[kept] == LEAF
     feature = np.where(is_leaf, LEAF, integers(item, "split_indices", size, where)[kept])
     if (feature >= n_features).any() or (feature[~is_leaf] < 0).any():
         wrong(f"it asks about a feature that is none of the {n_features}", where)
-    # Before XGBoost 3.2, trees with several values in a leaf had neither of these.
+    # Before XGBoost 3.2, trees with leaf vectors had neither of these.
     gain, cover = (
         floats(item, key, size, where)[kept] if key in item or vector == 1 else np.zeros(len(kept), np.float32)
         for key in ("loss_changes", "sum_hessian")
@@ -114,7 +114,7 @@ def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int
 
 
 def _in_order(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], where: str) -> list[int]:
-    """Return the nodes that rows reach, parents before children; pruning leaves others behind."""
+    """Return the reachable nodes, parents before children; pruning leaves unreachable ones in the arrays."""
     lefts, rights = left.tolist(), right.tolist()
     if not lefts:
         wrong("it has no nodes", where)
@@ -134,19 +134,19 @@ def _in_order(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], where: 
 def _vectors(
     item: Mapping[str, Any], width: int, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], where: str
 ) -> npt.NDArray[np.float32]:
-    """Return float32 (nodes, outputs): the values of leaves that have one for each output."""
+    """Return the leaf vectors of a tree for several outputs, float32 (nodes, outputs)."""
     if "leaf_weights" not in item:  # before XGBoost 3.2
         return floats(item, "base_weights", len(left) * width, where).reshape(-1, width)
     is_leaf = left == LEAF
     weights = floats(item, "leaf_weights", int(is_leaf.sum()) * width, where).reshape(-1, width)
-    at = np.where(is_leaf, right, 0)  # in a leaf the right child is the place of its values
+    at = np.where(is_leaf, right, 0)  # in a leaf the right child is the index of its vector
     if (at < 0).any() or (at >= len(weights)).any():
         wrong("a leaf has no values", where)
     return weights[at]
 
 
 def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tuple[int, ...]]:
-    """Return the codes that go right, by node; XGBoost before 1.3 knew no categories."""
+    """Return the codes that go right, by node; before XGBoost 1.3 there were no categories."""
     if "split_type" not in item:
         return {}
     is_categorical = integers(item, "split_type", size, where) == 1
@@ -170,20 +170,20 @@ def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tup
 def translate_tree(
     tree: XGBoostTree, features: Sequence[Feature], places: Mapping[int, Mapping[int, int]], output: int, weight: float
 ) -> Tree:
-    """Return the tree, for one of its outputs.
+    """Return the tree of one output, as frameboost has it.
 
     Parameters
     ----------
     tree
-        What was read.
+        The tree that was read.
     features
         The model's features.
     places
-        By categorical feature: the place of each code among its categories.
+        By categorical feature: the position of each code in `Feature.categories`.
     output
-        Which margin it adds to; of a tree with several values in a leaf, which of them.
+        The margin that the tree adds to; also the entry of leaf vectors that it takes.
     weight
-        What leaf values are multiplied by.
+        A factor for leaf values, from dart.
     """
     n_outputs = tree.values.shape[1]
     of_output = tree.values[:, output if n_outputs > 1 else 0].astype(np.float64) * weight
@@ -204,25 +204,25 @@ def translate_tree(
         missing_left=tuple(missing_left),
         left=tuple(tree.left.tolist()),
         right=tuple(tree.right.tolist()),
-        # A tree for all outputs becomes one for each, whose gains and covers add up to its own.
+        # A tree for all outputs becomes one tree for each, whose gains and covers add up to its own.
         gain=tuple((tree.gain.astype(np.float64) / n_outputs).tolist()),
         cover=tuple((tree.cover.astype(np.float64) / n_outputs).tolist()),
         value=tuple(_means(tree, of_output.tolist())),
         output=output,
-        # The codes named go right, whichever way missing goes.
+        # The chosen codes go right, whichever way missing goes.
         with_missing=tuple(names is not None and not left for names, left in zip(named, missing_left, strict=True)),
     )
 
 
 def _of_boolean(threshold: float) -> int | None:
-    """Return the threshold that parts false and true so; None asks whether there is a value, which all then pass."""
+    """Return the threshold of a Boolean feature: 1 separates false from true, None present from missing values."""
     return None if threshold > 1 else int(threshold > 0)
 
 
 def _means(tree: XGBoostTree, values: list[float]) -> list[float]:
-    """Return the values, those of inner nodes as means of the leaves below by cover.
+    """Return the node values; an inner node's is the mean of the leaves below it, weighted by cover.
 
-    XGBoost keeps what an inner node would be as a leaf without the learning rate, and not the learning rate.
+    XGBoost keeps an inner node's leaf weight before shrinkage, but not the learning rate to shrink it by.
     """
     lefts, rights, covers = tree.left.tolist(), tree.right.tolist(), tree.cover.tolist()
     for node in reversed(tree.inner.tolist()):

@@ -1,6 +1,7 @@
-"""A reader of Universal Binary JSON, as far as XGBoost writes it: every length is checked before it is believed.
+"""A parser of the part of Universal Binary JSON (https://ubjson.org) that XGBoost writes.
 
-https://ubjson.org; there is no library for it that is still kept (py-ubjson's last release is of 2020).
+Every length is checked against the bytes that are left before memory is allocated for it. There is no maintained
+library for the format: the last release of py-ubjson is of 2020.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _STRUCTS = {"i": ">b", "U": ">B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D
 
 
 def read_ubjson(data: bytes) -> Any:
-    r"""Return what a UBJSON document holds: dicts, lists, strings, ints, floats, bools and None.
+    r"""Return the content of a UBJSON document as dicts, lists, strings, ints, floats, bools and None.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def read_ubjson(data: bytes) -> Any:
     Raises
     ------
     ModelFileError
-        If it ends too early or too late, or holds what is no UBJSON.
+        If it ends too early or too late, or is not UBJSON.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def read_ubjson(data: bytes) -> Any:
 
 
 class _Reader:
-    """What was read so far is what stands before ``at``."""
+    """A cursor over the bytes; ``at`` is the index of the next one."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -102,7 +103,7 @@ class _Reader:
             self.fail("a string that is not UTF-8")
 
     def count(self) -> int:
-        """Return a length, which can't be more than the bytes that are left."""
+        """Read a length, and check that as many bytes are left."""
         marker = self.marker()
         if marker not in _INTEGERS:
             self.fail("a length that is no integer")
@@ -121,7 +122,7 @@ class _Reader:
         return chr(self.take(1)[0])
 
     def follows(self, marker: str) -> bool:
-        """Pass over a marker if it is the next one."""
+        """Skip a marker if it is next; return whether it was."""
         found = self.data[self.at : self.at + 1] == marker.encode()
         self.at += found
         return found

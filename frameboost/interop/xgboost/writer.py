@@ -1,4 +1,4 @@
-"""Models for XGBoost: the JSON document that XGBoost 3.2 loads, and predicts with alike."""
+"""The writer for XGBoost: a JSON document that XGBoost 3.2 loads."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _NO_PARENT = 2**31 - 1
 def to_xgboost(ensemble: Ensemble) -> str:
     """Return the model as XGBoost 3.2 saves one, in JSON.
 
-    XGBoost knows but float32. Hand it the features as numbers: Booleans as 0 and 1, a decimal as the number that it is,
-    dates and times as days or units since 1970-01-01, a duration in its units, codes as they are. Categories of
-    strings are written with their names; give them as pandas' or polars' Categorical, or by their place in
+    XGBoost computes in float32. Give it the features as numbers: Booleans as 0 and 1, decimals by their value, dates
+    and times as days or units since 1970-01-01, durations in their units, codes as they are. String categories are
+    written with their names; give them as a Categorical of pandas or polars, or as their positions in
     ``Feature.categories``. NULL and NaN are missing.
 
-    - Columns whose values are float32 without rounding (integers up to 2^24, say) come to the same leaves.
-    - Of others XGBoost rounds values and thresholds, so that one next to a threshold may come to the other side; one
-      that is equal to it never does.
-    - Leaf values are rounded to float32, and XGBoost rounds again after each tree.
+    - Values that a float32 holds exactly (integers up to 2^24, say) reach the same leaves.
+    - Other values and thresholds are rounded, so that a value next to a threshold may go to the other side; a value
+      equal to the threshold never does.
+    - Leaf values are rounded to float32, and XGBoost rounds the sum again after each tree.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def to_xgboost(ensemble: Ensemble) -> str:
     Raises
     ------
     ParameterError
-        If XGBoost has not what the model has: a loss of the user's own or of another library's, a calibration, zeros
-        that are missing, codes below 0 or from 2^24, two thresholds of a feature that are the same float32, leaf values
-        beyond a float32.
+        If XGBoost lacks something that the model has: a loss of the user's own or of another library's, a calibration,
+        zeros that are missing, codes below 0 or from 2^24, two thresholds of a feature that are the same float32, leaf
+        values beyond a float32.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
     _check(ensemble)
     n_outputs, names = ensemble.loss.n_outputs, [feature.name for feature in ensemble.features]
     scores, margins = _base_scores(ensemble.loss.name, ensemble.base_margins)
-    # What a base score can't say in float32 goes into the first tree of the output.
+    # The rounding error of the float32 base score is added to the leaves of the output's first tree.
     rest = [base - margin for base, margin in zip(ensemble.base_margins, margins, strict=True)]
     conditions = [_conditions(feature, i, ensemble.trees) for i, feature in enumerate(ensemble.features)]
     trees, started = [], set[int]()
@@ -127,7 +127,7 @@ def _check(ensemble: Ensemble) -> None:
 
 
 def _base_scores(name: str, margins: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return base scores, which are on the scale of the prediction, and the margins that XGBoost makes of them."""
+    """Return base scores, on the scale of the prediction, and the margins that XGBoost computes from them."""
     if name in LOGISTIC:
         scores = as_float32([1 / (1 + math.exp(-max(-700.0, margin))) for margin in margins])
         read = logit32(scores)
@@ -163,9 +163,9 @@ def _type(feature: Feature) -> str:
 
 
 def _cats(features: Sequence[Feature]) -> dict[str, Any]:
-    """Return the names of categories as XGBoost keeps them: the bytes of all, where each starts, and their order.
+    """Return the category names in XGBoost's format: concatenated bytes, offsets, and the sort order.
 
-    A byte is a signed number to XGBoost, so that what is not ASCII comes first in its order.
+    XGBoost sorts bytes as signed numbers, so that characters outside ASCII come first.
     """
     encodings, segments, order = [], [0], list[int]()
     for feature in features:
@@ -183,7 +183,7 @@ def _cats(features: Sequence[Feature]) -> dict[str, Any]:
 
 
 def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Physical, float]:
-    """Return the float32 for each threshold of a feature, or raise `ParameterError` where they can't be told apart."""
+    """Return the float32 of each threshold of a feature; raise `ParameterError` if two become equal."""
     used = {t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True)
             if f == number and t is not None}  # fmt: skip
     found: dict[Physical, float] = {}
@@ -202,8 +202,7 @@ def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Ph
 def _condition(feature: Feature, threshold: Physical) -> float:
     """Return the float32 nearest to a threshold.
 
-    A value that is equal to the threshold is then rounded to the same float32, and goes right as it should. (The
-    smallest float32 that is no less would have it go left, where the threshold is rounded down.)
+    A value equal to the threshold rounds to the same float32, and so goes right, as it should.
     """
     if isinstance(threshold, float) and math.isinf(threshold):
         return threshold
@@ -214,7 +213,7 @@ def _condition(feature: Feature, threshold: Physical) -> float:
 def _tree(
     tree: Tree, number: int, features: Sequence[Feature], conditions: Sequence[Mapping[Physical, float]], shift: float
 ) -> dict[str, Any]:
-    """Return a tree; XGBoost wants a node's children side by side."""
+    """Return a tree, renumbered so that siblings have consecutive numbers, as XGBoost requires."""
     numbers, swapped = [0], [_is_swapped(tree, node) for node in range(len(tree))]
     for node in numbers:
         if not tree.is_leaf(node):
@@ -262,10 +261,10 @@ def _tree(
 
 
 def _is_swapped(tree: Tree, node: int) -> bool:
-    """Whether the sides change places.
+    """Whether left and right are exchanged.
 
-    In XGBoost the categories that are named go right, all others left. And a split that asks whether there is a value
-    becomes one where no value is less than minus infinity, so that all go right, and missing goes left.
+    In XGBoost the listed categories go right and all others left. A split on presence becomes ``x < -inf``, which sends
+    all values right and missing left.
     """
     if tree.is_leaf(node) or tree.threshold[node] is not None:
         return False
@@ -280,5 +279,5 @@ def _split_condition(tree: Tree, node: int, conditions: Sequence[Mapping[Physica
 
 
 def _codes(feature: Feature, places: Sequence[int] | None) -> list[int]:
-    """Return the codes in XGBoost of categories: those of strings are their places, others are what they are."""
+    """Return XGBoost's codes of categories: positions for strings, the codes themselves for codes."""
     return [place if feature.type.name == "string" else int(feature.categories[place]) for place in places or ()]
