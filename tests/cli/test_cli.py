@@ -585,6 +585,7 @@ def test_version_and_help(capsys):
     assert "exit codes:" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_as_a_process(here):
     done = run("show nope.json")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "frameboost: nope.json: No such file or directory\n")
@@ -594,6 +595,7 @@ def test_as_a_process(here):
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{fb.load('m.json')!r}\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["score delay.json many.parquet -o -", "sql delay.json", "show delay.json --trees 4"])
 def test_a_reader_that_goes_away(here, line):
     pl.concat([flights()] * 100).write_parquet("many.parquet")

@@ -68,6 +68,7 @@ def test_margins_are_bit_identical_everywhere(con, seed, type_names):
     assert_agreement(con, model, kinds, columns)
 
 
+@pytest.mark.slow
 @cases("type_name", TYPES)
 def test_each_type_agrees_on_all_its_odd_values(con, type_name):
     rng = random.Random(type_name)
@@ -101,6 +102,7 @@ def test_probabilities_agree_to_one_ulp(con, seed, scale):
 # --- DuckDB's types that polars doesn't have --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(
     ("column", "kind"),
     [

@@ -72,6 +72,7 @@ def test_a_chain_is_scored_over_sorted_rows_in_duckdb(rows):
     assert [margin for _, margin in found] == margins(model)
 
 
+@pytest.mark.slow
 def test_a_chain_explains_itself(chain, rows):
     total = margins(chain)
     for approx in (True, False):
@@ -104,6 +105,7 @@ def test_the_command_line_draws_a_chain(tmp_path):
     assert drawn[-1] == "  " * 3_001 + "no: -5"
 
 
+@pytest.mark.slow
 @cases("side", ["left", "right"])
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_a_chain_runs_in_every_database(name, side):
@@ -177,6 +179,7 @@ def test_choices_nest_by_the_number_of_strahler():
     assert perfect(4, 0.0).nestings(ends={1, 2})[0] == 1
 
 
+@pytest.mark.slow
 @cases("zero_is_missing", [False, True])
 @cases("n_trees", [1, 3, 40, 300])
 def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):

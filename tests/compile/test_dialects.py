@@ -512,6 +512,7 @@ def test_a_table_may_be_too_much_too(monkeypatch):
         over(40, 5).query("t", "small", keep=["position"], output="margin", trees="trees")
 
 
+@pytest.mark.slow
 @cases("name", ["clickhouse", "athena", "bigquery", "tsql", "oracle", "trino", "snowflake"])
 def test_queries_fit_into_the_limits_of_real_databases(name):
     dialect, limits = get_dialect(name), get_dialect(name).limits
@@ -587,6 +588,7 @@ def test_columns_are_limited(monkeypatch):
 # --- what DuckDB says of what is laid out for others ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case_depth", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(4))
 def test_deep_trees_are_walked_in_stages(monkeypatch, case_depth, seed):
@@ -615,6 +617,7 @@ def test_sums_are_in_as_many_stages_as_terms_allow(monkeypatch):
     assert_same_in_duckdb(model, query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "n_trees", "depth"), [(Limits(terms=6_000), 50, 6), (Limits(terms=5_200, case_depth=3), 240, 5)]
 )

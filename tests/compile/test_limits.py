@@ -141,6 +141,7 @@ def test_several_classes_as_a_view():
     assert "WITH" in model.database("snowflake").create_table_sql("v", "t", keep=["id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_views_and_queries_within_limits_of_ones_own_run(name, tmp_path):
     warehouse, model = open_warehouse(name), over(30, 5)

@@ -45,6 +45,7 @@ def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tupl
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_reasons_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
@@ -55,6 +56,7 @@ def test_reasons_of_many_features(name, model, data):
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_contributions_of_many_features(name, model, data):
     warehouse = open_warehouse(name)

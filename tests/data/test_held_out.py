@@ -123,6 +123,7 @@ def contents(con) -> list:
     return [tables, views, con.execute("SELECT * FROM t").fetchall()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_all_forms_give_one_history(engine):
     con = connection()
@@ -207,6 +208,7 @@ def naive_stop(scores: list[float], patience: int, *, maximize: bool) -> tuple[i
     return best + 1, len(scores)
 
 
+@pytest.mark.slow
 @cases("patience", [1, 2, 5])
 @cases(("metric", "objective"), [
     ("rmse", "reg:squarederror"), ("auc", "binary:logistic"), ("error", "binary:logistic"), ("aucpr", "binary:logistic")

@@ -72,6 +72,7 @@ def test_rows_on_and_around_borders(seed, growth, nan_mode):
     assert_agrees(theirs, model, np.concatenate([rows_near(model, 5, seed), X]))
 
 
+@pytest.mark.slow
 @cases("seed", range(15))
 def test_borders_of_float32(seed):
     """Borders are put where training seldom has them, by way of the JSON, which CatBoost reads too."""
@@ -137,6 +138,7 @@ def targets(kind, y):
     }[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("growth", GROWTH)
 @cases("loss", LOSSES)
 def test_losses(loss, growth):

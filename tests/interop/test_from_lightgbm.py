@@ -116,6 +116,7 @@ def random_text(rng, n_trees=100):
     return "\n".join(head) + "".join(trees) + "end of trees\n\n"
 
 
+@pytest.mark.slow
 @cases("seed", range(25))
 def test_trees_that_training_never_grows(seed):
     rng = np.random.default_rng(seed)
@@ -146,6 +147,7 @@ OWN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @cases(
     ("objective", "boosting"),
     # LightGBM has no forests that rank.

@@ -158,6 +158,7 @@ def test_xgboost_agrees_on_numbers_around_every_threshold(tmp_path):
 # --- random models ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("seed", range(40))
 def test_random_boosters_of_numbers(seed, tmp_path):
     rng = np.random.default_rng(seed)
@@ -313,6 +314,7 @@ def test_a_loss_of_ones_own_is_read_by_its_link():
     np.testing.assert_allclose(model.predict(frame_of(X)).to_numpy(), estimator.predict(X), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @cases("objective", ["reg:squarederror", "binary:logistic", "count:poisson"])
 @cases("strategy", ["one_output_per_tree", "multi_output_tree"])
 @cases("parallel", [1, 2])

@@ -125,6 +125,7 @@ def test_rows_read_by_several_threads_still_meet(threads):
     assert fb.fit(table, "y", valid=part, **shape) == fb.fit(table.pl(), "y", valid=part.pl(), **shape)
 
 
+@pytest.mark.slow
 @cases("n_values", [254, 255, 256, 257, 258, 300])
 @pytest.mark.parametrize("missing", [False, True])
 def test_cuts_do_not_depend_on_an_estimate_of_how_many_values_there_are(n_values, missing):
@@ -212,6 +213,7 @@ LADDERS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
 @cases("type_name", LADDERS)
 def test_every_type_of_column_is_split_by_the_order_of_its_values(type_name, engine):
@@ -323,6 +325,7 @@ print(model == fit())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ru_maxrss has another unit")
 def test_data_larger_than_memory(tmp_path, pytestconfig):
     done = subprocess.run([sys.executable, "-c", _LARGE, tmp_path], cwd=pytestconfig.rootpath, check=False,
@@ -400,6 +403,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_stops_a_long_fit_and_leaves_nothing(pytestconfig):
     done = subprocess.run([sys.executable, "-c", _INTERRUPTED], cwd=pytestconfig.rootpath, check=False,
