@@ -164,6 +164,7 @@ def test_half_floats_are_floats():
 # --- parameters -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -324,6 +325,7 @@ def sorted_rows(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
 def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, more):
     frame = every_type(500, seed=8).with_columns(small=pl.int_range(500) % 7)

@@ -56,6 +56,7 @@ def constrained_case(seed: int, kinds: str, tree_method: str) -> Case:
     return replace(case, settings=options)
 
 
+@pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize("kinds", ["monotone", "interaction", "monotone and interaction"])
 @pytest.mark.parametrize("block", range(2))

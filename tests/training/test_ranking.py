@@ -185,6 +185,7 @@ def test_a_database_need_not_keep_the_order_of_its_rows():
     )
 
 
+@pytest.mark.slow
 def test_ties_go_to_the_first_row_however_many_threads_read_them():
     # More rows than DuckDB gives to one thread; in the first round all of them are tied.
     frame = data(n=260_000, n_queries=4000, seed=3)

@@ -52,6 +52,11 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray, str]:
 
 DATA = ["diabetes", "breast cancer", "digits", "wine", "diabetes with gaps", "breast cancer with gaps",
         "mostly missing", "steep"]  # fmt: skip
+# Two of them are enough while working.
+DATA_BY_SPEED = [
+    pytest.param(name, marks=() if name in ("diabetes", "breast cancer with gaps") else pytest.mark.slow)
+    for name in DATA
+]
 SETTINGS = {
     "defaults": {},
     "shallow, no λ": {"max_depth": 2, "reg_lambda": 0.0, "learning_rate": 1.0},
@@ -78,7 +83,7 @@ def check(counts, least: int) -> None:
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", DATA_BY_SPEED)
 def test_exact_trees_are_xgboosts(name, settings):
     x, y, objective = data(name)
     case = Case(x, y, objective, {"n_estimators": 4, "max_depth": 6} | SETTINGS[settings])
@@ -90,7 +95,7 @@ def test_exact_trees_are_xgboosts(name, settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", DATA_BY_SPEED)
 def test_hist_trees_on_xgboosts_cuts_are_xgboosts(name, settings):
     x, y, objective = data(name)
     case = Case(
