@@ -1,1 +1,9 @@
-"""Cuts of a feature, and columns of bin numbers."""
+"""Binning: the cuts of a feature, and columns as codes, the small integers that number a value's bin.
+
+- `bins`: the bins of a feature, the rule by which cuts are proposed, the layout of histograms
+- `codes`: bins and codes by polars expressions, for every column type
+- `arrays`: bins, codes and sorted rows by kernels, for the types that numpy has
+- `kernels`: those kernels
+- `given_cuts`: cuts that the user gives, ``fit(cuts=...)``
+- `node_bins`: bins where every node has its own cuts (``approx``)
+"""

@@ -1,1 +1,6 @@
-"""Checks of arguments and files, and how their messages read."""
+"""Checks that every other package uses, and the text of error messages.
+
+- `arguments`: the arguments of public functions, by name
+- `json_fields`: JSON files that hold models
+- `messages`: values and names in messages, cut to a length
+"""

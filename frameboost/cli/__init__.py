@@ -1,4 +1,8 @@
-"""The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``)."""
+"""The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``).
+
+- `arguments`: how options are read and errors reported
+- `train`, `score`, `show`, `sql`, `convert`: one command each
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,6 @@
-"""Compilers: from trees to the forms that score rows."""
+"""Compilers: from trees to something that scores rows, and all of it to the same bits.
+
+- `polars`: one polars expression
+- `sql`: SQL in every dialect
+- `arrays`: flat arrays and the kernels that walk them, for scoring in Python
+"""

@@ -1,1 +1,9 @@
-"""Data that comes in: frames, relations and files."""
+"""The user's data: frames, relations and files.
+
+- `sources`: data of every kind as a source of rows with typed columns
+- `feature_columns`: the columns that a model reads, found in the data to score
+- `held_out`: rows to validate on, ``fit(valid=...)``
+- `predicates`: conditions of the user, checked and read by polars
+- `table_files`: tables in files, for the command line
+- `atomic_files`: files that are replaced once they are complete
+"""

@@ -1,1 +1,9 @@
-"""A model in one database: queries, statements, files and DuckDB functions."""
+"""A model in one database: queries, statements, files and DuckDB functions.
+
+- `database_model`: the object that `Model.database` returns
+- `scoring_options`: the options of a scoring query
+- `explanation_query`: contributions of features, reason codes
+- `registration`, `functions`, `udf`: a model as a function of a DuckDB connection
+- `file_header`, `dbt`: SQL files, and files of a dbt project
+- `drift`: a baseline of training rows, and the query that compares a table with it
+"""

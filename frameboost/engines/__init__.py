@@ -1,1 +1,11 @@
-"""Engines: the places where rows live and sums over them are taken."""
+"""Engines: where the rows are, and all that is computed over them.
+
+- `contract`: the interface of an engine, all that training knows of it
+- `choose`: the table of engines, and the choice of one
+- `description`: how an engine describes itself, so that it can be chosen
+- `registered`: engines of other packages
+- `memory`: numpy arrays and compiled kernels (``engine="numba"``)
+- `polars`: lazy group-bys (``engine="polars"``)
+- `duckdb`: queries in the user's database (``engine="duckdb"``)
+- `frame`: labels, weights and margins of the two engines over frames
+"""

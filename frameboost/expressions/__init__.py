@@ -1,1 +1,11 @@
-"""Scalar SQL expressions, SQL text, and what makes sums and draws equal in every engine."""
+"""Expressions that every engine computes alike: scalar SQL, exact sums and random draws.
+
+- `expression`: a scalar SQL expression, such as a loss's gradient
+- `syntax`: its syntax tree, checked, and written as SQL or polars
+- `sql_writer`: the interface that dialects implement to write numbers and calls
+- `ranking_terms`: aggregates over queries, and pairs of rows
+- `grid`: numbers rounded so that sums are exact in any order
+- `draws`: random numbers by hashing
+- `duckdb_sql`: identifiers and literals of training's SQL
+- `sql_files`: the statements in ``sql/``
+"""

@@ -1,1 +1,10 @@
-"""Losses, gradients and outputs."""
+"""Losses as data: gradient, hessian and link of each are SQL expressions.
+
+- `loss`: what a loss consists of
+- `known`: the table of losses by XGBoost's names, where a new one goes
+- `aft`, `ranking`: the losses of survival times and of ranking
+- `custom`: a user's own loss, ``fb.Objective``
+- `foreign`: losses of imported models
+- `outputs`: predictions, margins, classes and probabilities of a model
+- `exact_sums`: aggregates over rows, and expressions on a grid
+"""

@@ -1,1 +1,7 @@
-"""The public model: an ensemble, its history, and the methods that users call."""
+"""The public model: an ensemble, its history, and the methods that users call.
+
+- `model`: `Model`: predictions, slices, files
+- `summaries`: trees as a frame, importances, ``repr``
+- `continuation`: training on from a model (``init_model``)
+- `calibration`: a new link, fitted on labelled rows
+"""

@@ -1,1 +1,6 @@
-"""Predictions and explanations of an ensemble, computed in Python."""
+"""Predictions and explanations of an ensemble, computed in Python.
+
+- `predictor`: predictions by compiled kernels or polars expressions
+- `contributions`: contributions of features (SHAP, Saabas, interactions)
+- `partial_dependence`: the mean prediction as a function of one feature
+"""

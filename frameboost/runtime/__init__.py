@@ -1,1 +1,10 @@
-"""Compiled kernels, threads, signals and clean-up: what runs the rest."""
+"""What runs the rest: compiled kernels, threads, signals, progress and clean-up.
+
+- `kernel`: the decorator that compiles and caches a kernel
+- `workers`: threads for kernels
+- `team_kernels`, `team_intrinsics`: threads that share the work of one kernel
+- `intrinsics`: machine instructions that numba lacks
+- `interrupts`: Ctrl-C and alarms at safe moments
+- `progress`: the progress bar
+- `cleanup`: closing that does not hide an earlier error
+"""

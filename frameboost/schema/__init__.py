@@ -1,1 +1,6 @@
-"""Types of columns, and features."""
+"""Features and their column types.
+
+- `types`: the table of column types, where a new one goes
+- `feature`: a column that a model reads
+- `polars_columns`: columns of polars frames by name, and as physical values
+"""

@@ -1,6 +1,8 @@
 """scikit-learn estimators over `frameboost.fit`, with ``fit(X, y)`` and ``predict(X)``.
 
 They need scikit-learn (``pip install 'frameboost[sklearn]'``), so this module is imported on first use.
+
+- `estimator`: their base class
 """
 
 from __future__ import annotations

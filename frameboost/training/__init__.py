@@ -1,1 +1,13 @@
-"""Boosting, from data to an ensemble."""
+"""Boosting, from data to an ensemble.
+
+- `boosting`: the loop over rounds and trees
+- `gradients`, `base_margins`: gradients of a round, and the margins before the first
+- `grower`, `node`, `grow_policies`: the growth of a tree, in the order of ``grow_policy``
+- `tree_methods`: ``hist``, ``approx`` and ``exact``
+- `splitter`, `approx_splitters`, `symmetric_splitter`: the best splits of open nodes
+- `histograms`: histograms of open nodes, half of them by subtraction
+- `pruning`, `constraints`, `sampling`, `dart`: as the parameters of these names ask
+- `evaluation_log`: metrics, early stopping and callbacks
+- `data_checks`, `ranking_checks`: checks before training
+- `refit`, `calibration`, `calibration_kernels`: new leaf values and a new link for a trained model
+"""

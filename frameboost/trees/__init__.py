@@ -1,1 +1,6 @@
-"""Trees."""
+"""Trees, whatever they are trained by or read from.
+
+- `tree`: a tree as parallel arrays
+- `leaf_grid`: leaf values rounded so that scores are exact in any order
+- `node_means`: the mean below each node, which contributions start from
+"""

@@ -1,1 +1,8 @@
-"""Trees as arrays, for kernels."""
+"""Trees as arrays, and the kernels that score rows with them.
+
+- `flat_trees`: trees as flat arrays over codes
+- `predict_kernels`: walks rows of codes down the trees
+- `byte_trees`, `byte_kernels`: compares blocks of rows with a node at a time (SIMD)
+- `batch_scorer`, `batch_kernels`: scores Arrow batches, for DuckDB's UDF
+- `contributions`, `shap_kernels`: contributions of features (TreeSHAP, interactions, Saabas)
+"""

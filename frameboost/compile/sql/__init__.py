@@ -1,1 +1,15 @@
-"""Trees as SQL."""
+"""Trees as SQL.
+
+- `sql_model`: a model over the columns of a table, which all others compile
+- `conditions`: a split as a condition
+- `case`: a tree as CASE, an ensemble as a sum of them
+- `deep_trees`: trees that nest deeper than a database allows
+- `forms`: the forms of a query with the trees in it, ``case``, ``sorted`` and ``staged``
+- `tree_table`: the model as a table, and the query that walks it
+- `scoring_query`: the query that scores a table, in the form that the database's limits allow
+- `stages`: a query as a chain of common table expressions
+- `outputs`: predictions, classes and probabilities over the margins
+- `size`: the size of a query beside the database's limits
+- `explain`: contributions of features
+- `drift`: the population stability index of each feature
+"""

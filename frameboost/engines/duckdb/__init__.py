@@ -1,1 +1,13 @@
-"""The engine of queries in DuckDB."""
+"""The engine inside a database: each step is a statement from ``sql/``, run on the user's connection.
+
+- `opening`: makes the engine for a relation, or for a frame that is sent to a database of its own
+- `engine`: the steps of training in order
+- `rows`: labels, weights and margins
+- `gradients`: tables of g and h
+- `binning`: cuts and codes
+- `histograms`: sums of g and h by node and bin
+- `nodes`: which node each row is in
+- `approx`: cuts for each tree or node (``tree_method="approx"``)
+- `ranking`: aggregates over queries, and pairs of rows
+- `session`: the connection and its temporary tables
+"""

@@ -1,1 +1,14 @@
-"""The engine of arrays in memory and compiled kernels."""
+"""The engines in memory: numpy arrays, and kernels compiled by numba on several threads.
+
+- `engine`, `binning`: binned columns (``hist``)
+- `histograms`, `histogram_kernels`: sums of g and h by node and bin
+- `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
+- `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)
+- `nodes`, `partition_kernels`: which rows each node has
+- `rows`: the frame as arrays, labels and margins
+- `gradients`, `gradient_kernels`: g and h on their grids
+- `programs`, `program_kernels`: a loss compiled for a vector machine
+- `ranking`, `ranking_kernels`: sums over pairs of a query's rows
+- `held_out`: rows that are evaluated but not trained on
+- `task_sizes`: the least work that pays another thread
+"""

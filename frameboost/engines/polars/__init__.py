@@ -1,1 +1,10 @@
-"""The engine of lazy group-bys in polars."""
+"""The engine of lazy group-bys in polars.
+
+- `engine`: the steps of training in order
+- `binning`: cuts and codes
+- `gradients`: g and h as expressions on their grids
+- `histograms`: sums of g and h by node and bin, as group-bys
+- `nodes`: the node of every row
+- `approx`: cuts for each tree or node (``tree_method="approx"``)
+- `ranking`: aggregates over queries, and pairs of rows
+"""
