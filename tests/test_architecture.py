@@ -149,6 +149,18 @@ print(len(kernels) > 8, [k.__name__ for k in kernels if k.signatures])
 """
 
 
+def test_packages_list_what_is_in_them():
+    for folder in {path.parent for path in MODULES.values()} - {PACKAGE}:
+        contents = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+        listed = {
+            name for line in re.findall(r"^- (.*?):", contents, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)
+        }
+        there = {path.stem for path in folder.glob("*.py")} | {
+            path.parent.name for path in folder.glob("*/__init__.py")
+        }
+        assert listed == there - {"__init__"}, folder
+
+
 def test_importing_is_light_and_compiles_nothing():
     done = subprocess.run(
         [sys.executable, "-c", _AT_IMPORT, *sorted(KERNELS)], cwd=ROOT, capture_output=True, text=True, check=True
