@@ -40,7 +40,7 @@ def quote_identifier(name: str) -> str:
 
 
 def quote_path(name: str) -> str:
-    """Return a table name that may be qualified by dots, each part quoted; a part may come in quotes of its own.
+    """Return a table name, which may be qualified by dots, with each part quoted, whether it came quoted or not.
 
     >>> quote_path('sales.orders'), quote_path('"odd.name"')
     ('"sales"."orders"', '"odd.name"')
@@ -49,7 +49,7 @@ def quote_path(name: str) -> str:
 
 
 def path_parts(name: str) -> list[str]:
-    """Return the parts of a table name that may be qualified by dots, without the quotes that they may come in.
+    """Return the parts of a table name, which may be qualified by dots, without their quotes.
 
     >>> path_parts('sales."odd.name"')
     ['sales', 'odd.name']

@@ -264,7 +264,7 @@ class FeatureType:
 
     @property
     def scale(self) -> Fraction:
-        """What one physical unit is worth: 10**-s for a decimal, a second's fraction for a time, otherwise 1."""
+        """The factor from physical values to numbers: 10**-s of a decimal, a time's unit in seconds, otherwise 1."""
         return _row(self.name).scale
 
     def accepts(self, value: object) -> bool:
@@ -279,15 +279,15 @@ class FeatureType:
         return bounds[0] <= value <= bounds[1]
 
     def worth(self, value: Physical) -> Fraction:
-        """Return the exact number that a finite physical value stands for (not for strings)."""
+        """Return a finite physical value times `scale`, exactly; not of strings."""
         return Fraction(value) * self.scale
 
     def scaled(self, value: Physical) -> float:
-        """Return the number that a decimal stands for; of every other type the physical value, as a float."""
+        """Return the number of a decimal, and of every other type the physical value, as a float."""
         return float(self.worth(value)) if self.precision_and_scale else float(value)
 
     def shown(self, value: Physical) -> str:
-        """Return a physical value as people write it."""
+        """Return a physical value as text for people."""
         if self.precision_and_scale:
             return f"{self.decimal(int(value)):f}"
         if self.family == "boolean":
@@ -302,16 +302,16 @@ class FeatureType:
         return str(value)
 
     def decimal(self, value: int) -> Decimal:
-        """Return the number that a physical value of a decimal type stands for, all of its digits."""
+        """Return the number of a physical value of a decimal type, with all digits."""
         assert self.precision_and_scale is not None
-        # Arithmetic on a Decimal would round to the 28 digits of the default context.
+        # Built from digits, as arithmetic on a Decimal rounds to the 28 digits of the default context.
         return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.precision_and_scale[1]))
 
     def at_least(self, number: Fraction) -> Physical | None:
-        """Return the smallest physical value of this type worth at least ``number``; None if there is none.
+        """Return ``number`` rounded up to a physical value of this type; None if all values of the type are below it.
 
-        ``x < number`` holds for exactly the same values x of this type as ``x < at_least(number)``, so this carries a
-        threshold from one type to another without changing any decision. None means that it holds for all x.
+        ``x < at_least(number)`` holds for the same values x of this type as ``x < number``, so a threshold is carried
+        from one type to another without changing any decision. None means that it holds for all x.
 
         >>> FeatureType("int8").at_least(Fraction(5, 2)), FeatureType("decimal(9,2)").at_least(Fraction(1, 3))
         (3, 34)
