@@ -174,7 +174,7 @@ def scan_categories(  # type: ignore[no-untyped-def]
         reg_lambda, reg_alpha, max_delta_step, min_child_weight,
     )  # fmt: skip
     missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
-    sides = 1 if one_hot and steps == n else 2  # without missing values, one category has one place to go
+    sides = 1 if one_hot and steps == n else 2  # without missing values, a category on its own only goes right
     found, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
     named_G, named_H = np.zeros(2), np.zeros(2)
     for step in range(1, steps + 1):
@@ -182,7 +182,7 @@ def scan_categories(  # type: ignore[no-untyped-def]
             if side == sides:
                 break
             if side == NAMED_RIGHT and step == n + one_hot:
-                continue  # everything would go right, the missing values apart: that is a candidate of the other side
+                continue  # with every category on one side the missing values go right: a candidate of `NAMED_LEFT`
             if one_hot:
                 # The category goes right, and with it on side 1 the missing values; past the last category, they alone.
                 GL = G - side * missing_G - (histogram[lowest[step - 1], 0] if step <= n else 0.0)
