@@ -55,7 +55,18 @@ def test_every_step_is_as_on_the_page(con):
     assert histograms(engine, [1]) == [[[28, 2], [8, 1], [0, 0], [0, 0]]]
     assert histograms(engine, [2, 1])[0] == [[0, 0], [0, 0], [-21, 2], [-15, 1]]
     engine.add_leaf_values({1: -1.0, 2: 1.0}, "margin")
+    engine._may_sort = True  # as with many rows; those of node 2, which was asked for first, come first
     engine.compute_gradients({"g_0": Expression("margin - label"), "h_0": Expression("1")}, {})
+    (table,) = [
+        name
+        for (name,) in con.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '%_in_order'"
+        ).fetchall()
+        if "bin_0" in [column for column, *_ in con.execute(f'DESCRIBE "{name}"').fetchall()]
+    ]
+    assert con.execute(f'FROM "{table}"').fetchall() == [
+        (2, 24.0), (2, 27.0), (3, 30.0), (0, 0.0), (0, 2.0), (1, 7.0),
+    ]  # fmt: skip
     assert engine.start_tree(0) == Stats(0.0, 6.0)
     assert histograms(engine, [0]) == [[[26, 2], [7, 1], [-19, 2], [-14, 1]]]
     engine.close()

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 import frameboost as fb
+from frameboost.engines.duckdb import engine as sql
 from frameboost.expressions import sql_files
 from tests.support.cases import cases
 
@@ -77,6 +78,8 @@ def rendered(monkeypatch) -> dict[str, str]:
         con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
     )
     fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    fb.fit(con.table("t"), "y", n_estimators=2)
     for proposal in ("global", "local"):
         fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
     return statements

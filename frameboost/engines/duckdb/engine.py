@@ -11,12 +11,15 @@ from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.nodes import RowNodes, code_goes_left
 from frameboost.engines.duckdb.rows import TableEngine
-from frameboost.expressions.expression import float_literal
+from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
-__all__ = ["DuckDBEngine"]
+__all__ = ["FEWEST_SORTED", "DuckDBEngine"]
+
+# With fewer rows sorting does not pay; more might not fit in memory.
+FEWEST_SORTED, _MOST_SORTED = 1 << 17, 1 << 22
 
 
 class DuckDBEngine(TableEngine):
@@ -26,6 +29,7 @@ class DuckDBEngine(TableEngine):
     pair: TreePair
     _codes: str | None = None  # the table of codes, where it is not that of the bins
     _nodes: RowNodes | None = None
+    _may_sort: bool = False
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -44,6 +48,33 @@ class DuckDBEngine(TableEngine):
         """See `HistogramEngine.bin_columns`."""
         self.layout = SlotLayout(bins)
         self._bins = store_bins(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
+        self._may_sort = not self.in_source_order and FEWEST_SORTED <= self.n_rows <= _MOST_SORTED
+
+    # --- once a round -------------------------------------------------------------------------------------------------
+
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        if self._may_sort and self._nodes is not None:
+            self.gradients.drop()
+            self._sort_rows()
+        super().compute_gradients(gradients, others)
+
+    def _sort_rows(self) -> None:
+        """Put the rows in the order of the first tree's leaves, once.
+
+        Later trees split in similar places, so the rows of a node then lie in few chunks, and DuckDB skips the others.
+        """
+        self._may_sort = False
+        nodes, _ = self.nodes.table()
+        self._margins = {name: self._sorted(table, nodes) for name, table in self._margins.items()}
+        self._bins = self._sorted(self.bins, nodes)
+        self.nodes.drop()
+        self._nodes = None
+
+    def _sorted(self, table: str, nodes: str) -> str:
+        in_order = self.replace_table(None, "in_order", "sort_rows", table=table, nodes=nodes)
+        self.session.drop(table)
+        return in_order
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 

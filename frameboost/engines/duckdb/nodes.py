@@ -151,6 +151,12 @@ class RowNodes:
         self._session.run(render(statement, nodes=self._table, in_order=self._in_order, **parts))
         self._is_stored = True
 
+    def drop(self) -> None:
+        """Drop the table."""
+        if self._table is not None:
+            self._session.drop(self._table)
+            self._table = None
+
 
 def code_goes_left(split: Split, column: str, missing: int) -> str:
     """Return a split's condition over a column of codes, of which ``missing`` is the last."""

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions import sql_files
 from tests.support.frames import every_type
@@ -121,6 +122,7 @@ def test_statements_that_do_not_read_the_source_do_not_need_it(con):
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch, statement):
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     before = catalog(con)
 
     def render(name, **parts):
