@@ -1,11 +1,11 @@
--- The tree is done: each row's margin moves by the value of the leaf that it is in.
+-- Add the value of each row's leaf to its margin. The last level's splits are part of {leaves}: rows never move there.
 --
--- in:  {rows}        the tables of bins and margins, joined by position; of nodes too, if {leaves} starts from them
---      {table}       the margins as they are
---      {margin}      the column of margins
---      {leaves}      a leaf each:  CASE WHEN bin_7 < 12 THEN CASE WHEN bin_0 < 2 THEN 0.25 ELSE -0.1 END ... END
---      {in_order}    nothing, or ORDER BY the rows of the bins, where DuckDB has been told not to keep their order
--- out: {margins}     {margin}, row by row in the order of the bins; and what else the table has
+-- in:  {rows}        the tables of bins, nodes (after the first split) and margins, joined by position
+--      {table}       the table of margins
+--      {margin}      its column
+--      {leaves}      such as  CASE node WHEN 1 THEN CASE WHEN bin_0 < 1 THEN 0.25 ELSE -0.1 END ... END
+--      {in_order}    nothing, or ORDER BY the rows of the bins, where preserve_insertion_order is off
+-- out: {margins}     {margin}, row by row in the order of the bins, and the table's other columns
 
 CREATE OR REPLACE TEMP TABLE {margins} AS
 SELECT {table}.* REPLACE ({margin} + {leaves} AS {margin})

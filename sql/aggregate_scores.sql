@@ -1,4 +1,5 @@
--- What the area under a curve is made of: for each distinct score the rows that have it, and those that score higher.
+-- Aggregate over the distinct scores, for areas under curves: the rows of each score, and those of higher scores. Rows
+-- are grouped by score first, because rows of equal score count as one step of the curve.
 --
 -- in:  {rows}
 --      {score}, {positive}, {negative}

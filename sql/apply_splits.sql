@@ -1,11 +1,13 @@
--- Rows of the nodes that were split move to the left or the right child. Runs when something is asked of the children,
--- which are numbered so that those asked for follow each other.
+-- Move the rows of split nodes to their children. One statement carries out all splits of a level, once histograms of
+-- the children are asked for, and numbers the nodes asked for in a row, so that node BETWEEN finds their rows.
+-- Say the nodes numbered 1 and 0 are split into 3, 4 and 5, 6, and histograms of 4 and 5 are asked for: those get the
+-- numbers 2 and 3, and 3 and 6 get 4 and 5.
 --
--- in:  {rows}        the table of bins; where few splits are new, with that of nodes, joined by position
---      {moves}       the tree so far:  CASE WHEN bin_7 < 12 THEN CASE WHEN bin_0 < 2 THEN 0 ELSE 2 END ... ELSE 1 END,
---                    or the new splits:  CASE node WHEN 3 THEN CASE WHEN bin_7 < 12 THEN 7 ELSE 8 END ... ELSE node END
---                    (numbers are of the narrowest type that has them all)
---      {in_order}    nothing, or ORDER BY the rows of the bins, where DuckDB has been told not to keep their order
+-- in:  {rows}        the table of bins; after the first level, joined by position with that of nodes
+--      {moves}       at the first level  CASE WHEN bin_7 < 12 THEN 0 ELSE 1 END, later
+--                    CASE node WHEN 1 THEN CASE WHEN bin_3 < 5 THEN 4 ELSE 2 END WHEN 0 THEN ... ELSE node END
+--                    (numbers have the narrowest type that holds them all)
+--      {in_order}    nothing, or ORDER BY the rows of the bins, where preserve_insertion_order is off
 -- out: {nodes}       node, row by row in the order of the bins
 
 CREATE OR REPLACE TEMP TABLE {nodes} AS

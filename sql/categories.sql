@@ -1,8 +1,8 @@
--- The categories of one string feature.
+-- List the categories of one string feature.
 --
 -- in:  {source}      the user's table, view or query
 --      {column}      the feature
--- out: one row a category
+-- out: one row per category
 
 SELECT DISTINCT {column} AS category
 FROM {source} AS source

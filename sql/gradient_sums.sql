@@ -1,4 +1,4 @@
--- G and H of the root.
+-- Sum g and h over all rows: G and H of the root, from which its leaf value and its gain follow.
 --
 -- in:  {gradients}
 --      {g}, {h}      its columns

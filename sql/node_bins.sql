@@ -1,6 +1,6 @@
--- Local proposals: one feature cut anew in every open node by quantiles weighted by the hessians of the rows in it, and in
--- the same breath how much gradient lies in each of the bins. As in propose_weighted_cuts.sql, but node by node; a part
--- is a bin, its lowest value the cut that it starts at.
+-- Propose cuts for one feature in every open node (local proposals), and sum g and h between them in one statement:
+-- each node has cuts of its own, so there are no codes to store. Cuts are quantiles weighted by h, as in
+-- propose_weighted_cuts.sql, over the rows of the node; each part is a bin that starts at its lowest value.
 --
 -- in:  {bins}        value_0, ...
 --      {gradients}   {g}, {h}
@@ -9,7 +9,7 @@
 --      {value}       the feature's column, NULL where it is missing
 --      {max_bin}     most bins
 --      {physical}    the lowest value, start, as a plain number: days, microseconds, ...
--- out: one row a node and bin, ascending; start is NULL for the bin of missing values
+-- out: one row per node and bin, ascending; start is NULL for the bin of missing values
 
 WITH by_value AS (
     SELECT node, {value} AS value, SUM({g}) AS g, SUM({h}) AS h

@@ -1,10 +1,10 @@
--- What the leaves of an absolute or a quantile loss are worth: a quantile of the residuals in each node, where -G/(H+λ)
--- would know only their signs. In proportion between the two neighbours of rank alpha (n + 1).
+-- Compute the leaf values of absolute and quantile losses: a quantile of the residuals in each node, as -G/(H+λ) would
+-- use their signs alone. It is interpolated between the two neighbours of rank alpha (n + 1).
 --
--- in:  {rows}        node, h, and what the value is made of
+-- in:  {rows}        node, h, and the columns of {value}
 --      {value}       such as  label - margin
 --      {alpha}
--- out: a row a node: node, quantile
+-- out: one row per node: node, quantile
 
 WITH ordered AS (
     SELECT

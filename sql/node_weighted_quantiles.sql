@@ -1,10 +1,11 @@
--- The same where rows have weights: the lowest residual of a node at which the running weight is alpha of its whole.
+-- Compute the same leaf values for weighted rows: the lowest residual of a node at which the running weight reaches
+-- alpha of the total.
 --
--- in:  {rows}        node, h, and what value and weight are made of
+-- in:  {rows}        node, h, and the columns of {value} and {weight}
 --      {value}       such as  label - margin
 --      {weight}      on a grid, so that its sums are exact
 --      {alpha}
--- out: a row a node: node, quantile
+-- out: one row per node: node, quantile
 
 WITH running AS (
     SELECT

@@ -1,7 +1,7 @@
--- Where to cut one numeric feature: global quantile proposals (XGBoost paper, section 3.2).
--- The ranks of the rows are split evenly into {max_bin} parts, and each part but the first starts at a cut: the lowest
--- value whose first row is in it. With no more than {max_bin} distinct values each of them is a part of its own.
--- Integers only, so that it can be repeated exactly anywhere.
+-- Find the cuts of one numeric feature: global quantile proposals (XGBoost paper, section 3.2).
+-- The ranks of the rows are divided evenly into {max_bin} parts, and each part but the first starts at a cut: the
+-- lowest value whose first row is in it. With at most {max_bin} distinct values, each is a part of its own. All numbers
+-- are integers, so every engine finds the same cuts.
 --
 -- in:  {source}      the user's table, view or query
 --      {column}      the feature
@@ -9,7 +9,7 @@
 --      {sample}      true for the rows to look at; all of them unless there are millions
 --      {max_bin}     most bins
 --      {physical}    the value as a plain number: days, microseconds, ...
--- out: one row a cut, ascending
+-- out: one row per cut, ascending
 
 WITH present AS (
     SELECT {column} AS value

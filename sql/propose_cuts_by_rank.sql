@@ -1,5 +1,5 @@
--- The same cuts as propose_cuts.sql, of a column that seems to have more distinct values than bins: where nearly every
--- value is its own, to count rows by value before they are sorted only costs time.
+-- Find the same cuts as propose_cuts.sql, for a column that seems to have more distinct values than bins. It ranks rows
+-- directly: where nearly every value is distinct, counting rows by value first doubles the time.
 --
 -- in:  {source}      the user's table, view or query
 --      {column}      the feature
@@ -7,8 +7,8 @@
 --      {sample}      true for the rows to look at; all of them unless there are millions
 --      {max_bin}     most bins
 --      {physical}    the value as a plain number: days, microseconds, ...
--- out: one row a part, ascending: its lowest value, and how many distinct values there are up to its end. All but the
---      first are cuts, if there are more than {max_bin} values after all
+-- out: one row per part, ascending: its lowest value, and the number of distinct values up to its end. All but the
+--      first are cuts, provided that there are more than {max_bin} distinct values in all
 
 WITH present AS MATERIALIZED (
     SELECT {column} AS value

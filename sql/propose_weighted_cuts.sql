@@ -1,15 +1,15 @@
--- Where to cut one numeric feature for the next tree: quantiles weighted by the hessians (XGBoost paper, section 3.3).
--- The rank of a value is the share of hessian below it. Ranks are split evenly into {max_bin} parts, and each part but
--- the first starts at a cut: the lowest value whose rank is in it. With no more than {max_bin} distinct values each of
--- them is a part of its own. Sums of hessians are exact, and the rest is IEEE arithmetic in one order, so that it can be
--- repeated exactly anywhere.
+-- Find the cuts of one numeric feature for the next tree: quantiles weighted by h (XGBoost paper, section 3.3).
+-- The rank of a value is the share of h below it. Ranks are divided evenly into {max_bin} parts, and each part but the
+-- first starts at a cut: the lowest value whose rank is in it. With at most {max_bin} distinct values, each is a part
+-- of its own. Sums of h are exact, and the rest is IEEE arithmetic in a fixed order, so every engine finds the same
+-- cuts.
 --
 -- in:  {bins}        value_0, ...
 --      {gradients}   {h}
 --      {value}       the feature's column, NULL where it is missing
 --      {max_bin}     most bins
 --      {physical}    the value as a plain number: days, microseconds, ...
--- out: one row a cut, ascending
+-- out: one row per cut, ascending
 
 WITH weighed AS (
     SELECT {value} AS value, SUM({h}) AS h

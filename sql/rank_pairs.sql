@@ -1,9 +1,9 @@
--- LambdaMART: within each query the first rows by margin are paired with all behind them of another label. A pair pulls the
--- more relevant row up and pushes the other down; each row gets the sums over its pairs.
+-- Sum the gradients of LambdaMART over pairs: within each query, the top rows by margin are paired with all rows behind
+-- them that have another label. A pair pulls the more relevant row up and pushes the other one down.
 --
--- in:  {rows}        position, qid, label, margin, place (by margin, from 0), and what else {columns} names
---      {truncation}  how many rows of a query count as its first
---      {size}        how hard a pair pulls, over the columns of i and j, rounded to a grid
+-- in:  {rows}        position, qid, label, margin, place (by margin, from 0), and the other names in {columns}
+--      {truncation}  the number of top rows of a query
+--      {size}        the size of a pair's gradient, over the columns of i and j, rounded to a grid
 --      {curvature}   its second derivative, on the same grid
 -- out: {pairs}       pair_g, pair_h, pair_size (the sum of sizes), row by row in the order of {bins}
 

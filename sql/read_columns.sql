@@ -1,12 +1,11 @@
--- The user's rows as the search for bins wants them: every numeric feature beside its cuts, at the start of its search.
+-- Read the user's rows for the search of bins: every numeric feature beside the list of its cuts, at bin 0.
 --
--- in:  {source}      the user's table, view or query, or what store_columns.sql has made of it
---      {columns}     a feature each:  source."x" AS value_0, cuts.cuts_0, 0 AS bin_0, or, for categories,
---                    category_1.code AS bin_1. Where the range of a column can be parted into cells of equal width with
---                    few cuts in each, the search starts behind the cuts of lower cells: cuts.below_0[...] AS bin_0
---      {cuts}        one row: cuts_0, below_0, ...
---      {joins}       for string features, joins to their numbered categories
---      {roles}       such as  CAST(source."y" AS DOUBLE) AS label, 1e0 AS weight
+-- in:  {source}      the user's table, view or query, or the table of store_columns.sql
+--      {columns}     one per feature:  source."x" AS value_0, 0 AS bin_0, cuts.cuts_0, or, for categories,
+--                    category_1.code AS bin_1
+--      {cuts}        one row: cuts_0, cuts_1, ...
+--      {joins}       for string features, joins with their numbered categories
+--      {roles}       such as  CAST(source."y" AS DOUBLE) AS label
 -- out: value_0, cuts_0, bin_0, ..., label, weight, ...
 
 SELECT {columns}, {roles}

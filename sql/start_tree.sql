@@ -1,4 +1,4 @@
--- A tree starts with every row in its root.
+-- Put every row into the root, where a table of nodes is needed before the first split.
 --
 -- in:  {bins}
 -- out: {nodes}       node, row by row in the order of {bins}
