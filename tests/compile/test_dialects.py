@@ -154,12 +154,12 @@ def golden_statements(name: str) -> dict[str, str]:
         "query over the table of trees": model.query(
             "orders", keep=["id"], output="margin", form="table", trees="shop.trees", **how
         ),
-        "view": simple.database().create_view_sql("scored", "orders", keep=["id"]),
-        "table": simple.database().create_table_sql("scored", "orders", keep=["id"], where="id > 7", output="class"),
-        "table, in stages": in_stages.database().create_table_sql("scored", "orders", keep=["id"]),
-        "update": simple.database().update_sql("orders", "score"),
-        "contributions": simple.database().explain_query("orders", keep=["id"]),
-        "reasons": in_stages.database().explain_query("orders", keep=["id"], top=2, output=0),
+        "view": simple.create_view_sql("scored", "orders", keep=["id"]),
+        "table": simple.create_table_sql("scored", "orders", keep=["id"], where="id > 7", output="class"),
+        "table, in stages": in_stages.create_table_sql("scored", "orders", keep=["id"]),
+        "update": simple.update_sql("orders", "score"),
+        "contributions": simple.explain_query("orders", keep=["id"]),
+        "reasons": in_stages.explain_query("orders", keep=["id"], top=2, output=0),
         "drift": database.drift_query("orders", golden_baseline(numbers)),
     }
     return statements
