@@ -235,9 +235,8 @@ class _Builder:
         """Return a tree's questions in preorder, so that a left child has the next number; write the leaf values."""
         nodes = self._lists
         asked: list[list[int]] = []
-        open_: list[tuple[int, list[int] | None]] = [
-            (root, None)
-        ]  # a node, and the question whose right child it is, if any
+        # Nodes to visit, each with the question whose right child it is, if any.
+        open_: list[tuple[int, list[int] | None]] = [(root, None)]
         number = 0
         while open_:
             node, parent = open_.pop()
