@@ -1,6 +1,7 @@
 """Paths, modules and links that the pages name exist, and the drawing of the layers is that of the package."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 from tests.support.cases import cases
@@ -47,8 +48,16 @@ def test_links_lead_somewhere(page):
     assert lost == []
 
 
-def test_modules_that_the_architecture_names_exist():
-    assert [name for name in _MODULE.findall(text_of(ARCHITECTURE)) if name not in MODULES] == []
+@cases("page", PAGES)
+def test_modules_that_a_page_names_exist(page):
+    for name in _MODULE.findall(text_of(page)):
+        module, _, member = name.rpartition(".")
+        assert name in MODULES or hasattr(import_module(module), member), name
+
+
+def test_the_algorithm_in_sql_has_all_files():
+    named = re.findall(r"`(\w+\.sql)`", text_of(ROOT / "sql" / "README.md"))
+    assert set(named) == {path.name for path in (ROOT / "sql").glob("*.sql")}
 
 
 def test_the_architecture_draws_the_layers_from_the_top_down():
