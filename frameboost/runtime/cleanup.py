@@ -1,4 +1,4 @@
-"""Clean-up that never hides what went wrong before it."""
+"""Clean-up that never hides an earlier error."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Resource = TypeVar("Resource", bound=Any)
 
 
 class LeftBehindError(Exception):
-    """What a clean-up had to leave behind; the work itself is done."""
+    """A clean-up has left something behind; the work itself is done."""
 
 
 @contextmanager
 def closed_after(resource: Resource) -> Iterator[Resource]:
-    """Close a resource in the end, as `contextlib.closing` does, but raise what was raised first.
+    """Close a resource at the end like `contextlib.closing`, but raise the first error.
 
-    What the clean-up raises is then a note on it. If only the clean-up leaves something behind, it is a warning: the
-    work is not lost for that.
+    An error of the clean-up becomes a note on the first error. `LeftBehindError` alone becomes a warning, so that the
+    work is not lost.
     """
     try:
         yield resource

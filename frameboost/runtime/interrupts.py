@@ -1,4 +1,4 @@
-"""Signals, such as Ctrl-C or an alarm, where what their handlers raise must not be lost, or not come in between."""
+"""Signals such as Ctrl-C or an alarm: exceptions of their handlers are neither lost nor raised at a bad moment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["noting_what_handlers_raise", "signals_beside_compiler", "signals_lat
 
 _Handler = Callable[[int, FrameType | None], Any]
 
-# Those that programs have handlers for in Python; to ask for all that there are would take as long as a short query.
+# Signals that programs handle in Python. To look at all signals would take as long as a short query.
 _SIGNALS = tuple(
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2",
@@ -25,10 +25,10 @@ _SIGNALS = tuple(
 
 @contextmanager
 def unwrapping_signals() -> Iterator[None]:
-    """Raise `KeyboardInterrupt`, or what else a signal's handler raises, where numba makes something else of it.
+    """Raise the exception of a signal's handler, such as `KeyboardInterrupt`, in place of numba's `SystemError`.
 
-    Python calls the handler once a kernel is done. That may be while numba turns the arrays that the kernel returns
-    into Python's; if there are several, it goes on, and Python says `SystemError`: a result with an exception set.
+    Python calls the handler after a kernel has returned, perhaps while numba converts the returned arrays. With several
+    arrays numba carries on, and Python raises `SystemError` ("returned a result with an exception set").
     """
     try:
         yield
@@ -43,9 +43,9 @@ def unwrapping_signals() -> Iterator[None]:
 
 @contextmanager
 def _with_handlers(wrap: Callable[[_Handler], _Handler | None]) -> Iterator[None]:
-    """Put other handlers in the place of those in Python; ``wrap`` returns None for one that is to stay.
+    """Replace the Python handlers of signals by ``wrap(handler)``; None keeps a handler.
 
-    Python tells the main thread alone of signals; in others nothing is done.
+    Only the main thread receives signals; in other threads this does nothing.
     """
     replaced: list[tuple[int, _Handler, _Handler]] = []
     try:
@@ -62,7 +62,7 @@ def _with_handlers(wrap: Callable[[_Handler], _Handler | None]) -> Iterator[None
 
 
 def _put_back(replaced: list[tuple[int, _Handler, _Handler]]) -> None:
-    """Put the handlers back, also if one of them raises meanwhile; one that has been set since then stays."""
+    """Restore the handlers, even if one of them raises meanwhile; a handler set by others since then stays."""
     if replaced:
         number, handler, new = replaced[-1]
         try:
@@ -74,9 +74,9 @@ def _put_back(replaced: list[tuple[int, _Handler, _Handler]]) -> None:
 
 @contextmanager
 def noting_what_handlers_raise() -> Iterator[list[BaseException]]:
-    """Yield a list to which is added what handlers raise, for code that makes another exception of it.
+    """Yield a list that collects the exceptions of handlers, for code that turns them into others.
 
-    Python's own handler for Ctrl-C is not among them, as what it raises is known.
+    Python's own handler of Ctrl-C is left out: it raises `KeyboardInterrupt`.
     """
     raised: list[BaseException] = []
 
@@ -96,7 +96,7 @@ def noting_what_handlers_raise() -> Iterator[list[BaseException]]:
 
 @contextmanager
 def signals_later() -> Iterator[None]:
-    """Let the handlers of signals wait until this is done."""
+    """Postpone the handlers of signals until the end of the block."""
     came: list[tuple[_Handler, int, FrameType | None]] = []
 
     def later(handler: _Handler) -> _Handler:
@@ -109,16 +109,16 @@ def signals_later() -> Iterator[None]:
         _handle(came)
 
 
-# How long a signal waits for LLVM to come back.
+# How long a signal waits before it is sent again.
 _AGAIN_SECONDS = 0.01
 
 
 @contextmanager
 def signals_beside_compiler() -> Iterator[None]:
-    """Let the handlers of signals wait while LLVM calls Python back, where what they raise is lost.
+    """Postpone the handlers of signals while LLVM calls back into Python, where their exceptions are lost.
 
-    Such a call is the first piece of Python that runs after LLVM has worked for seconds, so that is where a signal from
-    that time ends up. The kernel would be lost too.
+    After LLVM has compiled for seconds, such a callback is the first Python code to run, so a signal from that time is
+    handled there. The compiled kernel would be lost too.
     """
 
     def beside(handler: _Handler) -> _Handler:
@@ -137,7 +137,7 @@ def signals_beside_compiler() -> Iterator[None]:
 
 
 def _send(number: int) -> None:
-    """Send a signal to the main thread; unlike Python's own simulation of one it ends a wait there."""
+    """Send a signal to the main thread; unlike `_thread.interrupt_main` it ends a wait there."""
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
         signal.pthread_kill(main, number)
@@ -154,7 +154,7 @@ def _is_in_llvm(frame: FrameType | None) -> bool:
 
 
 def _handle(came: list[tuple[_Handler, int, FrameType | None]]) -> None:
-    """Call handlers for what came, all of them even if one raises."""
+    """Call the handlers of the postponed signals, all of them even if one raises."""
     if came:
         handler, number, frame = came[0]
         try:

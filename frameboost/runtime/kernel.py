@@ -1,7 +1,7 @@
-"""What makes a function a kernel: compiled by numba when it is first called, and kept on disk where there is a place.
+"""The decorator of kernels: compiled by numba at the first call, and cached on disk.
 
-Numba refuses to cache where no folder can be written, and lets errors of the disk out of the call that compiles. Here a
-cache that can't be read or written costs time only: the kernel is compiled in each process.
+Numba's own cache raises an error where no folder can be written, and lets disk errors out of the call that compiles.
+Here a cache that cannot be read or written costs only time: each process compiles the kernel.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def kernel(**options: Any) -> Callable[[_F], Dispatcher[_F]]: ...
 
 
 def kernel(function: Any = None, /, **options: Any) -> Any:
-    """Compile a function with numba when it is first called, without Python's lock, and cache what was compiled.
+    """Compile a function with numba at its first call, to run without Python's lock, and cache the machine code.
 
     Parameters
     ----------
     function
-        The function; without it a decorator is returned.
+        The function; without it, return a decorator.
     **options
-        More of `numba.njit`'s, such as ``inline`` and ``error_model``.
+        Further options of `numba.njit`, such as ``inline`` and ``error_model``.
 
     Warns
     -----
     RuntimeWarning
-        Once in a process, if the cache can't be used.
+        Once per process, if the cache can't be used.
     """
     if function is None:
         return partial(kernel, **options)
@@ -58,10 +58,10 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, of which nothing is lost but time if it can't be read or written."""
+    """Numba's cache of a function, whose disk errors become a warning."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled for these types, or None."""
+        """Return the code compiled for these types, or None."""
         try:
             found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except OSError as error:
@@ -71,19 +71,19 @@ class _Cache(FunctionCache):
             _warn(error)
             self._forget()
             return None
-        # Two processes that save at the same time may leave one's code under the other's types.
+        # Two processes that save at the same time may leave code of one under the types of the other.
         args, _ = normalize_signature(sig)  # type: ignore[no-untyped-call]
         return found if found is not None and found.signature.args == args else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for these types, if it can be kept."""
+        """Save the code compiled for these types, if possible."""
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:  # the folder is gone, full, or another user's by now
             _warn(error)
 
     def _forget(self) -> None:
-        """Make the index anew, which else can't be added to."""
+        """Empty the index: a damaged one can't be added to."""
         try:
             self.flush()  # type: ignore[no-untyped-call]
         except OSError as error:

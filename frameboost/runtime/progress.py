@@ -1,4 +1,4 @@
-"""What a fit tells people: a bar when it takes long, and that kernels compile when they do."""
+"""Messages of a fit on standard error: a progress bar, and a line when kernels are compiled."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any
 __all__ = ["is_watched", "progress", "telling_of_compiling"]
 
 _PATIENCE_SECONDS = 1.0
-# What Ctrl-C stops sooner needs no answer.
+# If Ctrl-C takes effect within this time, no message is needed.
 _HEARD_SECONDS = 0.3
 
 
 def is_watched() -> bool:
-    """Whether standard error is a terminal, or the code runs in a notebook."""
+    """Return whether standard error is a terminal, or the code runs in a notebook."""
     ipython = sys.modules.get("IPython")
     if ipython is not None:
         shell = ipython.get_ipython()
         if shell is not None and type(shell).__name__ == "ZMQInteractiveShell":
             return True
-    isatty = getattr(sys.stderr, "isatty", None)  # which a logger's stand-in may not have
+    isatty = getattr(sys.stderr, "isatty", None)  # a logger in its place may lack it
     return isatty is not None and isatty()
 
 
 def _is_told(verbose: bool | None) -> bool:
-    """Whether to write to standard error at all."""
+    """Return whether to write to standard error at all."""
     if verbose is False or sys.stderr is None or getattr(sys.stderr, "closed", False):  # as in a daemon
         return False
     return verbose is True or is_watched()
@@ -38,11 +38,10 @@ def _is_told(verbose: bool | None) -> bool:
 
 @contextmanager
 def telling_of_compiling(verbose: bool | None) -> Iterator[None]:
-    """Say in one line that kernels compile, if they do: on a machine's first fit, and after an update.
+    """Print one line if kernels are compiled: on a machine's first fit, and after an update.
 
-    Numba says itself when it finds a kernel in none of its caches, wherever they are, so nothing is said in vain.
-    LLVM can't be stopped, so Ctrl-C is answered at once by another line, if it has to wait for a kernel.
-    ``verbose`` is as for `progress`.
+    Numba reports a compilation only if no cache has the kernel. LLVM can't be interrupted, so if Ctrl-C has to wait for
+    a kernel, another line says so at once. ``verbose`` is as for `progress`.
     """
     if not _is_told(verbose):
         yield
@@ -60,13 +59,13 @@ def telling_of_compiling(verbose: bool | None) -> Iterator[None]:
             self.depth += 1
             self.is_idle.clear()
             kernel = about.data["dispatcher"].py_func
-            if not self.is_told and kernel.__module__.startswith("frameboost."):  # others' kernels are their affair
+            if not self.is_told and kernel.__module__.startswith("frameboost."):  # not those of other packages
                 self.is_told = True
                 _tell("compiling kernels, once on this machine ...")
                 listening.enter_context(_answering_ctrl_c(self.is_idle))
 
         def on_end(self, about: Any) -> None:
-            """Numba says so too where the compilation has failed, or was interrupted."""
+            """Count a compilation as ended; numba calls this after a failure or an interrupt too."""
             self.depth -= 1
             if not self.depth:
                 self.is_idle.set()
@@ -83,9 +82,10 @@ def _tell(what: str) -> None:
 
 @contextmanager
 def _answering_ctrl_c(is_idle: threading.Event) -> Iterator[None]:
-    """Say that Ctrl-C was heard, if what it is to stop is not idle soon.
+    """Print that Ctrl-C was received, unless the compiler becomes idle soon.
 
-    A handler in Python has to wait for LLVM, which keeps the main thread; another thread learns of the signal at once.
+    A Python handler has to wait until LLVM returns control of the main thread. A wake-up file descriptor tells another
+    thread of the signal at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -117,16 +117,16 @@ def _answering_ctrl_c(is_idle: threading.Event) -> Iterator[None]:
 def progress(
     total: int, metric: str, evaluate: Callable[[], float], *, verbose: bool | None
 ) -> Iterator[Callable[[int], None]]:
-    """Yield what to call after each tree with the number of trees so far.
+    """Yield a function to call after each tree, with the number of trees so far.
 
     Parameters
     ----------
     total
-        Trees to come.
+        The number of trees to grow.
     metric, evaluate
-        The loss's name, and how to get it; called about once a second, and only when a bar is shown.
+        The name of the loss, and a function that computes it; called about once a second while a bar is shown.
     verbose
-        True for always (after a second), False for never, None for when somebody is watching.
+        True: always (after a second); False: never; None: only in a terminal or notebook.
     """
     if not _is_told(verbose):
         yield lambda _: None
@@ -137,9 +137,9 @@ def progress(
 
         def show() -> None:
             bar.refresh()
-            bar.last_print_t = time.time()  # or tqdm would think that there is nothing to wipe out in the end
+            bar.last_print_t = time.time()  # without it tqdm would not clear the bar at the end
 
-        bar.set_postfix_str("preparing", refresh=False)  # until the first tree, rather than seem to hang
+        bar.set_postfix_str("preparing", refresh=False)  # shown until the first tree is done
         waiting = threading.Timer(_PATIENCE_SECONDS, show)
         waiting.daemon = True
         waiting.start()

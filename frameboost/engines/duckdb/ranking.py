@@ -1,4 +1,4 @@
-"""Queries in a database: windows over the rows of each, and sums over pairs of them, as SQL."""
+"""Ranking in a database: windows over the rows of each query, and sums over pairs of rows, as SQL."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["pair_parts", "window_sql"]
 
 
 def window_sql(window: QueryWindow, names: Mapping[str, str]) -> str:
-    """Return a number from the rows of each row's query; the rows have columns ``qid`` and ``position``."""
+    """Return a window function over each row's query; the rows have the columns ``qid`` and ``position``."""
     value = window.value.to_sql(names)
     match window.function:
-        case "rank":  # of equals the one that comes first
+        case "rank":  # ties: the row that comes first
             place = f"row_number() OVER (PARTITION BY qid ORDER BY {value} DESC, position ASC)"
             return f"CAST({place} - 1 AS DOUBLE)"
         case "running":
@@ -25,7 +25,7 @@ def window_sql(window: QueryWindow, names: Mapping[str, str]) -> str:
 
 
 def pair_parts(pairs: Pairs, offset: float, names: Mapping[str, str]) -> dict[str, object]:
-    """Return what ``rank_pairs.sql`` is filled in with, but for the tables."""
+    """Return the parts of ``rank_pairs.sql`` other than its tables."""
     of_pair = {f"{name}_{side}": f"{side}.{names[name]}" for side in "ij" for name in pairs.columns}
     return {
         "columns": ", ".join(names[name] for name in pairs.columns),

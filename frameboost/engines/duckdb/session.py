@@ -1,4 +1,4 @@
-"""A DuckDB connection, known only through one of its relations, and temporary tables that don't outlive a fit."""
+"""Statements on the connection of a user's relation, and temporary tables that are dropped after the fit."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from frameboost.runtime.interrupts import noting_what_handlers_raise, signals_la
 
 __all__ = ["DuckDBSession"]
 
-# How the names begin of what sessions could not drop. A connection sees no temporary tables but its own, so a later
-# session on it drops what it finds of them, and no session has to know which connection it is.
+# Prefixes of the tables that sessions could not drop. A connection sees only its own temporary tables, so a later
+# session drops those it finds, and needs not know which connection it is on.
 _left_behind: set[str] = set()
 _ATTEMPTS = 10
 
 
 class DuckDBSession:
-    """Runs statements where a relation lives, and keeps track of the temporary tables that it makes.
+    """Runs statements on the connection of a relation, and keeps track of its own temporary tables.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class DuckDBSession:
         self._tables: list[str] = []
         self._settings: dict[str, Any] = {}
         self._closed = False
-        self._reason: duckdb.Error | None = None  # why something is left
+        self._reason: duckdb.Error | None = None  # why a table could not be dropped
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement; return its rows (for DDL, what DuckDB reports)."""
@@ -53,7 +53,7 @@ class DuckDBSession:
     def columns(self, statement: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
         with _interrupts():
-            # A query run by a relation is read by the parser and the planner several times over; a call is run at once.
+            # The relation API parses and plans a query several times; a CALL only once.
             return dict(self._query(f"CALL query({string_literal(statement)})").fetchnumpy())
 
     def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
@@ -66,11 +66,11 @@ class DuckDBSession:
         return result
 
     def _beside(self) -> duckdb.DuckDBPyRelation:
-        """Return a relation to run statements by that do not read the source.
+        """Return a relation that runs the statements that do not read the source.
 
-        A relation is bound for each, made a view and dropped, which takes longer than many a statement, of files or
-        joins longer still, and fails once what it reads is gone. This one is a row, and no view is made of it, as its
-        name is taken by a view that stays. It is there before anything else is made, and so drops all of it.
+        To run a statement by a relation, DuckDB binds the relation, makes it a view and drops that. For files or joins
+        this takes longer than many statements, and it fails once the source is gone. This relation is a single row, and
+        no view is made of it, because a lasting view has its name already. It is made first, so it can drop all else.
         """
         if self._aside is None:
             name = self.source[1:-1]
@@ -82,7 +82,7 @@ class DuckDBSession:
         return self._aside
 
     def _drop_left_behind(self, beside: duckdb.DuckDBPyRelation) -> None:
-        """Drop what earlier sessions on the connection could not."""
+        """Drop the tables that earlier sessions on the connection could not drop."""
         found = beside.query(
             self._nothing[1:-1],
             "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary UNION ALL "
@@ -109,26 +109,26 @@ class DuckDBSession:
         self._tables.remove(table)
 
     def setting(self, name: str) -> Any:
-        """Return a setting of the connection, as it was when first asked for."""
+        """Return a setting of the connection, memoised."""
         if name not in self._settings:
             self._settings[name] = self.run(f"SELECT current_setting('{name}')")[0][0]
         return self._settings[name]
 
     def close(self) -> None:
-        """Drop every table and view that is left. Ctrl-C and other signals wait meanwhile.
+        """Drop all remaining tables and views. Ctrl-C and other signals are postponed meanwhile.
 
         Raises
         ------
         LeftBehindError
-            If something can't be dropped now, as while the user reads a result on the connection. The next session on
-            it drops it, and otherwise it goes with the connection.
+            If something can't be dropped now, for example while the user reads a result on the connection. The next
+            session on the connection drops it, or it goes with the connection.
         """
         came: BaseException | None = None
         while not self._closed:
             try:
-                with signals_later():  # one that comes while DuckDB drops a relation's view it forgets, and the view
+                with signals_later():  # DuckDB loses one that comes while it drops a view, and the view too
                     self._drop_all()
-            except BaseException as error:  # of a handler, before they have to wait or afterwards
+            except BaseException as error:  # from a handler, before or after the block
                 came = error
         if came is not None:
             raise came
@@ -141,22 +141,22 @@ class DuckDBSession:
     def _drop_all(self) -> None:
         self._closed = True
         dropped = [("TABLE", table) for table in reversed(self._tables)]
-        # The view of the source is there for the length of a call, and stays if that call was interrupted.
+        # The view of the source exists during a call only, but stays if that call was interrupted.
         dropped += [("VIEW", self._nothing), ("VIEW", self.source)]
         for kind, name in dropped:
             try:
                 self._drop(kind, name)
-            except duckdb.ConnectionException:  # closed, and nothing of it is left
+            except duckdb.ConnectionException:  # the connection is closed: nothing is left
                 return
             except duckdb.Error as error:
                 _left_behind.add(self._prefix)
-                # In a transaction that an error has aborted nothing can be dropped, and what it has made goes with it.
-                # Without the relation beside no table has been made.
+                # In an aborted transaction nothing can be dropped, and its tables are rolled back. Without `_aside` no
+                # table has been made.
                 if self._aside is not None and not isinstance(error, duckdb.TransactionException):
                     self._reason = self._reason or error
 
     def _drop(self, kind: str, name: str) -> None:
-        """Drop a table or a view, again if another thread interrupts the connection meanwhile."""
+        """Drop a table or a view; retry if another thread interrupts the connection meanwhile."""
         for attempt in range(_ATTEMPTS):
             try:
                 (self._aside or self._relation).query(f"{self._prefix}last", f"DROP {kind} IF EXISTS {name}")
@@ -168,14 +168,14 @@ class DuckDBSession:
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[None]:
-    """Raise what a signal's handler raises, `KeyboardInterrupt` for Ctrl-C; DuckDB reports an error of its own."""
+    """Raise the exception of a signal's handler (`KeyboardInterrupt` for Ctrl-C) in place of DuckDB's own error."""
     before = sys.exception()
     with noting_what_handlers_raise() as raised:
         try:
             yield
         except (RuntimeError, duckdb.Error) as error:
             cause: BaseException | None = error
-            # In a transaction DuckDB's own clearing up after the interrupt fails too, and hides it.
+            # In a transaction DuckDB's clean-up after the interrupt fails too, and its error hides the first.
             while cause is not None and cause is not before:
                 if isinstance(cause, RuntimeError) and str(cause) == "Query interrupted":
                     raise (raised[0] if raised else KeyboardInterrupt) from error
