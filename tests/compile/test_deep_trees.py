@@ -175,7 +175,7 @@ def perfect(depth: int, threshold: float) -> Tree:
 def test_choices_nest_by_the_number_of_strahler():
     assert perfect(4, 0.0).nestings()[0] == 4
     for side in ("left", "right"):
-        assert set(chain_model(100, side)._trees[0].nestings()) == {0, 1}
+        assert set(chain_model(100, side).ensemble.trees[0].nestings()) == {0, 1}
     assert perfect(4, 0.0).nestings(ends={1, 2})[0] == 1
 
 
