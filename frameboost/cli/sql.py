@@ -54,7 +54,7 @@ def _add_query(group: Any) -> None:
 
 
 _QUERY_OPTIONS = ("keep", "where", "name", "form", "view", "create_table", "update")
-_CONFLICTS = {"update": ("keep", "name", "form", "trees", "base_margin"), "create_table": ("name",)}
+_CONFLICTS = {"update": ("keep", "name", "form", "trees"), "create_table": ("name",)}
 
 
 def _option_name(name: str) -> str:

@@ -40,6 +40,15 @@ class Model:
 
     A model is immutable. Two models are equal if their files are.
 
+    Parameters
+    ----------
+    ensemble
+        The trees, their loss and their features.
+    history
+        The metrics of each round of training.
+    best_round, best_score
+        What `best_iteration` and `best_score` return: the result of early stopping.
+
     Examples
     --------
     >>> import polars as pl, frameboost as fb

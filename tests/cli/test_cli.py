@@ -220,6 +220,14 @@ def test_statements_alone(here, capsys):
     assert text == "".join(f"{statement.rstrip(';')};\n" for statement in statements)
 
 
+def test_every_statement_may_start_from_margins(here, capsys):
+    database = fb.load("delay.json").database(base_margin="start")
+    line = "sql delay.json --table t --base-margin start"
+    assert sql(capsys, f"{line} --update score") == database.update_sql("t", "score") + ";\n"
+    assert sql(capsys, f"{line} --view v --keep id") == database.create_view_sql("v", "t", keep=["id"]) + ";\n"
+    assert '"start"' in database.update_sql("t", "score")
+
+
 def test_limits_are_given_one_by_one(here, capsys):
     line = "sql delay.json --dialect snowflake --table t --keep id"
     size = len(sql(capsys, f"{line} --view v")) - len(";\n")
