@@ -6,7 +6,6 @@ engine of another package is found by its entry point (see `frameboost.engines.r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from frameboost.checks.messages import listed, shown
@@ -138,7 +137,7 @@ def choose_engine(
     ParameterError
         If there is no such engine, or it does not support the data or one of the parameters.
     """
-    engine = _automatic(source, contract) if name == "auto" else _named(name)
+    engine = _automatic(source, contract) if isinstance(name, str) and name == "auto" else _named(name)
     if contract not in engine.openers:
         able = [each.name for each in BUILT_IN if contract in each.openers]
         needed = f"engine={listed(able)}" if len(able) == 1 else f"one of the engines {listed(able)}"
@@ -183,11 +182,10 @@ def _automatic(source: Source, contract: type[Any]) -> EngineDescription:
 
 
 def _named(name: object) -> EngineDescription:
-    for engine in BUILT_IN:
-        if engine.name == name:
-            return engine
+    built_in = {engine.name: engine for engine in BUILT_IN}
+    if isinstance(name, str) and name in built_in:
+        return built_in[name]
     registered = registered_names()
-    if not isinstance(name, str) or name not in registered:
-        known: Iterable[str] = (*ENGINES, *registered)
-        raise ParameterError(f"engine must be one of {listed(known)}, not {shown(name)}")
-    return load_registered(name)
+    if isinstance(name, str) and name in registered:
+        return load_registered(name)
+    raise ParameterError(f"engine must be one of {listed((*ENGINES, *registered))}, not {shown(name)}")

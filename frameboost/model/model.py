@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +29,6 @@ from frameboost.prediction.contributions import contribution_frame, interaction_
 from frameboost.prediction.partial_dependence import partial_dependence_frame
 from frameboost.prediction.predictor import OutputName, Predictor
 from frameboost.training.calibration import METHODS
-from frameboost.trees.leaf_grid import on_leaf_grid
 
 __all__ = ["Model"]
 
@@ -718,18 +716,9 @@ class Model:
         >>> model.refit(df.with_columns(y=pl.col("y") + 1), "y").predict(df).to_list()
         [1.0, 1.0, 9.0, 9.0]
         """
-        why = _why_not_refit(self._ensemble)
-        if why is not None:
-            raise ParameterError(f"the model {why}, which does not go with refit")
-        from frameboost.training.refit import refitted_trees  # which needs numba
+        from frameboost.training.refit import refitted  # which needs numba
 
-        own = self._ensemble
-        trees = refitted_trees(
-            data, target, weight, label_upper_bound, group, float(decay_rate), own.loss, own.parameters, own.features,
-            own.base_margins, own.trees,
-        )  # fmt: skip
-        base_margins, on_grid = on_leaf_grid(own.base_margins, trees)
-        return Model(replace(own, base_margins=base_margins, trees=on_grid))
+        return Model(refitted(self._ensemble, data, target, weight, label_upper_bound, group, float(decay_rate)))
 
     # --- as a value ---------------------------------------------------------------------------------------------------
 
@@ -800,13 +789,3 @@ class Model:
         [0.0, 0.0, 8.0, 8.0]
         """
         write_text(path, to_xgboost(self._ensemble))
-
-
-def _why_not_refit(ensemble: Ensemble) -> str | None:
-    """Return why the leaf values cannot be fitted again, or None."""
-    if ensemble.calibration is not None:
-        return "is calibrated"
-    if ensemble.parameters.get("booster") == "dart":
-        return "has trees weighted by dropout"
-    is_own = ensemble.loss.is_trainable and "learning_rate" in ensemble.parameters
-    return None if is_own else "comes from another library, whose parameters are not known"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import cut, listed, shown
@@ -33,13 +34,7 @@ _SCHEMA: dict[str, Any] = {
     "value": pl.Float64,
     "condition": pl.String,
 }
-_KINDS = {
-    "gain": pl.col("gain").mean(),
-    "total_gain": pl.col("gain").sum(),
-    "weight": pl.len().cast(pl.Float64),
-    "cover": pl.col("cover").mean(),
-    "total_cover": pl.col("cover").sum(),
-}
+_KINDS = ("gain", "total_gain", "weight", "cover", "total_cover")
 
 
 def tree_frame(ensemble: Ensemble) -> pl.DataFrame:
@@ -78,14 +73,22 @@ def importance_frame(ensemble: Ensemble, kind: str) -> pl.DataFrame:
     """Return a row for each feature, as `Model.importance` describes them."""
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ParameterError(f"importance must be one of {listed(_KINDS)}, not {shown(kind)}")
-    splits = tree_frame(ensemble).drop_nulls("feature")
-    found = splits.group_by("feature").agg(_KINDS[kind].alias("importance"))
-    everything = pl.DataFrame({"feature": ensemble.feature_names}, schema={"feature": pl.String})
-    return (
-        everything.join(found, on="feature", how="left", maintain_order="left")
-        .with_columns(pl.col("importance").fill_null(0.0))
-        .sort("importance", descending=True, maintain_order=True)
+    n_features = len(ensemble.features)
+    importance = np.zeros(n_features)
+    splits = np.zeros(n_features)
+    for tree in ensemble.trees:
+        for node, feature in enumerate(tree.feature):
+            if not tree.is_leaf(node):
+                splits[feature] += 1.0
+                importance[feature] += tree.gain[node] if kind.endswith("gain") else tree.cover[node]
+    if kind == "weight":
+        importance = splits
+    elif not kind.startswith("total_"):
+        importance = importance / np.maximum(splits, 1.0)
+    frame = pl.DataFrame(
+        {"feature": ensemble.feature_names, "importance": importance}, schema_overrides={"feature": pl.String}
     )
+    return frame.sort("importance", descending=True, maintain_order=True)
 
 
 def summary(ensemble: Ensemble) -> str:

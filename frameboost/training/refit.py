@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -13,11 +13,11 @@ import polars as pl
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import shown
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import open_source
+from frameboost.data.sources import Source, open_source
 from frameboost.engines.memory.held_out import HeldOutEngine
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.loss import Loss
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.gain import leaf_weight
@@ -25,21 +25,62 @@ from frameboost.splits.split import Split, Stats
 from frameboost.training.data_checks import check_held_out, find_roles
 from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.ranking_checks import with_group
+from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 
-__all__ = ["refitted_trees"]
+__all__ = ["refitted"]
 
 
-def refitted_trees(
-    data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None, group: str | None,
-    decay_rate: float, loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature],
-    base_margins: Sequence[float], trees: Sequence[Tree],
-) -> tuple[Tree, ...]:  # fmt: skip
-    """Return the trees with leaf values and covers from other rows (see `Model.refit`)."""
+def refitted(
+    ensemble: Ensemble,
+    data: Any,
+    target: str | Sequence[str],
+    weight: str | None,
+    label_upper_bound: str | None,
+    group: str | None,
+    decay_rate: float,
+) -> Ensemble:
+    """Return the ensemble with leaf values and covers from other rows (see `Model.refit`).
+
+    Raises
+    ------
+    ParameterError
+        If the model does not go with refit, or a column is not there or has another type.
+    DataError
+        If the rows can't be trained on.
+    """
+    if reason := _why_not(ensemble):
+        raise ParameterError(f"the model {reason}, which does not go with refit")
+    loss, features = ensemble.loss, ensemble.features
     source = open_source(data)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
+    _check_types(source, features)
+    names = list(dict.fromkeys([*(f.name for f in features), *roles.values()]))
+    with (
+        closing(Workers()) as workers,
+        closing(HeldOutEngine(source.to_frame(names), features, roles, workers)) as rows,
+    ):
+        check_held_out(rows, loss, roles, "data")
+        rows.keep_columns([Bins(feature) for feature in features])
+        starts = zip(loss.margins, ensemble.base_margins, strict=True)
+        rows.start_margins({name: Expression(repr(base), ()) for name, base in starts})
+        trees = _Refitter(rows, ensemble, decay_rate, is_weighted=weight is not None).run()
+    base_margins, on_grid = on_leaf_grid(ensemble.base_margins, trees)
+    return replace(ensemble, base_margins=base_margins, trees=on_grid)
+
+
+def _why_not(ensemble: Ensemble) -> str | None:
+    if ensemble.calibration is not None:
+        return "is calibrated"
+    if ensemble.parameters.get("booster") == "dart":
+        return "has trees weighted by dropout"
+    is_own = ensemble.loss.is_trainable and "learning_rate" in ensemble.parameters
+    return None if is_own else "comes from another library, whose parameters are not known"
+
+
+def _check_types(source: Source, features: Sequence[Feature]) -> None:
     types = find_features(source, features)
     for feature in features:
         if types[feature.name] != feature.type:
@@ -47,36 +88,22 @@ def refitted_trees(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model; give it the same type"
             )
-    names = list(dict.fromkeys([*(f.name for f in features), *roles.values()]))
-    with (
-        closing(Workers()) as workers,
-        closing(HeldOutEngine(source.to_frame(names), tuple(features), roles, workers)) as rows,
-    ):
-        check_held_out(rows, loss, roles, "data")
-        rows.keep_columns([Bins(feature) for feature in features])
-        starts = zip(loss.margins, base_margins, strict=True)
-        rows.start_margins({name: Expression(repr(base), ()) for name, base in starts})
-        refitter = _Refitter(rows, loss, parameters, decay_rate, is_weighted=weight is not None)
-        return refitter.run(trees)
 
 
 class _Refitter:
     """Repeats the rounds of training with given splits: gradients, then the leaf values of each tree."""
 
-    def __init__(
-        self, rows: HeldOutEngine, loss: Loss, parameters: Mapping[str, Any], decay_rate: float, *, is_weighted: bool
-    ) -> None:
+    def __init__(self, rows: HeldOutEngine, ensemble: Ensemble, decay_rate: float, *, is_weighted: bool) -> None:
         self._rows = rows
-        self._loss = loss
-        self._parameters = parameters
+        self._ensemble = ensemble
         self._decay_rate = decay_rate
-        self._renewals = renewals_of(rows, loss, is_weighted=is_weighted)
+        self._renewals = renewals_of(rows, ensemble.loss, is_weighted=is_weighted)
 
-    def run(self, trees: Sequence[Tree]) -> tuple[Tree, ...]:
-        per_round = self._loss.n_outputs * int(self._parameters.get("num_parallel_tree", 1))
+    def run(self) -> tuple[Tree, ...]:
+        trees, per_round = self._ensemble.trees, self._ensemble.trees_per_round
         refitted = []
         for first in range(0, len(trees), per_round):
-            compute_gradients(self._rows, self._loss)
+            compute_gradients(self._rows, self._ensemble.loss)
             refitted += [self._refit(tree) for tree in trees[first : first + per_round]]
         return tuple(refitted)
 
@@ -92,11 +119,11 @@ class _Refitter:
                 sums[:, node] = sums[:, tree.left[node]] + sums[:, tree.right[node]]
         values = self._values(tree, sums)
         leaves = {leaf: values[leaf] for leaf in tree.leaves()}
-        self._rows.add_leaf_values(leaves, self._loss.margins[tree.output])
+        self._rows.add_leaf_values(leaves, self._ensemble.loss.margins[tree.output])
         return replace(tree, value=tuple(values), cover=tuple(sums[1].tolist()))
 
     def _values(self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[float]:
-        p = self._parameters
+        p = self._ensemble.parameters
         shrinkage = p.get("learning_rate", 0.3) / p.get("num_parallel_tree", 1)
         penalties = (p.get("reg_lambda", 1.0), p.get("reg_alpha", 0.0), p.get("max_delta_step") or 0.0)
         found: dict[int, float] = {}
