@@ -17,7 +17,7 @@ from frameboost.trees.tree import Tree
 __all__ = ["Ensemble"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ensemble:
     """Trees, the margins that they add to, and the loss that turns margins into predictions.
 
@@ -48,6 +48,13 @@ class Ensemble:
     base_margins: tuple[float, ...]
     trees: tuple[Tree, ...]
     calibration: Expression | None = None
+
+    def __repr__(self) -> str:
+        trees, features = len(self.trees), len(self.features)
+        return (
+            f"Ensemble: {self.loss.name}, {trees:,} tree{'' if trees == 1 else 's'}, "
+            f"{features:,} feature{'' if features == 1 else 's'}"
+        )
 
     @property
     def n_outputs(self) -> int:
