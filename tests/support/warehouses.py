@@ -268,6 +268,8 @@ class Spark(Warehouse):
 
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.driver.memory", "4g").config("spark.sql.shuffle.partitions", "2")
+        # Queries are few and short: the quick compiler of the JVM is enough for them, and one thread for its garbage.
+        builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp())
         self.spark = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
