@@ -16,16 +16,23 @@ from frameboost.runtime import kernel
 ROOT = Path(__file__).parents[2]
 CAPABILITIES = 41  # of Linux
 
-# A split at 2.5, between the second and the third row; leaves are means.
+# A split at 2.5, between the second and the third row; leaves are means. The cache of a kernel looks for a folder when
+# the kernel is decorated, so all modules are imported. Of all methods `exact` has the fewest kernels to compile.
 FIT = """
 import warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
+    import importlib, pkgutil
     import polars as pl, frameboost as fb
+    from numba.core.caching import NullCache
+    from numba.core.dispatcher import Dispatcher
+    names = [found.name for found in pkgutil.walk_packages(fb.__path__, "frameboost.") if "__main__" not in found.name]
+    modules = [importlib.import_module(name) for name in names]
+    kernels = {value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)}
+    print(len(kernels) > 50, {type(kernel._cache) for kernel in kernels} == {NullCache})
     df = pl.DataFrame({"x": [1.0, 2, 3, 4], "y": [0.0, 0, 8, 8]})
-    for engine in ("polars", "duckdb", "numba"):
-        model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0, engine=engine)
-        print(engine, model.predict(df).to_list())
+    model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0, tree_method="exact")
+    print(model.predict(df).to_list())
 for warning in caught:
     print(warning.category.__name__, "NUMBA_CACHE_DIR" in str(warning.message))
 """
@@ -38,9 +45,9 @@ def _without_rights_of_root():
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-@pytest.mark.slow  # compiles all kernels of a fit
+@pytest.mark.slow  # compiles the kernels of a fit
 @pytest.mark.skipif(sys.platform != "linux", reason="root's capabilities are Linux's")
-def test_without_any_folder_to_write_every_engine_fits(tmp_path):
+def test_without_any_folder_to_write_all_kernels_do_without_a_cache(tmp_path):
     folder = tmp_path / "installed"
     for part in ("frameboost", "sql"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -57,9 +64,7 @@ def test_without_any_folder_to_write_every_engine_fits(tmp_path):
         for path in folders:
             path.chmod(0o755)
     assert done.stderr == ""
-    assert done.stdout == (
-        "polars [0.0, 0.0, 8.0, 8.0]\nduckdb [0.0, 0.0, 8.0, 8.0]\nnumba [0.0, 0.0, 8.0, 8.0]\nRuntimeWarning True\n"
-    )
+    assert done.stdout == "True True\n[0.0, 0.0, 8.0, 8.0]\nRuntimeWarning True\n"
 
 
 # --- damaged caches ---------------------------------------------------------------------------------------------------
