@@ -73,8 +73,8 @@ def test_margins_are_bit_identical_everywhere(con, seed, type_names):
 def test_each_type_agrees_on_all_its_odd_values(con, type_name):
     rng = random.Random(type_name)
     kind = FeatureType(type_name)
-    for _ in range(3):
-        model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
+    for _ in range(2):
+        model = random_model([kind], ["x"], rng, n_trees=8, depth=4)
         assert_agreement(con, model, [kind], {"x": random_values(kind, 60, rng)})
 
 
@@ -129,7 +129,7 @@ def test_a_model_trained_on_a_type_of_duckdb_scores_there_as_in_python(con, colu
         f"{direction} * sqrt(i) + CASE WHEN i % 10 = 3 THEN 9 ELSE i % 3 END AS y FROM range(60) AS r(i)"
     )
     relation = con.sql("SELECT x, y FROM t")
-    model = fb.fit(relation, "y", n_estimators=5, max_depth=4, learning_rate=0.7, reg_lambda=0)
+    model = fb.fit(relation, "y", n_estimators=3, max_depth=4, learning_rate=0.7, reg_lambda=0)
     assert kind in repr(model)
     assert model.trees["depth"].max() >= (2 if kind != "boolean" else 1)
     margins = in_duckdb(con, model.sql())
