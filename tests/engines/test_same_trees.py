@@ -58,6 +58,7 @@ def assert_same(objective: str, first: fb.Model, *others: fb.Model) -> None:
 # --- engines, column types, kinds of table ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # a fit in each engine for each of 23 types
 @pytest.mark.parametrize("missing", [0.0, 0.1], ids=["complete", "with gaps"])
 @cases("objective", LABELS)
 @cases("name", FEATURES_BY_TYPE)
@@ -286,6 +287,7 @@ def odd_frames(draw):
     return frame, names, parameters
 
 
+@pytest.mark.slow  # 120 fits
 @given(odd_frames(), st.integers(0, 99))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_odd_frames_give_one_model_in_all_engines(drawn, seed):

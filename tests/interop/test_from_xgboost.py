@@ -260,6 +260,7 @@ def trained_on(objective, more, rng, **others):
     return X, xgboost.train({"objective": objective, "max_depth": 3} | more | others, data, 4)
 
 
+@pytest.mark.slow  # a model of each
 @pytest.mark.filterwarnings("ignore:.*reg.linear is now deprecated.*:UserWarning")
 @cases("objective", OBJECTIVES)
 def test_all_objectives(objective, tmp_path):
@@ -413,6 +414,7 @@ def test_dart_as_newer_versions_write_it():
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # twelve models in all engines
 @cases("one_hot", [1, 100])
 @cases("seed", range(6))
 def test_codes_of_categories(seed, one_hot, tmp_path):

@@ -74,6 +74,7 @@ def test_every_metric_is_tested_and_documented():
             assert metric.maximize == (metric.name in up)
 
 
+@pytest.mark.slow  # fits of all losses in all engines
 @cases(
     "case",
     [c for c in CASES if (c.objective.startswith("survival:") and not c.parameters) or str(c) in VARIED],

@@ -50,7 +50,7 @@ def features(frame) -> pl.DataFrame:
         fb.FrameBoostRegressor(),
         fb.FrameBoostClassifier(),
         fb.FrameBoostRanker(n_estimators=10),  # a ranker's rows are one query here, whose pairs take their time
-        fb.FrameBoostRegressor(tree_method="exact"),
+        pytest.param(fb.FrameBoostRegressor(tree_method="exact"), marks=pytest.mark.slow),
     ],
     ids=str,
 )

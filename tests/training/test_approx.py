@@ -162,6 +162,7 @@ def test_every_node_is_cut_by_its_own_rows(engine):
 # --- one model in all engines -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # ten fits of 23 columns
 @PROPOSALS
 @pytest.mark.parametrize("objective", LABELS)
 @pytest.mark.parametrize("max_bin", [4, 32])
@@ -176,6 +177,7 @@ def test_every_engine_and_order_gives_one_model(objective, max_bin, proposal):
     assert_same(objective, *(fb.fit(rows, target, engine=e, features=IN_DUCKDB, **options) for rows, e in data))
 
 
+@pytest.mark.slow  # a fit in each engine for each of 23 types
 @PROPOSALS
 @cases("name", FEATURES_BY_TYPE)
 def test_each_column_type_gives_one_model(name, proposal):

@@ -220,6 +220,7 @@ def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
     return next((message for applies, message in rules if applies), None)
 
 
+@pytest.mark.slow  # hundreds of fits
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=4),

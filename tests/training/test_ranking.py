@@ -63,7 +63,7 @@ def xgboosts(frame: pl.DataFrame, objective: str, metrics: list[str], weighted: 
 # --- XGBoost's trees --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.slow)])
 @cases(
     "settings",
     [
@@ -160,6 +160,7 @@ def of_sorted_rows(engine) -> fb.Model:
     return fb.fit(data(), "y", objective="rank:ndcg", engine=engine, **SHAPE | {"n_estimators": 2})
 
 
+@pytest.mark.slow  # two fits for each type
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(
     "kind",
