@@ -5,6 +5,7 @@
 - `rows`: labels, weights and margins
 - `gradients`: tables of g and h
 - `binning`: cuts and codes
+- `cells`: where the search for a code starts
 - `histograms`: sums of g and h by node and bin
 - `nodes`: which node each row is in
 - `approx`: cuts for each tree or node (``tree_method="approx"``)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frameboost.binning.bins import Bins, sample_condition
+from frameboost.engines.duckdb.cells import Cells
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, physical_sql, string_literal
 from frameboost.expressions.sql_files import render
@@ -92,7 +93,8 @@ def store_bins(
 
     ``in_order`` keeps the order of the source at the cost of a sort; only where rows are identified by position.
     """
-    cuts = _store_cuts(session, bins, columns)
+    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
+    cuts = _store_cuts(session, bins, columns, cells)
     read, joins, codes = [], [], []
     for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
         if column.type.is_categorical:
@@ -100,7 +102,7 @@ def store_bins(
             read.append(f"category_{i}.code AS bin_{i}")
             missing = f"bin_{i} IS NULL"
         else:
-            read += _search_start(i, column.sql, b)
+            read += _search_start(i, column.sql, b, cells[i])
             missing = is_missing(column.type, f"value_{i}")
         codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
     source, position, order = _ordered(session, in_order=in_order)
@@ -120,7 +122,7 @@ def store_bins(
             bins=table,
             codes=", ".join(codes),
             roles=", ".join(roles),
-            rows=_search(rows, bins),
+            rows=_search(rows, bins, cells),
             in_order=order,
         )
     )
@@ -167,31 +169,35 @@ def store_columns(
 
 def store_codes(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str) -> str:
     """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name."""
-    cuts = _store_cuts(session, bins, columns)
+    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
+    cuts = _store_cuts(session, bins, columns, cells)
     read, numbers = [], []
     for i, b in enumerate(bins):
         if b.feature.type.is_categorical:
             read.append(f"source.bin_{i} AS bin_{i}")
             code = f"bin_{i}"
         else:
-            read += _search_start(i, f"source.value_{i}", b)
+            read += _search_start(i, f"source.value_{i}", b, cells[i])
             code = f"CASE WHEN value_{i} IS NULL THEN {b.missing} ELSE bin_{i} END"
         numbers.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
     rows = render(
         "read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="", roles="source.rowid AS position"
     )
     table = session.table("codes")
-    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins)))
+    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins, cells)))
     session.drop(cuts)
     return table
 
 
-def _store_cuts(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn]) -> str:
-    """Store the cuts of all features as one row of lists; return the table's name."""
+def _store_cuts(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], cells: Sequence[Cells | None]
+) -> str:
+    """Store the cuts of all features, and the counts of their cells, as one row of lists; return the table's name."""
     table = session.table("cuts")
     lists = [
         f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
     ]
+    lists += [f"CAST('{list(c.below)}' AS INTEGER[]) AS below_{i}" for i, c in enumerate(cells) if c is not None]
     session.run(render("store_cuts", cuts=table, lists=", ".join(lists) or "NULL"))
     return table
 
@@ -208,14 +214,15 @@ def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
     return f"[{', '.join(literal(kind, cut) for cut in cuts)}]"
 
 
-def _search_start(i: int, column: str, bins: Bins) -> list[str]:
-    """Return the columns that the search needs for feature ``i``: its value, its cuts, and bin 0 to start at."""
-    return [f"{column} AS value_{i}, CAST(0 AS BIGINT) AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
+def _search_start(i: int, column: str, bins: Bins, cells: Cells | None) -> list[str]:
+    """Return the columns that the search needs for feature ``i``: its value, its cuts, and the bin to start at."""
+    start = "CAST(0 AS BIGINT)" if cells is None else cells.start(column, f"cuts.below_{i}")
+    return [f"{column} AS value_{i}, {start} AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
 
 
-def _search(rows: str, bins: Sequence[Bins]) -> str:
+def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None]) -> str:
     """Return the rows after all steps of the search, which are powers of two, the largest first."""
-    n_steps = [len(b.cuts).bit_length() for b in bins]
+    n_steps = [len(b.cuts).bit_length() if c is None else c.n_steps for b, c in zip(bins, cells, strict=True)]
     for bit in reversed(range(max(n_steps))):
         step = 1 << bit
         steps = [
