@@ -4,11 +4,12 @@
 --
 -- in:  {rows}        the tables of bins, gradients and nodes, joined by position:  bin_0, ..., {g}, {h}, node
 --      {is_asked}    such as  node BETWEEN 7 AND 10; TRUE in the root
---      {keys}        one per feature:  key_3 := CAST(node - 7 AS USMALLINT) * 256 + bin_3
---                    Node and bin make one small integer, because grouping by it is faster than by two columns.
---                    Features with few bins share a stride.
+--      {keys}        one per feature:  key_3 := CAST(node - 7 AS USMALLINT) * 255 + bin_3
+--                    Node and bin make one small integer, because grouping by it is faster than by two columns. With
+--                    bins 0 to 255, bin 255 of a node has the key of the next node's bin 0. The sums of each node tell
+--                    them apart, and 16 such nodes fit a perfect hash table. Features with few bins share a stride.
 --      {sums}        sum_by_bin.sql for each feature, joined by UNION ALL
--- out: one row per feature, node and bin that has rows
+-- out: one row per feature and key that has rows
 
 (
 WITH asked AS MATERIALIZED (

@@ -2,7 +2,7 @@
 -- because DuckDB loses the range of keys in columns of their own, and then hashes them.)
 --
 -- in:  {feature}     its number
--- out: one row per node and bin that has rows
+-- out: one row per key that has rows
 
 SELECT {feature} AS feature, keys.key_{feature} AS key, SUM(g) AS g, SUM(h) AS h
 FROM asked

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Sample
 from frameboost.engines.duckdb.binning import propose_bins, store_bins
@@ -29,6 +31,7 @@ class DuckDBEngine(TableEngine):
     pair: TreePair
     _codes: str | None = None  # the table of codes, where it is not that of the bins
     _nodes: RowNodes | None = None
+    _stats: dict[int, Stats]  # of each node of the tree
     _may_sort: bool = False
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -82,13 +85,15 @@ class DuckDBEngine(TableEngine):
         """See `Engine.start_tree`."""
         self.pair = self.gradients.of_tree(output, sample, "" if self.keeps_order else "ORDER BY position ASC")
         self.follow_tree()
-        return self.gradients.sums(self.pair)
+        self._stats = {0: self.gradients.sums(self.pair)}
+        return self._stats[0]
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         if self._nodes is None:
             self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order)
         self._nodes.restart()
+        self._stats = {}
 
     @property
     def nodes(self) -> RowNodes:
@@ -102,11 +107,14 @@ class DuckDBEngine(TableEngine):
         tables = [self._codes or self.bins, self.pair.table, *self.nodes.tables]
         rows = " POSITIONAL JOIN ".join(tables)
         query = HistogramQuery(self.session, self.layout, rows, self.pair.g, self.pair.h)
-        out[places] = query.run(len(nodes), first, everywhere=self.nodes.is_root)
+        totals = np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
+        out[places] = query.run(totals, first, everywhere=self.nodes.is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         self.nodes.move(splits)
+        for split, left, right in splits.values():
+            self._stats |= {left: split.left, right: split.right}
 
     def goes_left(self, split: Split) -> str:
         """Return the condition, over the columns of the bins, that a row goes left."""
