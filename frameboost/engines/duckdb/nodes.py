@@ -12,6 +12,9 @@ __all__ = ["RowNodes", "code_goes_left"]
 
 # The most splits to put off: a deeper CASE is too deep for DuckDB.
 _MOST_PUT_OFF = 32
+# The most old splits for each new one to walk from the root again. That reads the bins alone, on all threads; bins and
+# nodes joined by position are read by one thread.
+_MOST_WALKED_AGAIN = 3
 # DuckDB turns a longer IN into a join. A bit string with a bit for every code takes the same time for any set.
 _MOST_IN_A_LIST = 4
 
@@ -29,8 +32,10 @@ class RowNodes:
         node     3  6  4  5
         number   0  1  2  3          node BETWEEN 0 AND 1
 
-    When 4 is split into 7 and 8 and 8 is asked for, only rows with the number 2 change: 8 gets the number 4, and 7 gets
-    5. Numbers that are no longer used stay free until the next tree.
+    At the next level, rows walk from the root again, and all numbers are new: ``CASE WHEN bin_0 < 2 THEN CASE ...``
+    reads the bins alone. With many old splits for each new one, as in best-first growth, rows go on from the table.
+    Then, if 4 is split into 7 and 8 and 8 is asked for, only rows with the number 2 change: 8 gets the number 4, and 7
+    gets 5. Numbers that are no longer used stay free until the next tree.
 
     Parameters
     ----------
@@ -82,7 +87,7 @@ class RowNodes:
         first = numbers[0] if numbers and numbers[0] is not None else 0
         if not self._n_new and numbers == list(range(first, first + len(together))):
             return first
-        old = self._numbers if self._is_stored else {}
+        old = {} if self._walks_from_root else self._numbers
         moved = [node for node in old or [0] if node in self._splits or node in together]
         first = self._next if old else 0
         fresh = dict.fromkeys([*together, *(leaf for node in moved for leaf in self._leaves(node))])
@@ -105,7 +110,7 @@ class RowNodes:
     @property
     def sources(self) -> list[str]:
         """The tables whose columns `case` reads."""
-        return [self._bins, *self.tables]
+        return [self._bins] if self._walks_from_root else [self._bins, *self.tables]
 
     def case(self, values: Mapping[int, str]) -> str:
         """Return an expression over `sources`: the value of the row's node after all splits."""
@@ -115,9 +120,13 @@ class RowNodes:
     def _n_new(self) -> int:
         return len(self._splits) - self._n_followed
 
+    @property
+    def _walks_from_root(self) -> bool:
+        return not self._is_stored or self._n_followed <= _MOST_WALKED_AGAIN * self._n_new
+
     def _case(self, values: Mapping[int, str], nodes: Sequence[int]) -> str:
         """Return the same for some of the table's nodes; the others keep their number."""
-        if not self._is_stored:
+        if self._walks_from_root:
             return self._below(0, values)
         ordered = sorted(nodes, key=self._weight, reverse=True)  # most rows match one of the first
         cases = " ".join(f"WHEN {self._numbers[node]} THEN {self._below(node, values)}" for node in ordered)

@@ -1,4 +1,4 @@
-"""Rows in a database follow the splits, however many are put off."""
+"""Rows in a database follow the splits, whether they walk from the root again or go on from the table."""
 
 import duckdb
 import numpy as np
