@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
+from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
 __all__ = ["add_more", "build_histograms"]
 
-_ONE = np.uint64(1)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+# Rows and features of a block.
+_ROWS, _FEATURES = np.uint64(2048), np.uint64(16)
+_WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
+# Blocks pay from so many rows of a node on, as 256 bins of each feature are cleared and merged, and from so many bins a
+# feature on average: 300 features of two bins fit into the L1 cache without blocks.
+_FEWEST_ROWS, _FEWEST_BINS = 1 << 12, 32
 
 
 @kernel
@@ -44,15 +50,69 @@ def _add_rows(codes, rows, start, stop, gradients, slots, histogram):  # type: i
 
 
 @kernel
+def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram):  # type: ignore[no-untyped-def]
+    """Do the same for codes below 256 by cache blocking (loop tiling): faster for thousands of rows of many bins.
+
+    ``sums`` has 256 bins for each feature, so that their offsets are constants (see `add_pairs`). Blocks keep about as
+    much in use as fits into the L1 cache (48 KB): 28 features of 256 bins take 28 * 256 * 16 bytes = 112 KB, 16 of them
+    64 KB. The rest comes from L2.
+
+    With 28 features, each block of 2,048 rows is read twice: once for the features 0 to 15, when the scattered pairs
+    are gathered into ``pairs`` (32 KB, then read in sequence), and once for the features 16 to 27.
+    """
+    n_features, stop = np.uint64(codes.shape[1]), np.uint64(stop)
+    all_codes, all_pairs = codes.ravel(), gradients.ravel()
+    sums[:] = 0.0
+    for first in range(np.uint64(start), stop, _ROWS):
+        last = min(first + _ROWS, stop)
+        for i in range(first, last):
+            if i + AHEAD < stop:
+                later = np.uint64(rows[i + AHEAD])
+                prefetch(all_codes, later * n_features)
+                prefetch(all_pairs, later << _ONE)
+            row, at = np.uint64(rows[i]), (i - first) << _ONE
+            g, h = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE]
+            pairs[at], pairs[at + _ONE] = g, h
+            _add_row(sums, all_codes, row * n_features, _ZERO, min(_FEATURES, n_features), g, h)
+        for feature in range(_FEATURES, n_features, _FEATURES):
+            end = min(feature + _FEATURES, n_features)
+            for i in range(first, last):
+                at = (i - first) << _ONE
+                _add_row(sums, all_codes, np.uint64(rows[i]) * n_features, feature, end, pairs[at], pairs[at + _ONE])
+    for k in range(codes.shape[1]):
+        # Behind the feature's own slots are those of other features: 0 is added to them.
+        own, found = histogram[2 * slots[k] :][:512], sums[k * STRIDE :]
+        for i in range(len(own)):
+            own[i] += found[i]
+
+
+@kernel
+def _add_row(sums, codes, start_of_row, feature, end, g, h):  # type: ignore[no-untyped-def]
+    """Add a row's pair to its bins of the features ``feature`` to ``end - 1``."""
+    whole = end - (end - feature) % _WIDTH
+    for k in range(feature, whole, _WIDTH):
+        add_pairs(sums, k * _STRIDE, codes, start_of_row + k, g, h)
+    for k in range(whole, end):
+        add_pair(sums, k * _STRIDE + (np.uint64(codes[start_of_row + k]) << _ONE), g, h)
+
+
+@kernel
 def _build_share(  # type: ignore[no-untyped-def]
     codes, rows, parts, firsts, gradients, slots, histograms, places, more, share
 ):
+    has_many_bins = histograms.shape[1] >= _FEWEST_BINS * codes.shape[1]
+    may_block = codes.itemsize == 1 and has_many_bins and len(gradients) >= _FEWEST_ROWS
+    sums = np.empty(codes.shape[1] * STRIDE if may_block else 0)
+    pairs = np.empty(np.int64(_ROWS) << 1 if may_block else 0)
     # The node that the share before has begun: its sums go to a histogram of this share's own.
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     for part in range(firsts[share], firsts[share + 1]):
         node, start, stop = parts[part]
         histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
-        _add_rows(codes, rows, start, stop, gradients, slots, histogram)
+        if may_block and stop - start >= _FEWEST_ROWS:
+            _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram)
+        else:
+            _add_rows(codes, rows, start, stop, gradients, slots, histogram)
 
 
 _building = outlined(_build_share)

@@ -68,7 +68,7 @@ def as_array(pieces):
 @settings(max_examples=30, deadline=None)
 def test_build_histograms(seed, n_features, most, dtype, is_first):
     rng = np.random.default_rng(seed)
-    n = 60
+    n = int(rng.choice([60, 9000]))  # thousands of rows of uint8 codes are added in blocks
     sizes = rng.integers(2, 257, n_features)
     codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(dtype)
     pairs, ends = gradients(rng, n), np.cumsum(sizes)
