@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_leaves", "naive_add_more",
+    "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
     "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
     "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_ends_by_weight", "naive_fill_block",
     "naive_fill_sides", "naive_find_splits", "naive_interleave", "naive_move_pieces", "naive_move_rows",
@@ -196,6 +196,18 @@ def naive_add_by_node(margins: list[float], rows: list[int], parts: list[Piece],
     for node, start, stop in parts:
         for row in rows[start:stop]:
             out[row] += values[node]
+    return out
+
+
+def naive_add_by_side(
+    columns: np.ndarray, places: list[int], sides: np.ndarray, rows: list[int], parts: list[Piece],
+    values: np.ndarray, margins: list[float],
+) -> list[float]:  # fmt: skip
+    out = list(margins)
+    for split, start, stop in parts:
+        for row in rows[start:stop] if places[split] >= 0 else ():
+            left, right = values[split]
+            out[row] += left if sides[split, columns[places[split], row]] else right
     return out
 
 

@@ -13,8 +13,8 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
 __all__ = [
-    "add_by_node", "fill_sides", "move_pieces", "number_rows", "part_rows", "pieces_of", "share_pieces", "shares_of",
-    "take_rows",
+    "add_by_node", "add_by_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "pieces_of", "share_pieces",
+    "shares_of", "take_rows",
 ]  # fmt: skip
 
 _ONE = np.uint64(1)
@@ -238,3 +238,34 @@ _adding_by_node = outlined(_add_share_by_node)
 def add_by_node(team, margins, rows, parts, firsts, values):  # type: ignore[no-untyped-def]
     """Add ``values[k]`` to the margins (float64) of the rows of node k; see `share_pieces`."""
     share_out(team, _adding_by_node((margins, rows, parts, firsts, values)), len(firsts) - 1)
+
+
+@kernel
+def _add_share_by_side(  # type: ignore[no-untyped-def]
+    columns, places, goes_left, starts, rows, parts, firsts, values, margins, share
+):
+    for part in range(firsts[share], firsts[share + 1]):
+        split, start, stop = parts[part]
+        if places[split] < 0:
+            continue
+        column, is_left, last = columns[places[split]], goes_left[starts[split] :], np.uint64(stop)
+        left, right = values[split]
+        for i in range(np.uint64(start), last):
+            if i + AHEAD < last:
+                later = np.uint64(rows[i + AHEAD])
+                prefetch(column, later)
+                prefetch(margins, later)
+            row = np.uint64(rows[i])
+            margins[row] += left if is_left[np.uint64(column[row])] else right
+
+
+_adding_by_side = outlined(_add_share_by_side)
+
+
+@kernel
+def add_by_side(  # type: ignore[no-untyped-def]
+    team, columns, places, goes_left, starts, rows, parts, firsts, values, margins
+):
+    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
+    values_of_share = (columns, places, goes_left, starts, rows, parts, firsts, values, margins)
+    share_out(team, _adding_by_side(values_of_share), len(firsts) - 1)

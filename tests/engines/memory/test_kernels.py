@@ -12,6 +12,7 @@ from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
+    add_by_side,
     fill_sides,
     move_pieces,
     number_rows,
@@ -25,6 +26,7 @@ from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import (
     naive_add_by_node,
+    naive_add_by_side,
     naive_add_more,
     naive_bin_nodes,
     naive_build_histograms,
@@ -93,7 +95,7 @@ def test_build_histograms(seed, n_features, most, dtype, is_first):
 
 @given(SEEDS, st.integers(1, 4))
 @settings(max_examples=30, deadline=None)
-def test_part_rows(seed, most):
+def test_part_rows_and_add_by_side(seed, most):
     rng = np.random.default_rng(seed)
     n = 50
     columns, sides = rng.integers(0, 7, (3, n)).astype(rng.choice(["u1", "u2", "u4"])), rng.random((4, 7)) < 0.5
@@ -102,12 +104,15 @@ def test_part_rows(seed, most):
     assert rows.tolist() == naive_number_rows(n) + [99] * n
     rng.shuffle(rows[:n])
     parts, firsts = share_pieces(as_array([(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)]), most, 1)
-    counts = np.full(len(parts), 7)
+    counts, margins = np.full(len(parts), 7), np.zeros(n)
+    values = np.array([[9.0, 9.0], [3.0, 4.0], [9.0, 9.0], [1.0, 2.0]])
     before, plain = rows.tolist(), parts.tolist()
     moved, n_left = naive_part_rows(columns, places, sides, before, plain)
     n_left = [7 if count is None else count for count in n_left]  # not written
     with closing(Workers(2)) as workers:
         arguments = workers.team(most), columns, places, sides.ravel(), np.arange(0, 28, 7), rows
+        add_by_side(*arguments, parts, firsts, values, margins)
+        assert margins.tolist() == naive_add_by_side(columns, places, sides, before, plain, values, [0.0] * n)
         part_rows(*arguments, parts, firsts, counts)
         assert (rows.tolist(), counts.tolist()) == (moved, n_left)
         back = parts + np.array([0, n, n])
