@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,15 +15,18 @@ __all__ = ["replaced", "write_text"]
 def replaced(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path to write to, and then rename it to ``path``.
 
-    If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was.
+    If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was. The temporary file is
+    in a folder of its own: a writer's thread that opens it only after the failure finds no folder, and leaves no file.
     """
     path = Path(path).resolve()  # replaces the target of a link, not the link
-    partial = path.parent / f".{secrets.token_hex(8)}.partial"
+    folder = path.parent / f".{secrets.token_hex(8)}.partial"
+    folder.mkdir()
     try:
+        partial = folder / "file"
         yield partial
         partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_text(path: str | Path, text: str) -> None:
