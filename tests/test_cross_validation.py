@@ -44,6 +44,7 @@ def assert_is(table: pl.DataFrame, expected: dict) -> None:
         np.testing.assert_allclose(table[name], values, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frame", "relation"])
 def test_a_column_says_which_rows_belong_together(frame, relation, kind):
     table = fb.cv(frame if kind == "frame" else relation, "y", folds="who", **OPTIONS)
@@ -51,6 +52,7 @@ def test_a_column_says_which_rows_belong_together(frame, relation, kind):
     assert_is(table, summary(frame, [(frame.filter(~g), frame.filter(g)) for g in groups]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frame", "relation"])
 def test_time_is_predicted_from_the_past(frame, relation, kind):
     table = fb.cv(frame if kind == "frame" else relation, "y", folds=3, time="day", **OPTIONS)
@@ -59,6 +61,7 @@ def test_time_is_predicted_from_the_past(frame, relation, kind):
     assert_is(table, summary(frame, [(frame.filter(part < k), frame.filter(part == k)) for k in (1, 2, 3)]))
 
 
+@pytest.mark.slow
 def test_hashed_folds_are_even_and_the_same_everywhere(frame, relation):
     seen: list[int] = []
     fb_fit = fb.cross_validation.fit
@@ -74,6 +77,7 @@ def test_hashed_folds_are_even_and_the_same_everywhere(frame, relation):
     assert not table.equals(fb.cv(frame, "y", folds=4, seed=1, **OPTIONS))
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_the_table_at_the_best_mean(frame):
     options = {"folds": 3, "objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "learning_rate": 1.0}
     whole = fb.cv(frame, "late", **OPTIONS | options | {"n_estimators": 30})

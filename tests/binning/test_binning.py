@@ -89,6 +89,7 @@ def test_a_sample_is_even_and_of_the_size_asked_for(monkeypatch):
 # --- cuts that the user brings ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(
     ("column", "cuts", "expected"),
     [

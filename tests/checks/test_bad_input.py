@@ -36,6 +36,7 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(
     ("frame", "options", "message"),

@@ -4,6 +4,7 @@ import ast
 
 import numpy as np
 import polars as pl
+import pytest
 
 from frameboost.checks.messages import cut, did_you_mean, listed, reason, shown
 from tests.support.cases import cases
@@ -22,6 +23,7 @@ LARGE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("value", LARGE)
 def test_a_value_is_shown_on_one_line_of_80_characters(value):
     assert 0 < len(shown(value)) <= 80

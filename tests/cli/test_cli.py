@@ -116,6 +116,7 @@ def test_training_gives_the_model_of_python(here, capsys, data):
     assert capsys.readouterr().out == f"{fb.load('delay.json')!r}\n"
 
 
+@pytest.mark.slow
 def test_training_takes_all_that_fit_takes(here, capsys):
     words = [
         "train", "flights.parquet", "--target", "late", "-o", "m.json", "--objective", "binary:logistic",
@@ -137,6 +138,7 @@ def test_training_takes_all_that_fit_takes(here, capsys):
     assert last.startswith(f"best round {expected.best_iteration}: train_auc ")
 
 
+@pytest.mark.slow
 def test_training_in_a_database_with_flags_targets_and_other_tables(here, capsys):
     flights().filter(pl.col("day") > 70).write_csv("valid.csv")
     flights().filter(pl.col("day") > 70).write_parquet("valid.parquet")
@@ -627,6 +629,7 @@ def test_importing_the_command_is_light():
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "cli.md").read_text(), re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_documentation_run(tmp_path, monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     write_data(tmp_path)

@@ -57,6 +57,7 @@ def assert_agreement(con, model: fb.Model, kinds: list[FeatureType], columns: di
     assert bits(model.predict(con.table("t"), output="margin")) == expected
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
 @settings(max_examples=80, deadline=None)
 def test_margins_are_bit_identical_everywhere(con, seed, type_names):

@@ -59,6 +59,7 @@ def test_a_chain_predicts_and_survives_its_file(chain, rows, tmp_path):
     assert loaded.trees["depth"].max() == SPLITS
 
 
+@pytest.mark.slow
 def test_a_chain_is_a_polars_expression(chain, rows):
     assert rows.select(chain.expr()).to_series().to_list() == margins(chain)
     assert rows.lazy().select(chain.expr()).collect(engine="streaming").to_series().to_list() == margins(chain)
@@ -96,6 +97,7 @@ def test_a_chain_is_looked_at_and_exported(chain, rows, tmp_path):
     np.testing.assert_allclose(found, margins(chain, xs), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_command_line_draws_a_chain(tmp_path):
     chain_model(3_000, "right").save(tmp_path / "chain.json")
     command = [sys.executable, "-m", "frameboost", "show", str(tmp_path / "chain.json"), "--trees", "1"]
@@ -127,6 +129,7 @@ def features_of_all_types(warehouse, rng: random.Random) -> list[Feature]:
     return [*found, Feature("zero", FeatureType("float64"), (), zero_is_missing=True)]
 
 
+@pytest.mark.slow
 @cases("form", ["auto", "staged"])
 @pytest.mark.parametrize("name", ALL)
 def test_deep_trees_of_all_types_say_the_same(name, form):
@@ -206,6 +209,7 @@ def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):
         assert taken == 3 or depth > 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("sqlite", "clickhouse", "mariadb"))
 def test_a_table_is_walked_as_far_down_as_the_database_lets(name, tmp_path):
     warehouse = open_warehouse(name)

@@ -297,6 +297,7 @@ def test_categories_read_back(everything):
     assert strings(read_back(dialect, "SELECT " + model.sql("margin", dialect.name))) >= set(CATEGORIES)
 
 
+@pytest.mark.slow
 @cases("form", ["case", "staged", "table"])
 def test_a_query_reads_back(everything, form):
     dialect, model = everything
@@ -304,6 +305,7 @@ def test_a_query_reads_back(everything, form):
     assert_names(read_back(dialect, query), model, ours(dialect))
 
 
+@pytest.mark.slow
 def test_statements_about_views_and_tables_read_back(everything):
     dialect, model = everything
     how = {"keep": ["id"], "output": "margin", "form": "staged"}
@@ -326,6 +328,7 @@ def test_an_update_reads_back(everything):
     assert_names(tree, model)
 
 
+@pytest.mark.slow
 def test_a_table_of_trees_reads_back(everything):
     dialect, model = everything
     if dialect.name == "athena":
@@ -348,6 +351,7 @@ def test_a_table_of_trees_reads_back(everything):
     assert set().union(*map(strings, inserts)) >= set(CATEGORIES)
 
 
+@pytest.mark.slow
 def test_explanations_read_back(everything):
     dialect, model = everything
     assert_names(read_back(dialect, model.database(dialect.name).explain_query("s.tx", keep=["id"])), model)
@@ -357,6 +361,7 @@ def test_explanations_read_back(everything):
     assert strings(reasons) >= set(model.features)
 
 
+@pytest.mark.slow
 def test_drift_reads_back(everything):
     dialect, model = everything
     rng = random.Random(dialect.name)
@@ -453,6 +458,7 @@ def terms_of_selects(dialect, text: str) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 @cases(
     ("limits", "form"),
     [
@@ -607,6 +613,7 @@ def test_missing_zeros_do_not_nest_too_deep():
     assert nesting(query) <= get_dialect("tsql").limits.case_depth
 
 
+@pytest.mark.slow
 def test_sums_are_in_as_many_stages_as_terms_allow(monkeypatch):
     dialect = small(monkeypatch, limits=Limits(terms=5_600))
     model = over(200, 4, kinds=("float64", "int32"))

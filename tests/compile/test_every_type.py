@@ -120,6 +120,7 @@ def load(con: duckdb.DuckDBPyConnection, stored: FeatureType, values: list, cast
 COLUMNS = [(name, cast) for name in (*TYPE_NAMES, *DECIMALS) for cast in (None, *CASTS.get(name, ()))]
 
 
+@pytest.mark.slow
 @cases(("type_name", "cast"), COLUMNS)
 def test_every_form_decides_alike(con, type_name, cast):
     kind, stored = FeatureType(type_name), FeatureType(COARSE.get(type_name, type_name))

@@ -137,6 +137,7 @@ def in_polars(model: fb.Model, frame: pl.DataFrame) -> list[float]:
     return frame.select(model.expr()).to_series().to_list()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_walk_says_the_same(seed):
     rng = random.Random(seed)
@@ -185,6 +186,7 @@ def test_symmetric_trees():
     assert [row[1] for row in sorted(con.execute(model.query("t", keep=["position"])).fetchall())] == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["case", "staged", "table"])
 def test_in_every_database(warehouse, form):
     rng = random.Random(f"databases {form}")
@@ -217,6 +219,7 @@ def test_reasons_in_duckdb_are_those_of_explain():
 # --- columns of other types -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(
     "dtype",
     [

@@ -210,6 +210,7 @@ def test_every_method_that_writes_sql_is_here():
     assert of_database - {name.partition(",")[0] for name in METHODS} == {"table_statements", "table_frame", "baseline"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_limits_are_lowered_and_raised(method, tmp_path):
     model, before = over(8, 4), sorted(tmp_path.iterdir())

@@ -51,6 +51,7 @@ def filled(request):
     return warehouse, model, values
 
 
+@pytest.mark.slow
 @cases("form", ["case", "staged", "table", "sorted"])
 def test_every_form_reads_the_columns(filled, form, tmp_path):
     warehouse, model, values = filled
@@ -61,6 +62,7 @@ def test_every_form_reads_the_columns(filled, form, tmp_path):
     assert [margin for _, margin in sorted(warehouse.rows(query))] == naive_margins(model, values).tolist()
 
 
+@pytest.mark.slow
 def test_contributions_and_reasons_read_the_columns(filled):
     warehouse, model, _ = filled
     rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"])))

@@ -66,6 +66,7 @@ def test_contributions_of_many_features(name, model, data):
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_predictions_may_be_called_like_a_feature(name, of_classes, data):
     warehouse = open_warehouse(name)
@@ -79,6 +80,7 @@ def test_predictions_may_be_called_like_a_feature(name, of_classes, data):
     assert [list(row[1:]) for row in sorted(warehouse.rows(query))] == expected.to_list()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_all_features_are_reasons_of_a_single_row(name, model, data):
     warehouse = open_warehouse(name)
@@ -114,6 +116,7 @@ def of_classes(data) -> fb.Model:
     return fb.fit(frame, "y", objective="multi:softprob", n_estimators=8, max_depth=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_probabilities_of_many_classes(name, of_classes, data):
     warehouse = open_warehouse(name)
@@ -123,6 +126,7 @@ def test_probabilities_of_many_classes(name, of_classes, data):
     np.testing.assert_allclose([row[1:] for row in found], some.predict(data).to_numpy(), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("postgres"))
 def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
     warehouse = open_warehouse(name)
@@ -135,6 +139,7 @@ def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
         assert sum(len(line) for (line,) in plan) < 20 * len(query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("sqlite", "postgres", "duckdb"))
 def test_columns_of_a_query_of_reasons_are_limited(name, data):
     wide = pl.DataFrame({f"f{i}": [0.0, 1.0, i % 2] for i in range(600)}).with_columns(y=pl.Series([0.0, 1.0, 3.0]))

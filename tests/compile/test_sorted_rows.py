@@ -28,6 +28,7 @@ def by_id(con, query) -> dict[str, list]:
     return con.sql(query).pl().sort("id").to_dict(as_series=False)
 
 
+@pytest.mark.slow
 @cases("n_trees", [1, 12])
 @cases("type_name", [*TYPES, "decimal(15,3)"])
 def test_every_type_on_all_its_odd_values(con, type_name, n_trees):
@@ -92,6 +93,7 @@ def test_every_row_comes_once(con, fitted, tmp_path, size, source):
     assert found == {"id": some["id"].to_list(), "prediction": model.predict(some).to_list()}
 
 
+@pytest.mark.slow
 def test_a_condition_chooses_rows(con, fitted):
     model, frame = fitted
     con.register("arrived", frame)
@@ -124,6 +126,7 @@ def test_several_outputs_and_staged_ones(con, output, keep):
     assert found == by_id(con, model.query("classes", keep=keep, output=output))
 
 
+@pytest.mark.slow
 def test_leaves_and_bases_of_columns(con, fitted):
     model, frame = fitted
     some = frame[:3_000].with_columns(start=pl.col("x1").cast(pl.Float64) * 3)

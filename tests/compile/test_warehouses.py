@@ -64,6 +64,7 @@ def usable(warehouse, kind: FeatureType) -> None:
         pytest.skip(f"{warehouse.name} does not hold all of {kind}")
 
 
+@pytest.mark.slow
 @cases("type_name", [*TYPES, "decimal(15,3)"])
 def test_every_type_on_all_its_odd_values(type_name, fast_warehouse):
     rng = random.Random(type_name)
@@ -73,6 +74,7 @@ def test_every_type_on_all_its_odd_values(type_name, fast_warehouse):
     assert_same(fast_warehouse, model, [kind], {"x": random_values(kind, 60, rng)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["case", "sorted", "staged", "table"])
 def test_all_types_side_by_side_under_hostile_names(warehouse, form):
     only_where_it_is_known(warehouse, form)
@@ -207,6 +209,7 @@ def test_rows_are_chosen_and_columns_may_have_other_names(warehouse):
     assert (outcome(warehouse, query) == predicted(model, frame[:50], "mean")).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["leaf", "mean", "class"])
 def test_outputs_over_a_table_of_trees(fast_warehouse, tmp_path, output):
     for objective in ("multi:softprob", "binary:logistic"):

@@ -50,6 +50,7 @@ def rmse(model: fb.Model, frame: pl.DataFrame, weight: str | None = None) -> flo
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("engine", "method"), METHODS)
 def test_history_is_the_metric_of_the_models_so_far(engine, method, weight):
@@ -64,6 +65,7 @@ def test_history_is_the_metric_of_the_models_so_far(engine, method, weight):
     assert model.best_score is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "method"), METHODS)
 def test_only_held_out_rows_may_be_missing_or_new(engine, method):
     """Each odd column alone, so that each must be split on."""
@@ -83,6 +85,7 @@ def test_base_margins_of_held_out_rows_count(engine):
         assert model.history["valid_rmse"][k - 1] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_several_outputs_and_parallel_trees_follow(engine):
     train, odd = (f.with_columns(kind=(pl.col("y") > 0).cast(pl.Int8) + (pl.col("y") > 2)) for f in (TRAIN, ODD))
@@ -93,6 +96,7 @@ def test_several_outputs_and_parallel_trees_follow(engine):
         assert model.history["valid_mlogloss"][k - 1] == pytest.approx(-np.log(p).mean(), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_leaves_that_are_quantiles_move_held_out_rows_too(engine):
     model = fb.fit(TRAIN, "y", features=FEATURES, objective="reg:absoluteerror", valid=ODD, engine=engine, **SHAPE)
@@ -153,6 +157,7 @@ def test_the_column_that_tells_is_no_feature():
         fb.fit(both, "y", valid="held", features=["x", "held"])
 
 
+@pytest.mark.slow
 @cases("kind", ["frame", "relation"])
 @cases(("predicate", "holds"), [
     ("carrier = 'it''s'", pl.col("carrier") == "it's"),
@@ -340,6 +345,7 @@ def test_predicates_that_a_database_refuses_are_refused_with_its_words(predicate
     assert con.execute("SELECT COUNT(*) FROM t").fetchone() == (330,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(("valid", "message"), [
     (3, "valid is a int"),

@@ -40,6 +40,7 @@ def counted(data, valid):
     return model.history["train_rows"].item(), model.history["valid_rows"].item()
 
 
+@pytest.mark.slow
 @cases(("predicate", "held_out"), [
     ("day >= '2012-07-01'", 18),
     ("'2012-07-01' <= day", 18),

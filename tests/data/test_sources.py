@@ -55,6 +55,7 @@ def tables(frame: pl.DataFrame, tmp_path) -> dict:
     }
 
 
+@pytest.mark.slow
 def test_every_kind_of_table_trains_and_scores_alike(frame, model, tmp_path):
     expected = model.predict(frame)
     for kind, table in tables(frame, tmp_path).items():
@@ -65,6 +66,7 @@ def test_every_kind_of_table_trains_and_scores_alike(frame, model, tmp_path):
         assert predicted.equals(expected), kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
 def test_pandas_with_its_own_idea_of_missing(engine):
     pandas = pd.DataFrame(
@@ -154,6 +156,7 @@ FROM_PANDAS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases("name", FROM_PANDAS)
 def test_a_column_of_pandas_is_that_of_polars(name, engine):
@@ -189,6 +192,7 @@ def test_columns_of_pandas_that_are_numbered_are_called_by_their_numbers():
 # --- Arrow ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_arrow_stream_is_read_once_by_every_engine(frame, model, engine):
     streams = []
@@ -205,6 +209,7 @@ def test_an_arrow_stream_is_read_once_by_every_engine(frame, model, engine):
     assert fb.fit(pa.concat_tables([arrow.slice(0, 7), arrow.slice(7)]), "amount", engine=engine, **SHAPE) == model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(
     "column",
@@ -339,6 +344,7 @@ def test_a_frame_of_spark_is_sent_elsewhere():
 AWKWARD = [("^a.*$", "*"), ("*", "^.*$"), ("", "a.b"), ("true", "NULL"), ("x'\"y", "v_1"), ("values", "stage_1")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", AWKWARD)
 def test_a_name_is_a_name_and_no_pattern(names):
     plain = pl.DataFrame({"a": [1, 2, 3, 4] * 10, "b": ["p", "q"] * 20, "y": [0.0, 1.0, 1.0, 0.0] * 10})

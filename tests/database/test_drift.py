@@ -210,6 +210,7 @@ def test_a_baseline_is_of_any_source():
 # --- every type, in DuckDB --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("type_name", TYPES)
 def test_shares_and_index_of_every_type(type_name):
     rng, kind = random.Random(f"drift {type_name}"), FeatureType(type_name)
@@ -419,6 +420,7 @@ def test_features_that_a_database_takes_for_one_word_have_an_index_each(warehous
     assert_drift(warehouse.rows(database.drift_query("t", baseline)), baseline, today)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("duckdb", "sqlite", "postgres"))
 def test_more_bins_than_a_union_takes(name):
     opened = open_warehouse(name)

@@ -430,6 +430,7 @@ def test_types_that_no_udf_takes(type_name):
     )
 
 
+@pytest.mark.slow
 @cases("type_name", [t for t in TYPES if t not in NO_UDF])
 def test_functions_of_every_type(type_name):
     rng, kind = random.Random(f"udf {type_name}"), FeatureType(type_name)
@@ -464,6 +465,7 @@ def test_functions_of_all_types_together():
     assert con.execute(f"SELECT {call} FROM t WHERE false").fetchall() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "outputs"),
     [
@@ -499,6 +501,7 @@ def test_functions_of_every_output(objective, outputs):
         )
 
 
+@pytest.mark.slow
 @cases("name", ["f", 'a "b'])
 @cases(
     "forms",

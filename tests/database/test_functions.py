@@ -157,6 +157,7 @@ def test_udfs_belong_to_the_connection_that_made_them(con):
     assert (value(cursor), value(con)) == (108.0, 8.0)
 
 
+@pytest.mark.slow
 @cases("name", ["abs", "ABS", "sum", "row_number", "date_part", "if", "json_extract"])
 def test_functions_of_duckdbs_own(con, name):
     for form in ("macro", "stored"):
@@ -206,6 +207,7 @@ def test_a_name_in_other_letters_than_english_is_another_name(con):
 # --- ours -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", FORMS)
 @pytest.mark.parametrize("first", FORMS)
 def test_what_register_has_made_it_replaces(con, first, second):
@@ -294,6 +296,7 @@ def test_what_fails_leaves_what_was_there(con, form, monkeypatch):
 # --- names and connections --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("form", FORMS)
 @cases("name", ["x" * 10_000, "select", "f g", "a\nb", "it's", "'; DROP TABLE t; --", '"a.b"', "日本", "x\0y", " "])
 def test_names_of_all_kinds(con, name, form):

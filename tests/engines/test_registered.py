@@ -162,6 +162,7 @@ except AssertionError as error:
 """
 
 
+@pytest.mark.slow
 def test_built_in_engines_need_no_scan_of_entry_points():
     done = subprocess.run([sys.executable, "-c", _LAZY], capture_output=True, text=True, check=True)
     assert done.stdout == "entry points are scanned\n"

@@ -74,6 +74,7 @@ def test_each_column_type_gives_one_model(name, objective, missing):
     assert_same(objective, *models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", LABELS)
 def test_all_column_types_at_once_give_one_model(objective):
     frame, target = every_type(400, seed=5), LABELS[objective]
@@ -82,6 +83,7 @@ def test_all_column_types_at_once_give_one_model(objective):
     assert_same(objective, *(fb.fit(rows, target, engine=engine, **options) for rows, engine in data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", LABELS)
 def test_a_relation_gives_the_frames_model(objective):
     frame, target = every_type(400, seed=6), LABELS[objective]
@@ -92,6 +94,7 @@ def test_a_relation_gives_the_frames_model(objective):
     assert_same(objective, fb.fit(frame, target, **options), *models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", LABELS)
 def test_a_query_over_a_frame_gives_the_frames_model(objective):
     frame, target = every_type(400, seed=6), LABELS[objective]
@@ -103,6 +106,7 @@ def test_a_query_over_a_frame_gives_the_frames_model(objective):
     assert_same(objective, fb.fit(frame, target, **options), *models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", LABELS)
 def test_parquet_gives_the_frames_model(objective, tmp_path):
     frame, target = every_type(400, seed=6).drop("int128"), LABELS[objective]
@@ -191,6 +195,7 @@ def test_parameters_mean_the_same_in_all_engines(objective, parameters):
     assert_same(objective, *models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("max_bin", "least"), [(16, 8), (256, 100), (1000, 200)])
 def test_more_values_than_bins_give_one_model(max_bin, least):
     rng = np.random.default_rng(0)
@@ -207,6 +212,7 @@ def test_more_values_than_bins_give_one_model(max_bin, least):
     assert_same("reg:squarederror", *models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree_method", ["hist", "exact"])
 @pytest.mark.parametrize("objective", LABELS)
 def test_the_order_of_rows_does_not_matter(objective, tree_method):

@@ -210,6 +210,7 @@ def _damaged(path, replacement):
 _REPLACEMENTS = [..., None, True, -1, 0, 3, 10**30, 0.5, -1e308, 1e308, "x", "Infinity", [], {}, [0], ["AA"], [[]]]
 
 
+@pytest.mark.slow
 @cases("path", list(_paths(json.loads(GOLDEN))))
 def test_whatever_is_changed_is_refused_or_works(path):
     import polars as pl

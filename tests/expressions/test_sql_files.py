@@ -85,6 +85,7 @@ def rendered(monkeypatch) -> dict[str, str]:
     return statements
 
 
+@pytest.mark.slow
 def test_the_engine_runs_every_file_and_no_part_is_left_open(rendered):
     assert set(rendered) == {path.stem for path in FILES}
     for name, statement in rendered.items():
@@ -92,6 +93,7 @@ def test_the_engine_runs_every_file_and_no_part_is_left_open(rendered):
         assert not parts_of(statement), name
 
 
+@pytest.mark.slow
 def test_every_statement_is_sql_that_sqlglot_reads(rendered):
     for name, statement in rendered.items():
         parsed = sqlglot.parse_one(statement, read="duckdb")
@@ -117,6 +119,7 @@ def test_the_wheel_carries_the_files():
     assert "sql" in build["sdist"]["include"]
 
 
+@pytest.mark.slow
 def test_an_installed_package_runs_the_files_that_came_with_it(tmp_path):
     # As a wheel lays them out, with a mark to tell them by; beside the package, files that are none of its business.
     ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")

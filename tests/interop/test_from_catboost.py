@@ -61,6 +61,7 @@ def assert_agrees(theirs, model, X, frame=None):
     assert_consistent(model, frame)
 
 
+@pytest.mark.slow
 @cases("nan_mode", ["Min", "Max", "Forbidden"])
 @pytest.mark.parametrize("growth", GROWTH)
 @cases("seed", range(3))
@@ -217,6 +218,7 @@ def towns(seed, n=600):
     return frame, y.to_numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("growth", GROWTH)
 @cases("seed", range(3))
 def test_categories(seed, growth):

@@ -39,6 +39,7 @@ def assert_agrees(booster, model, X, *, probabilities=True):
     assert_consistent(model, frame)
 
 
+@pytest.mark.slow
 @cases("seed", range(30))
 def test_rows_on_and_around_thresholds(seed):
     rng = np.random.default_rng(seed)
@@ -411,6 +412,7 @@ def test_damaged_text(old, new, message):
         from_lightgbm(SOUND.replace(old, new, 1).encode())
 
 
+@pytest.mark.slow
 def test_whatever_the_damage_the_error_says_so():
     """Every line left out, cut short or changed is read without another kind of error, or refused."""
     assert from_lightgbm(SOUND.encode()).n_trees == 1

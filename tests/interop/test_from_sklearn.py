@@ -83,6 +83,7 @@ def labels(y, n_classes):
 # --- gradient boosting ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("loss", ["squared_error", "absolute_error", "huber", "quantile"])
 @cases("init", [None, "zero", DummyRegressor(strategy="median")])
 def test_gradient_boosting_regressor(loss, init):
@@ -109,6 +110,7 @@ def test_thresholds_of_float32(seed):
     assert_same_leaves(model, frame_of(model, rows), estimator.apply(rows))
 
 
+@pytest.mark.slow
 @cases("init", [None, "zero", DummyClassifier(strategy="uniform")])
 @cases(("loss", "classes"), [("log_loss", 2), ("exponential", 2), ("log_loss", 3), ("log_loss", 4)])
 def test_gradient_boosting_classifier(loss, classes, init):
@@ -248,6 +250,7 @@ REGRESSORS = [
 ]
 
 
+@pytest.mark.slow
 @cases("targets", [1, 2])
 @cases("estimator", REGRESSORS)
 @pytest.mark.parametrize("missing", [False, True])
@@ -271,6 +274,7 @@ CLASSIFIERS = [
 ]
 
 
+@pytest.mark.slow
 @cases("classes", [2, 4])
 @cases("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("missing", [False, True])

@@ -359,6 +359,7 @@ def test_leaves_of_several_values_as_older_versions_write_them():
 # --- base scores and old documents ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("objective", ["reg:squarederror", "reg:logistic", "binary:logistic", "binary:logitraw",
                                        "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox"])  # fmt: skip
 @cases("score", ["5E-1", "[5E-1]", "0.25", "[1E-7]", "(9.9999E-1)", "1"])
@@ -516,6 +517,7 @@ def test_booleans(method, tmp_path):
     check(from_xgboost(odd), frame_of(X), odd.predict(xgboost.DMatrix(X, feature_types=["i"])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.Int64, pl.UInt16, pl.Float32, pl.Decimal(10, 2)])
 def test_numbers_of_any_type(dtype):
     rng = np.random.default_rng(6)
@@ -528,6 +530,7 @@ def test_numbers_of_any_type(dtype):
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_estimators(tmp_path):
     rng = np.random.default_rng(7)
     X = random_numbers(rng)
@@ -643,6 +646,7 @@ def paths(value, path=()):
             yield from paths(value[i], (*path, i))
 
 
+@pytest.mark.slow
 def test_every_field_is_checked():
     """Whatever is put in a field's place, it is refused or the model is sound."""
     rng = np.random.default_rng(0)
@@ -716,6 +720,7 @@ def test_missing_rounds_and_trees():
     assert "no trees" in refused(as_bytes(document))
 
 
+@pytest.mark.slow
 def test_damaged_ubjson():
     """No cut and no changed byte leads to anything but a refusal or a sound model."""
     _, booster = trained_on("binary:logistic", {}, np.random.default_rng(0), max_depth=1)

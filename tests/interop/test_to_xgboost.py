@@ -92,6 +92,7 @@ def days_as_numbers(model, frame):
     return xgboost.DMatrix(frame.select(columns), enable_categorical=True)
 
 
+@pytest.mark.slow
 @cases("seed", range(24))
 def test_random_models(seed):
     rng = np.random.default_rng(seed)
@@ -121,6 +122,7 @@ def test_dates_are_days(tree_method):
     np.testing.assert_allclose(margins, model.predict(frame, "margin").to_numpy(), atol=1e-5)
 
 
+@pytest.mark.slow
 @cases("objective", LOSSES)
 def test_all_objectives(objective):
     rng = np.random.default_rng(1)
@@ -167,6 +169,7 @@ def test_several_targets():
     check(fb.fit(rows, ["a", "b"], features=frame.columns, n_estimators=3, num_parallel_tree=2, subsample=0.5), frame)
 
 
+@pytest.mark.slow
 @cases("base", [-40.0, -14.0, -1.7, 1e-9, 0.3, 9.7, 16.0, 40.0])
 @cases("objective", ["reg:squarederror", "binary:logistic", "count:poisson", "binary:logitraw"])
 def test_base_margins_that_a_base_score_can_not_say(base, objective):
@@ -192,6 +195,7 @@ def model_of(feature, trees):
     return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [feature], [0.0], trees)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing_left", [False, True])
 @pytest.mark.parametrize("with_missing", [False, True])
 def test_categories_and_those_that_are_new(missing_left, with_missing):

@@ -112,6 +112,7 @@ def as_rows(y, *margins, **more) -> pl.DataFrame:
     return pl.DataFrame(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", LANGUAGES)
 @cases("case", [c for c in CASES if c.objective in TEXTBOOK])
 def test_derivatives_are_those_of_the_textbook(case, engine):
@@ -238,6 +239,7 @@ def intervals_at(margins) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", LANGUAGES)
 @cases("sigma", [0.5, 2.0])
 @cases("distribution", Z)
@@ -253,6 +255,7 @@ def test_aft_has_the_derivatives_of_the_likelihood(distribution, sigma, engine):
     np.testing.assert_allclose(h[:, 0], np.clip(bend, 1e-16, 15), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", Z)
 def test_aft_keeps_its_digits_in_the_tails(distribution):
     """XGBoost's gradient of a right-censored time 9 σ off is that of its limit, as 1 - Φ(9) is 0 in floating point."""
@@ -285,6 +288,7 @@ def xgboosts_derivatives(case: Case, low: float, high: float | None, margin: flo
     return -value * (cover + 1), cover
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", LANGUAGES)
 @pytest.mark.parametrize("distribution", Z)
 def test_aft_at_extreme_margins_is_xgboosts(distribution, engine):
@@ -338,6 +342,7 @@ def compare(case: Case, *, weight: str | None = None, base_margin: list[str] | N
     assert_close(case, ours, theirs, weighted=weight is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
 @cases("case", CASES)
 def test_predictions_are_xgboosts(case, weight):
@@ -401,6 +406,7 @@ def test_ties_are_breslows_in_any_order_of_rows():
 # --- one model --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_engines_give_one_model(case):
     rows = labelled_rows().with_columns(carrier=pl.Series(["AA", "it's", None, "UA", "B6"] * 60))
@@ -419,6 +425,7 @@ def outputs_of(case: Case) -> list[str]:
     return ["mean", "margin", "class"] if classes else ["mean", "margin"]
 
 
+@pytest.mark.slow
 @cases("case", CASES)
 def test_predict_expr_and_sql_agree(case):
     rows = labelled_rows()
@@ -499,6 +506,7 @@ def test_a_custom_objective_starts_at_a_newton_step(engine):
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(("objective", "wrong", "needs"), [
     ("reg:squaredlogerror", -1.0, "numbers greater than -1"),

@@ -44,6 +44,7 @@ VARIED = ["reg:squarederror", "reg:quantileerror [0.125, 0.5, 0.875]", "binary:l
 TIMES = pl.DataFrame({"x": [1, 1, 2, 2, 3, 3], "low": [1.0, 2, 0, 3, 4, 0], "high": [1.0, None, 2, 5, math.inf, 1]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
 @cases("case", CASES)
 def test_metrics_are_xgboosts(case, weight):
@@ -122,6 +123,7 @@ def test_the_raw_margins_log_loss_is_that_of_the_probability():
     assert raw.equals(fb.fit(rows, "late", objective="binary:logistic", base_score=0.5, **options).history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["auc", "aucpr"])
 def test_a_curve_needs_both_classes(name, engine):

@@ -22,6 +22,7 @@ def structure(model: fb.Model) -> pl.DataFrame:
     return model.trees.drop("gain", "cover", "value")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("objective", LABELLED)
 def test_two_fits_are_one(frame, objective, engine):

@@ -210,6 +210,7 @@ def reasons(model: fb.Model, explained: pl.DataFrame, top: int) -> list[tuple]:
     return rows
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
 def test_sql_says_what_python_says_to_the_last_bit(seed, type_names):
@@ -307,6 +308,7 @@ def by_brute_force(model: fb.Model, frame: pl.DataFrame, name: str, values: pl.S
     return [model.predict(rows, output=output).mean() for rows in changed]
 
 
+@pytest.mark.slow
 @cases("output", ["mean", "margin"])
 @cases("name", ["int8", "uint64", "float32", "float64", "decimal", "boolean", "date", "datetime_ns",
                                   "datetime_tz", "duration_us", "int128", "string", "enum", "categorical"])  # fmt: skip

@@ -86,6 +86,7 @@ def test_register_may_be_for_good(model, tmp_path):
             con.execute("SELECT gone(2)")
 
 
+@pytest.mark.slow
 @cases("name", [n for n in NAMES if n])
 def test_hostile_names_go_all_the_way(name):
     frame = pl.DataFrame({name: [name, "other"] * 3, f"{name}2": [1, 2] * 3, "y": [0.0, 4.0] * 3})

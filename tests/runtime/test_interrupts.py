@@ -88,6 +88,7 @@ def test_an_alarm_in_a_kernel(alarm):
         slow(200_000_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_an_alarm_in_duckdb(alarm, in_transaction):
     con = duckdb.connect()

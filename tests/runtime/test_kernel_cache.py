@@ -108,6 +108,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_damaged_is_compiled_anew(halves, tmp_path, damage, suffix):

@@ -80,6 +80,7 @@ def test_the_loss_is_computed_once_a_second_at_most(monkeypatch):
     assert len(calls) == 5  # 40 trees in 5 seconds
 
 
+@pytest.mark.slow
 def test_the_loss_shown_is_the_training_loss(impatient, monkeypatch):
     seen = set(re.findall(r"rmse=([^\],]+)", shown(monkeypatch, Terminal())))
     losses = set()

@@ -26,6 +26,7 @@ def features(frame) -> pl.DataFrame:
     return frame.select(COLUMNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["auto", "numba", "polars", "duckdb"])
 def test_the_model_is_that_of_fit(frame, X, engine):
     expected = fb.fit(frame, "amount", features=COLUMNS, weight="w", **SHAPE)

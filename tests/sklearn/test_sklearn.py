@@ -84,6 +84,7 @@ def test_the_parameters_are_documented(kind):
     assert "<" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", ["sys.modules['sklearn'] = None", "import sklearn; sklearn.__version__ = '1.8.2'"], ids=["missing", "old"]
 )
@@ -279,6 +280,7 @@ def test_grid_search_and_cross_validation(table):
     assert importance.importances_mean.shape == (5,)
 
 
+@pytest.mark.slow
 def test_grid_search_over_processes(frame, X):
     search = GridSearchCV(fb.FrameBoostRegressor(n_estimators=2), {"max_depth": [1, 2]}, cv=2, n_jobs=2,
                           error_score="raise").fit(X, frame["amount"])  # fmt: skip

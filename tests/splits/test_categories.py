@@ -254,6 +254,7 @@ def test_smoothing_lowers_the_error_on_held_out_rows(tree_method):
     assert smoothed - without < (limited - without) / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"max_cat_threshold": 10_000}, {"cat_smooth": 4.0}], ids=str)
 def test_many_categories_give_one_model_in_all_engines(options):
     rng = np.random.default_rng(5)

@@ -115,6 +115,7 @@ def assert_same_tree(ours, expected) -> None:
         assert_same_tree(child, twin)
 
 
+@pytest.mark.slow
 @METHODS
 @given(
     seed=SEEDS,

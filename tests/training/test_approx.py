@@ -101,6 +101,7 @@ def test_weightless_rows_make_no_further_bin(engine, proposal):
 _ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 8), st.integers(0, 9)), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @PROPOSALS
 @pytest.mark.parametrize(("engine", "examples"), [("numba", 100), ("polars", 25), ("duckdb", 8)])
 def test_cuts_are_the_naive_twins(engine, examples, proposal):
@@ -188,6 +189,7 @@ def test_each_column_type_gives_one_model(name, proposal):
     assert_same("reg:squarederror", *models)
 
 
+@pytest.mark.slow
 @PROPOSALS
 @pytest.mark.parametrize(
     "more",
@@ -213,6 +215,7 @@ def test_what_shapes_a_tree_does_so_in_every_engine(more, proposal):
     assert models[0].trees.height > 5
 
 
+@pytest.mark.slow
 @PROPOSALS
 def test_the_order_in_which_duckdb_keeps_rows_does_not_matter(proposal):
     frame = every_type(400, seed=8).select("float64", "int16", "string", "late", "w")
@@ -225,6 +228,7 @@ def test_the_order_in_which_duckdb_keeps_rows_does_not_matter(proposal):
     assert fb.fit(con.table("t"), "late", **options) == expected
 
 
+@pytest.mark.slow
 @PROPOSALS
 @pytest.mark.parametrize("engine", ENGINES)
 def test_validation_follows(engine, proposal):
@@ -307,6 +311,7 @@ def test_local_proposals_need_fewer_bins():
     assert error(proposal="local", max_bin=6) < 1.1 * error(proposal="global", max_bin=256)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(2))
 def test_random_trees_of_few_values_are_xgboosts(block):
     counts = Counter()
@@ -322,6 +327,7 @@ def test_random_trees_of_few_values_are_xgboosts(block):
     assert share_equal(counts) > 0.95, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_bin", [8, 32])
 def test_it_is_as_good_as_xgboosts_approx(max_bin):
     losses = np.array([logistic_losses(seed, max_bin) for seed in range(6)]).mean(axis=0)

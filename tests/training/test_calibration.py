@@ -59,6 +59,7 @@ def test_platt_is_a_logistic_regression_on_his_targets(frames, model, weight):
     np.testing.assert_allclose(ours.predict(held_out), theirs.predict_proba(margins[:, None])[:, 1], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
 def test_the_model_carries_it(frames, model, method, tmp_path):
     held_out = frames[1]

@@ -138,6 +138,7 @@ def assert_same(ours, expected):
         assert_same(child, twin)
 
 
+@pytest.mark.slow
 @METHODS
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -215,6 +216,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(("objective", "target"), [(SQUARED, "y"), (LOGISTIC, "late")])
 @EVERYWHERE
@@ -236,6 +238,7 @@ def test_predictions_never_turn_along_a_constrained_column(tree_method, engine, 
             assert (direction * np.diff(swept(free, sample, column), axis=1)).min() < 0.0, "else it tests nothing"
 
 
+@pytest.mark.slow
 @METHODS
 @given(seed=st.integers(0, 2**32 - 1), direction=st.sampled_from([-1, 1]), scale=st.sampled_from([0.0, 1.0, 20.0]))
 @settings(max_examples=40, deadline=None)
@@ -338,6 +341,7 @@ SETS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sets", SETS, ids=str)
 @EVERYWHERE
 def test_only_columns_of_one_set_interact(tree_method, engine, sets):
@@ -422,6 +426,7 @@ def test_bounds_are_inherited_and_narrowed():
 # --- what is given, and what is not -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"max_depth": 5}, {"grow_policy": "lossguide", "max_leaves": 9}], ids=str)
 @pytest.mark.parametrize(("objective", "target"), [(SQUARED, "y"), (LOGISTIC, "late")])
 def test_all_engines_give_one_model(objective, target, options):

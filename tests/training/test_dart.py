@@ -44,6 +44,7 @@ def test_the_weights_by_hand():
     np.testing.assert_allclose(two.trees.filter(pl.col("feature").is_null())["value"], [-4 / 3, 4 / 3] * 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dropping",
     [

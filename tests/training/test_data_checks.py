@@ -20,6 +20,7 @@ def is_one_sentence(message: str) -> bool:
     return re.search(r"\n|[^.]\. |[^.]\.$", message) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(
     ("frame", "options", "message"),
@@ -166,6 +167,7 @@ def failing_rows(frame: pl.DataFrame) -> list:
     return [arrived, con.sql("SELECT * REPLACE (CAST(error('the rows were read') AS DOUBLE) AS y) FROM arrived")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [False, True])
 @cases(
     "options",

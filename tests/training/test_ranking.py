@@ -106,6 +106,7 @@ def test_the_first_tree_is_xgboosts_if_few_rows_are_paired(objective, truncation
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", LOSSES)
 def test_validation_stops_early_at_the_best_round(objective):
     frame = of_loss(objective)
@@ -136,6 +137,7 @@ def test_the_default_metric_is_that_of_the_pairs():
 # --- the same in every engine -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", LOSSES)
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_engines_grow_the_same_trees(objective, weight):
@@ -179,6 +181,7 @@ def test_queries_of_any_type_whose_rows_lie_anywhere(engine, kind, of_sorted_row
         assert fb.fit(relation, "y", objective="rank:ndcg", engine=engine, **shape) == expected
 
 
+@pytest.mark.slow
 def test_a_database_need_not_keep_the_order_of_its_rows():
     frame = data(n=3000)
     con = duckdb.connect()
@@ -205,6 +208,7 @@ def test_ties_go_to_the_first_row_however_many_threads_read_them():
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases("by_difference", [False, True])
 @cases("objective", LOSSES)
@@ -239,6 +243,7 @@ def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference)
             assert sums[f"scale {i}"] == pytest.approx(math.log2(1 + pull) / pull if pull else 1.0, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 1000])
 def test_queries_of_one_row_or_of_one_label_pull_nothing(n_rows):
     lonely = pl.DataFrame({"a": [float(i % 7) for i in range(n_rows)], "y": [0] * n_rows}).with_columns(
@@ -259,6 +264,7 @@ def test_queries_of_one_row_or_of_one_label_pull_nothing(n_rows):
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_metrics_of_other_objectives_take_queries_too(engine):
     frame = data(levels=2)

@@ -104,6 +104,7 @@ SAMPLED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", SAMPLED, ids=str)
 @pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
 def test_engines_draw_one_model(objective, parameters):
@@ -129,6 +130,7 @@ def test_exact_draws_too(parameters):
     assert model != fb.fit(DATA, "y", **options | {"seed": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["multi:softprob", "reg:absoluteerror", "reg:quantileerror"])
 def test_samples_of_other_losses_are_one_model(objective):
     data = DATA.with_columns(kind=(pl.col("y") > -2).cast(pl.Int8) + (pl.col("y") > 2))
@@ -141,6 +143,7 @@ def test_samples_of_other_losses_are_one_model(objective):
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases("share", [0.1, 0.5, 0.95])
 def test_the_root_covers_the_rows_drawn(share, engine):
@@ -187,6 +190,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases("shape", SHAPES)
 def test_as_many_rows_are_likely_to_be_taken_as_asked_for(shape, engine):
@@ -210,6 +214,7 @@ def test_rows_without_gradient_are_never_taken_and_may_be_too_many():
     assert nothing.start_tree(0, sample_rows(nothing, 0, parameters, tree=0)).H == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["normal", "heavy tails", "steep"])
 def test_gradient_based_samples_are_unbiased(shape):
     rng = np.random.default_rng(2)
@@ -281,6 +286,7 @@ def test_every_feature_is_drawn_as_often():
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 @cases("shares", [(0.5, 1, 1), (1, 0.25, 1), (1, 1, 0.3), (0.75, 0.7, 0.5)])
 def test_trees_split_on_what_was_drawn(shares, engine):
@@ -345,6 +351,7 @@ def test_a_forest_with_draws_by_node_is_the_mean_of_its_trees():
     assert errors[1] < errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree_method", ["hist", "approx"])
 def test_rows_that_are_joined_to_categories_keep_their_draws(tree_method):
     # More rows than DuckDB hands to one thread at a time: on the way through its joins they may change their order.

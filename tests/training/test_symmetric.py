@@ -23,6 +23,7 @@ def levels(model: fb.Model, tree: int = 0) -> list[list[tuple]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", LABELS)
 def test_every_level_asks_one_question_in_every_engine(objective):
     frame, target = every_type(600, seed=3), LABELS[objective]

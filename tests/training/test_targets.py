@@ -24,6 +24,7 @@ def frame() -> pl.DataFrame:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "w"])
 @pytest.mark.parametrize("objective", TARGETS)
 def test_predictions_and_metrics_are_xgboosts(frame, objective, weight):

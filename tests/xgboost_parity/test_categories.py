@@ -131,6 +131,7 @@ def test_trees_on_categories_are_xgboosts(tree_method, settings):
     assert counts["equal"] > 20 * (counts["tied"] + counts["presence"]), counts
 
 
+@pytest.mark.slow
 @METHODS
 @cases("max_cat_threshold", [2, 5, 29, 64])
 def test_sets_of_limited_size_are_xgboosts(tree_method, max_cat_threshold):

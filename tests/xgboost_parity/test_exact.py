@@ -19,6 +19,7 @@ SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
 ALL_IN_ONE_TREE = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_random_trees_are_xgboosts(block):
     counts = sum((compare_models(random_case(seed), "exact") for seed in range(20 * block, 20 * block + 20)), Counter())

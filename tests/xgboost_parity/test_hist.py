@@ -18,6 +18,7 @@ SHAPES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_random_trees_are_xgboosts(block):
     counts = Counter()

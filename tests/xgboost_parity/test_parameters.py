@@ -111,6 +111,7 @@ def assert_same(model: fb.Model, booster: xgboost.Booster, **how: Any) -> np.nda
 # --- parameters -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("name", CASES)
 def test_predictions_are_xgboosts(name):
     label, value, beside = CASES[name]
@@ -388,6 +389,7 @@ def test_cross_validation_is_xgboosts_on_the_same_folds():
             np.testing.assert_allclose(table[f"{part}_{metric}_std"], spread, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_cross_validation_stops_as_xgboosts():
     table, expected = cross_validated(40, early_stopping_rounds=3)
     assert 3 < table.height == len(expected["test-rmse-mean"]) < 37

@@ -94,6 +94,7 @@ def test_exact_trees_are_xgboosts(name, settings):
         assert counts["default direction"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", DATA_BY_SPEED)
 def test_hist_trees_on_xgboosts_cuts_are_xgboosts(name, settings):
@@ -108,6 +109,7 @@ def test_hist_trees_on_xgboosts_cuts_are_xgboosts(name, settings):
         assert counts["default direction"] > 0
 
 
+@pytest.mark.slow
 @cases("shape", [
     {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
     {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 4},

@@ -45,6 +45,7 @@ def catalog(con) -> list[list]:
 # --- where the rows may be --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tables_views_queries_and_files_give_one_model(con, frame, tmp_path):
     expected = fb.fit(frame, "amount", **SHAPE)
     con.execute("CREATE VIEW seen AS SELECT * FROM flights")
@@ -78,6 +79,7 @@ def test_the_default_connection_works(frame):
     assert fb.fit(duckdb.sql("SELECT * FROM frame"), "amount", **SHAPE) == fb.fit(frame, "amount", **SHAPE)
 
 
+@pytest.mark.slow
 def test_columns_may_have_the_names_that_the_engine_uses():
     rng = np.random.default_rng(0)
     names = ["label", "weight", "margin", "node", "bin", "bin_0", "bin_1", "g", "h", "source", "value", "value_0", "n",
@@ -106,6 +108,7 @@ def test_a_frame_with_names_that_differ_only_in_case_trains_in_duckdb():
     assert model == fb.fit(frame, "y", **SHAPE)
 
 
+@pytest.mark.slow
 def test_rows_written_in_any_order_still_meet(con, frame):
     big = pl.concat([frame] * 400)  # more than one row group
     con.execute("CREATE TABLE big AS SELECT * FROM big")
@@ -113,6 +116,7 @@ def test_rows_written_in_any_order_still_meet(con, frame):
     assert fb.fit(con.table("big"), "amount", weight="w", **SHAPE) == fb.fit(big, "amount", weight="w", **SHAPE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_read_by_several_threads_still_meet(threads):
     # There are several row groups, each of 122,880 rows.
@@ -137,6 +141,7 @@ def test_cuts_do_not_depend_on_an_estimate_of_how_many_values_there_are(n_values
     assert fb.fit(frame, "y", engine="duckdb", **options) == fb.fit(frame, "y", engine="numba", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [{"max_depth": 7}, {"max_depth": 0, "max_leaves": 40, "grow_policy": "lossguide"},
                                     {"max_depth": 5, "grow_policy": "symmetric"}])  # fmt: skip
 def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
@@ -144,6 +149,7 @@ def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
     assert fb.fit(con.table("flights"), "amount", **options) == fb.fit(frame, "amount", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
     ["threads = 1", "threads = 2", "preserve_insertion_order = false", "default_order = 'DESC'",
@@ -284,6 +290,7 @@ def test_a_column_of_any_other_type_is_named_with_its_type(con, expression, type
     assert catalog(con) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_name", ["TINYINT", "HUGEINT", "DECIMAL(20,3)", "FLOAT", "BOOLEAN", "UHUGEINT"])
 def test_labels_and_weights_may_be_any_kind_of_number(type_name):
     con = duckdb.connect()
@@ -456,6 +463,7 @@ def test_two_fits_at_once_on_one_database(con, frame):
     assert models == [expected, expected]
 
 
+@pytest.mark.slow
 def test_training_needs_no_pyarrow(pytestconfig):
     code = """
 import sys

@@ -36,6 +36,7 @@ def query(con: duckdb.DuckDBPyConnection, rows: dict[str, np.ndarray]) -> Histog
     return HistogramQuery(DuckDBSession(con.table("made")), SlotLayout(bins), "made", "g", "h")
 
 
+@pytest.mark.slow
 @cases("n_nodes", [1, 2, 16, 20])
 @cases("key_bits", [12, 10, 0])
 @cases("is_empty", [False, True])

@@ -43,6 +43,7 @@ def nodes_of(con: duckdb.DuckDBPyConnection, nodes: RowNodes) -> list[int]:
     return [node_of[number] for (number,) in con.execute(f"SELECT node FROM {table} ORDER BY rowid").fetchall()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_a_time", [1, 2, 5, 60, 200])
 def test_every_row_is_where_the_splits_send_it(con, bins, at_a_time):
     rng = np.random.default_rng(1)
@@ -59,6 +60,7 @@ def test_every_row_is_where_the_splits_send_it(con, bins, at_a_time):
                 assert nodes_of(con, nodes) == expected.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_before", [0, 1, 2, 12])
 def test_nodes_asked_for_get_numbers_in_a_row(con, bins, n_before):
     nodes = RowNodes(DuckDBSession(con.table("bins")), "bins", lambda s: f"bin_{s.feature} < {s.bin}", "")
@@ -73,6 +75,7 @@ def test_nodes_asked_for_get_numbers_in_a_row(con, bins, n_before):
                 assert (found == first + place).tolist() == (expected == node).tolist()
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_splits_that_nobody_asks_for_is_no_deep_expression(con):
     session = DuckDBSession(con.table("bins"))
     nodes = RowNodes(session, "bins", lambda s: f"bin_{s.feature} < {s.bin}", "")

@@ -120,6 +120,7 @@ def test_statements_that_do_not_read_the_source_do_not_need_it(con):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch, statement):
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
@@ -219,6 +220,7 @@ def made_by_fits(con) -> list[str]:
 KINDS = ["table", "renamed", "view", "registered", "file", "join"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_transaction", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_source_that_vanishes_once_it_is_read_is_not_missed(con, frame, sources, kind, in_transaction):
@@ -235,6 +237,7 @@ def test_a_source_that_vanishes_once_it_is_read_is_not_missed(con, frame, source
     assert made_by_fits(con) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_error_is_raised_when_the_source_vanishes(con, sources, kind):
     relation, vanish = sources[kind]
@@ -409,6 +412,7 @@ print("interrupted", interrupted)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("mode", ["autocommit", "transaction"])
 def test_ctrl_c_at_any_moment_leaves_nothing(mode):

@@ -4,6 +4,7 @@ from contextlib import closing
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def as_array(pieces):
 # --- histograms -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(SEEDS, st.integers(1, 40), st.integers(1, 4), st.sampled_from(["u1", "u2", "u4"]), st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_build_histograms(seed, n_features, most, dtype, is_first):
