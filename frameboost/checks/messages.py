@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-__all__ = ["cut", "did_you_mean", "listed", "reason", "shown"]
+__all__ = ["counted", "cut", "did_you_mean", "listed", "reason", "shown"]
 
 _LONGEST = 80
 _MOST_NAMES = 10
@@ -54,6 +54,15 @@ def listed(names: Iterable[object], most: int | None = _MOST_NAMES) -> str:
     found = list(names)
     text = ", ".join(map(shown, islice(found, most)))
     return text if most is None or len(found) <= most else f"{text} and {len(found) - most:,} more"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return the count and what is counted, in the plural unless there is one.
+
+    >>> counted(1, "tree"), counted(1000, "tree"), counted(2, "leaf", "leaves")
+    ('1 tree', '1,000 trees', '2 leaves')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def reason(error: BaseException) -> str:

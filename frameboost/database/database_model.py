@@ -12,7 +12,7 @@ from typing import Any, Literal
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import counted, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.compile.sql.outputs import named, output_sql
 from frameboost.compile.sql.scoring_query import FORMS, Made
@@ -81,8 +81,7 @@ class DatabaseModel:
     base_margin: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        n = len(self.ensemble.trees)
-        trees = f"{n:,} tree{'' if n == 1 else 's'}"
+        trees = counted(len(self.ensemble.trees), "tree")
         return f"DatabaseModel: {self.ensemble.loss.name}, {trees}, for {self.dialect.name}"
 
     # --- scoring ------------------------------------------------------------------------------------------------------

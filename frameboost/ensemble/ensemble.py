@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import counted, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Loss
@@ -50,11 +50,8 @@ class Ensemble:
     calibration: Expression | None = None
 
     def __repr__(self) -> str:
-        trees, features = len(self.trees), len(self.features)
-        return (
-            f"Ensemble: {self.loss.name}, {trees:,} tree{'' if trees == 1 else 's'}, "
-            f"{features:,} feature{'' if features == 1 else 's'}"
-        )
+        trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
+        return f"Ensemble: {self.loss.name}, {trees}, {features}"
 
     @property
     def n_outputs(self) -> int:

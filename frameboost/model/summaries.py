@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from frameboost.checks.messages import cut, listed, shown
+from frameboost.checks.messages import counted, cut, listed, shown
 from frameboost.compile.sql.conditions import condition_sql
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
@@ -97,20 +97,16 @@ def summary(ensemble: Ensemble) -> str:
     leaves = sum(1 for tree in trees for _ in tree.leaves())
     depth = max((max(tree.depths()) for tree in trees), default=0)
     head = (
-        f"Model: {ensemble.loss.name}, {_plural(len(trees), 'tree')} "
-        f"(depth {depth}, {_plural(leaves, 'leaf', 'leaves')}), {_plural(len(features), 'feature')}"
+        f"Model: {ensemble.loss.name}, {counted(len(trees), 'tree')} "
+        f"(depth {depth}, {counted(leaves, 'leaf', 'leaves')}), {counted(len(features), 'feature')}"
     )
     first = features[:_FEATURES_SHOWN]
     width = max(len(cut(f.name)) for f in first)
     lines = [
         f"  {cut(f.name):<{width}}  {f.type}"
-        + (f" ({_plural(len(f.categories), 'category', 'categories')})" if f.categories else "")
+        + (f" ({counted(len(f.categories), 'category', 'categories')})" if f.categories else "")
         for f in first
     ]
     if len(features) > len(first):
         lines.append(f"  ... and {len(features) - len(first)} more")
     return "\n".join([head, *lines])
-
-
-def _plural(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -98,12 +98,10 @@ class HistMethod(TreeMethod[HistogramEngine, HistogramEngine]):
         return SplitSearch(HistogramSplitter(training, SlotLayout(bins), settings), bins)
 
 
-class SymmetricMethod(TreeMethod[HistogramEngine, HistogramEngine]):
+class SymmetricMethod(HistMethod):
     """Bins as of `HistMethod`; one split for all nodes of a level."""
 
     setting = "grow_policy='symmetric'"
-    contract = HistogramEngine
-    held_out_contract = HistogramEngine
 
     def prepare(
         self, training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
