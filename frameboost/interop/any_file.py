@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import path as check_path
-from frameboost.checks.json_fields import OTHER_FORMS
+from frameboost.checks.json_fields import OTHER_FORMS, parse_json
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import FORMAT, read_model
 from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.interop.catboost.columns import DAMAGED
 from frameboost.interop.catboost.reader import read_catboost
+from frameboost.interop.file_starts import library_of_file
 from frameboost.interop.lightgbm.reader import read_lightgbm
 from frameboost.interop.xgboost.reader import read_xgboost
 
 __all__ = ["Categories", "read_any_file"]
 
 _KNOWN = "it is none of frameboost's own (JSON), XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
-_UBJSON, _XGBOOST_BINARY = re.compile(rb"\{[iUIlL#]"), b"binf"
-# The first key of JSON files. Finding it spares parsing a large file twice; a file with other keys first is parsed.
-_FIRST_KEYS = (
-    (re.compile(rb'\{\s*"format"\s*:\s*"%s"' % FORMAT.encode()), "frameboost"),
-    (re.compile(rb'\{\s*"learner"\s*:'), "xgboost"),
-)
-
-
 # Takes the names of categorical columns; returns the distinct values of each.
 Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 
@@ -54,8 +47,8 @@ def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Ens
 
 def _categorical(data: bytes) -> list[str]:
     """Return the names of a CatBoost model's categorical columns."""
-    document = json.loads(data)
-    info = document.get("features_info")
+    document = parse_json(data, "not a CatBoost model saved as JSON", DAMAGED)
+    info = document.get("features_info") if isinstance(document, dict) else None
     items = info.get("categorical_features") if isinstance(info, dict) else None
     found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     return [str(item.get("feature_id") or item.get("flat_feature_index")) for item in found]
@@ -63,18 +56,12 @@ def _categorical(data: bytes) -> list[str]:
 
 def _writer(data: bytes) -> str:
     """Return the library that wrote the file."""
-    if data.startswith(_XGBOOST_BINARY) or _UBJSON.match(data):
-        return "xgboost"
-    if re.match(rb"tree[ \t\r]*\n", data):
-        return "lightgbm"
+    if library := library_of_file(data):
+        return library
     for start, what in OTHER_FORMS.items():
         if data.startswith(start):
             raise ModelFileError(f"not a model that can be read here: {what}")
-    text = data.lstrip()
-    for pattern, library in _FIRST_KEYS:
-        if pattern.match(text):
-            return library
-    return _writer_of_json(text)
+    return _writer_of_json(data)
 
 
 def _writer_of_json(text: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from frameboost.checks.arguments import path as check_path
 from frameboost.checks.json_fields import OTHER_FORMS
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
+from frameboost.interop.file_starts import library_of_file
 
 __all__ = ["bytes_of_file", "comes_from", "unreadable"]
 
@@ -23,13 +23,13 @@ _READERS = {
 }
 # The base classes of the estimators that from_sklearn reads.
 _TREES = {"BaseDecisionTree", "BaseForest", "BaseGradientBoosting", "BaseHistGradientBoosting"}
-# The first bytes of each library's files, and which reader takes them.
-_WRITERS = (
-    (rb"tree[ \t\r]*\n", "lightgbm", "it is LightGBM's, which from_lightgbm reads"),
-    (rb'\s*\{\s*"learner"\s*:|\{[iUIlL#]|binf', "xgboost", "it is XGBoost's, which from_xgboost reads"),
-    (rb'\s*\{\s*"format"\s*:\s*"frameboost"', "frameboost", "it is frameboost's, which load reads"),
-    (rb'\s*\{\s*"(?:features_info|model_info)"\s*:', "catboost", "it is CatBoost's, which from_catboost reads"),
-)
+# What to say of a file of each library.
+_FILES = {
+    "frameboost": "it is frameboost's, which load reads",
+    "xgboost": "it is XGBoost's, which from_xgboost reads",
+    "lightgbm": "it is LightGBM's, which from_lightgbm reads",
+    "catboost": "it is CatBoost's, which from_catboost reads",
+}
 
 
 def comes_from(value: object, library: str) -> bool:
@@ -63,8 +63,10 @@ def bytes_of_file(model: Any, library: str) -> bytes | None:
         return None
     if not data:
         raise ModelFileError(f"the file is not one that from_{library} reads: it is empty")
-    others = [what for start, writer, what in _WRITERS if writer != library and re.match(start, data)]
-    for what in (*others, *(form for start, form in OTHER_FORMS.items() if data.startswith(start))):
+    found = library_of_file(data)
+    what = _FILES[found] if found and found != library else None
+    what = what or next((form for start, form in OTHER_FORMS.items() if data.startswith(start)), None)
+    if what:
         raise ModelFileError(f"the file is not one that from_{library} reads: {what}")
     return data
 

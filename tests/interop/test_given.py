@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import frameboost as fb
+from frameboost.interop.any_file import read_any_file
 from frameboost.loading import open_model
 from tests.support.cases import cases
 
@@ -140,6 +141,14 @@ def test_another_kind_of_file_is_named(files, library, as_bytes, name, says):
 @cases("read", [fb.load, open_model])
 def test_load_names_other_forms(files, read, name, says):
     assert says in refused(read, files / name)
+
+
+def test_a_file_that_was_cut_off_is_refused(files, tmp_path):
+    path = tmp_path / "cut.json"
+    path.write_bytes((files / "c.json").read_bytes()[:200])
+    for categories in (None, dict.fromkeys):
+        with pytest.raises(fb.ModelFileError, match="not a CatBoost model saved as JSON"):
+            read_any_file(path, categories)
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
