@@ -224,7 +224,7 @@ def test_predictions_never_turn_along_a_constrained_column(tree_method, engine, 
     if tree_method == "exact" and "grow_policy" in options:
         options = {"max_depth": 8}
     frame = noisy(1)
-    options = {"features": ["a", "b", "c", "day", "kind"], "weight": "w", "n_estimators": 12, **options}
+    options = {"features": ["a", "b", "c", "day", "kind"], "weight": "w", "n_estimators": 6, **options}
     options |= {"tree_method": tree_method, "engine": engine, "objective": objective, "verbose": False}
     model = fb.fit(frame, target, monotone_constraints=DIRECTIONS, **options)
     free = fb.fit(frame, target, **options)
