@@ -18,6 +18,7 @@ BACKSLASH_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _EPOCH = dt.datetime(1970, 1, 1)
 _LONGEST_INTEGER = 2**63
 _USUAL = 1e-125
+_LEAST_NORMAL = 2.0**-1022
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -42,6 +43,9 @@ class Literals:
         A finite float64: ``{v}`` is the shortest text with a point or an exponent, ``{e}`` one with an exponent.
     extreme
         The same for numbers beyond 1e±125, where these are written in another way.
+    has_subnormals
+        Whether a literal can be a number between 0 and ±2^-1022. If not, a threshold in between is rounded up, because
+        no column is expected to hold such a number.
     infinity
         ∞ and −∞; None where the type has none.
     integer_digits
@@ -65,6 +69,7 @@ class Literals:
     text: str = "{v}"
     double: str = "{v}"
     extreme: str | None = None
+    has_subnormals: bool = True
     infinity: tuple[str, str] | None = None
     integer_digits: int | None = None
     wide_integer: str = "{v}"
@@ -87,6 +92,8 @@ class Literals:
             number = float(value)
             if math.isinf(number) and self.infinity is None:
                 return Outside.ABOVE if number > 0 else Outside.BELOW
+            if not self.has_subnormals and abs(number) < _LEAST_NORMAL:
+                number = _LEAST_NORMAL if number > 0 else 0.0
             return self.number(number)
         whole = int(value)
         if kind.precision_and_scale:

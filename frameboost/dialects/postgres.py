@@ -70,6 +70,8 @@ REDSHIFT = POSTGRES.child(
         "escapes": {"\\": "\\\\"},
         # The type of a literal is not said. https://docs.aws.amazon.com/redshift/latest/dg/r_numeric_literals201.html
         "double": "'{v}'::float8",
+        # 2.33125e-315 is "out of range for type double precision". https://gist.github.com/tejasmanohar/936401a48c146e0026c5ccdb16b1ecd7
+        "has_subnormals": False,
         # At most 38 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_numeric_computations201.html
         "integer_digits": 38,
         # No infinity is listed, and durations are integers. https://docs.aws.amazon.com/redshift/latest/dg/r_Datetime_types.html

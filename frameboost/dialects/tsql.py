@@ -25,6 +25,8 @@ TSQL = Dialect(
         text="CAST({v} AS VARBINARY(8000))",
         # With only a point it is decimal. https://learn.microsoft.com/en-us/sql/t-sql/data-types/constants-transact-sql
         double="{e}",
+        # Not in FLOAT's range; a literal is read as 0. https://learn.microsoft.com/en-us/sql/t-sql/data-types/float-and-real-transact-sql
+        has_subnormals=False,
         # DECIMAL has 38 digits. https://learn.microsoft.com/en-us/sql/t-sql/data-types/decimal-and-numeric-transact-sql
         integer_digits=38,
         # 7 digits; without the T the session's language has a say. https://learn.microsoft.com/en-us/sql/t-sql/data-types/datetime2-transact-sql

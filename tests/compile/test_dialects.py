@@ -828,3 +828,24 @@ def test_all_strings_of_tsql_are_unicode():
         if not match.isascii()
     ]  # fmt: skip
     assert plain == []
+
+
+@pytest.mark.parametrize("name", ["tsql", "fabric", "redshift"])
+def test_a_threshold_below_the_least_normal_number_is_rounded_up(name):
+    """SQL Server reads 5e-324 as 0, so ``x <= 0``, which is ``x < 5e-324``, would leave 0 out; Redshift refuses it."""
+    dialect, least = get_dialect(name), 2.0**-1022
+    for value, rounded in [
+        (5e-324, least), (least - 5e-324, least), (least, least), (-5e-324, 0.0), (5e-324 - least, 0.0),
+        (-least, -least), (0.0, 0.0), (1.5 * least, 1.5 * least), (2.0**-149, 2.0**-149),
+    ]:  # fmt: skip
+        assert dialect.literal(FeatureType("float64"), value) == dialect.number(rounded)
+    model = made([Feature("x", FeatureType("float64"))], [grown((0, 5e-324, "left", 0.5, -0.5))])
+    statements = [model.sql(dialect=name), *model.database(name).table_statements("trees")]
+    assert "324" not in "".join(statements)
+    assert sum("2.2250738585072014e-308" in statement for statement in statements) == 2
+
+
+def test_other_dialects_write_numbers_below_the_least_normal_one():
+    rounding = {name for name, dialect in DIALECTS.items() if not dialect.literals.has_subnormals}
+    assert rounding == {"tsql", "fabric", "redshift"}
+    assert get_dialect("trino").literal(FeatureType("float64"), 5e-324) == "5e-324"
