@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 
 from frameboost.schema.types import FeatureType, Physical
@@ -42,7 +43,8 @@ class Literals:
     double
         A finite float64: ``{v}`` is the shortest text with a point or an exponent, ``{e}`` one with an exponent.
     extreme
-        The same for numbers beyond 1e±125, where these are written in another way.
+        The same for numbers beyond 1e±125, where these are written in another way; ``{i}`` is the text with an integer
+        and an exponent, 15e-301 for 1.5e-300.
     has_subnormals
         Whether a literal can be a number between 0 and ±2^-1022. If not, a threshold in between is rounded up, because
         no column is expected to hold such a number.
@@ -115,7 +117,7 @@ class Literals:
             return self.infinity[value < 0]
         text = repr(float(value))
         if self.extreme is not None and value and not _USUAL < abs(value) < 1 / _USUAL:
-            return self.extreme.format(v=text)
+            return self.extreme.format(v=text, i=_with_integer(text))
         return self.double.format(v=text, e=text if "e" in text else f"{text}e0")
 
     def string(self, value: str) -> str:
@@ -146,6 +148,12 @@ class Literals:
             moment.date().isoformat() if kind.family == "date" else moment.isoformat(sep=self.time_separator) + fraction
         )
         return template.format(v=text)
+
+
+def _with_integer(text: str) -> str:
+    """Return a float64's text as an integer and an exponent, such as 15e-301 for 1.5e-300."""
+    sign, digits, exponent = Decimal(text).as_tuple()
+    return f"{'-' * sign}{''.join(map(str, digits))}e{exponent}"
 
 
 def _second_of(year: int) -> int:

@@ -18,7 +18,9 @@ ORACLE = Dialect(
     names=Names(unnameable='\0"', longest=128, in_bytes=True),
     literals=Literals(
         # A number is NUMBER, which has no exponents beyond 125. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Literals.html
-        double="CAST({v} AS BINARY_DOUBLE)", extreme="TO_BINARY_DOUBLE('{v}')",
+        double="CAST({v} AS BINARY_DOUBLE)",
+        # In a string the decimal point is the session's, so it has none. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/TO_BINARY_DOUBLE.html
+        extreme="TO_BINARY_DOUBLE('{i}')",
         # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Literals.html
         infinity=("BINARY_DOUBLE_INFINITY", "-BINARY_DOUBLE_INFINITY"),
         # NUMBER has 38 digits, a TIMESTAMP 9 of a second. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Data-Types.html

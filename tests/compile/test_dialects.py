@@ -845,6 +845,19 @@ def test_a_threshold_below_the_least_normal_number_is_rounded_up(name):
     assert sum("2.2250738585072014e-308" in statement for statement in statements) == 2
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-300, "1e-300"), (1.5e-300, "15e-301"), (-1.7976931348623157e308, "-17976931348623157e292"),
+        (5e-324, "5e-324"), (2e125, "2e125"), (-2.25e-126, "-225e-128"),
+    ],
+)  # fmt: skip
+def test_oracle_reads_no_decimal_point_in_a_string(value, text):
+    """TO_BINARY_DOUBLE('1.5e-300') is an error where the session's NLS_NUMERIC_CHARACTERS are ``,.``."""
+    assert get_dialect("oracle").number(value) == f"TO_BINARY_DOUBLE('{text}')"
+    assert float(text) == value
+
+
 def test_other_dialects_write_numbers_below_the_least_normal_one():
     rounding = {name for name, dialect in DIALECTS.items() if not dialect.literals.has_subnormals}
     assert rounding == {"tsql", "fabric", "redshift"}
