@@ -23,7 +23,8 @@ SNOWFLAKE = Dialect(
         double="'{v}'::FLOAT", infinity=("'inf'::FLOAT", "'-inf'::FLOAT"),
         # NUMBER has 38 digits. https://docs.snowflake.com/en/sql-reference/data-types-numeric
         integer_digits=38,
-        # Without a format the session's settings have a say. https://docs.snowflake.com/en/sql-reference/functions/to_timestamp
+        # Without a format the session's settings have a say. https://docs.snowflake.com/en/sql-reference/date-time-input-output
+        date="TO_DATE('{v}', 'YYYY-MM-DD')",
         timestamp="TO_TIMESTAMP_NTZ('{v}', 'YYYY-MM-DD HH24:MI:SS.FF9')",
         timestamptz="TO_TIMESTAMP_TZ('{v} +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM')",
         has_whole_fractions=True, digits=9,

@@ -858,6 +858,15 @@ def test_oracle_reads_no_decimal_point_in_a_string(value, text):
     assert float(text) == value
 
 
+def test_snowflake_reads_no_date_in_the_format_of_the_session():
+    """DATE_INPUT_FORMAT and TIMESTAMP_INPUT_FORMAT say how a string is read that comes without a format."""
+    literal = get_dialect("snowflake").literal
+    assert literal(FeatureType("date"), 19_782) == "TO_DATE('2024-02-29', 'YYYY-MM-DD')"
+    sql = "\n".join(golden_statements("snowflake").values())
+    dates = re.findall(r"\w+ ?\(?'2024-02-29", sql)
+    assert set(dates) == {"TO_DATE('2024-02-29", "TO_TIMESTAMP_NTZ('2024-02-29", "TO_TIMESTAMP_TZ('2024-02-29"}
+
+
 def test_other_dialects_write_numbers_below_the_least_normal_one():
     rounding = {name for name, dialect in DIALECTS.items() if not dialect.literals.has_subnormals}
     assert rounding == {"tsql", "fabric", "redshift"}
