@@ -15,8 +15,10 @@ __all__ = ["MARIADB", "MYSQL"]
 MYSQL = Dialect(
     name="mysql",
     names=Names(
-        # Backticks, 64 characters, no blank at the end. https://dev.mysql.com/doc/refman/8.0/en/identifiers.html
-        quotes=("`", "`"), longest=64, ends_in_blank=False,
+        # Backticks, characters up to U+FFFF, no blank at the end. https://dev.mysql.com/doc/refman/8.0/en/identifiers.html
+        quotes=("`", "`"), only_basic_plane=True, ends_in_blank=False,
+        # 64 characters. https://dev.mysql.com/doc/refman/8.0/en/identifier-length.html
+        longest=64,
         # Column names are not case-sensitive. https://dev.mysql.com/doc/refman/8.0/en/identifier-case-sensitivity.html
         any_case=True,
         # MariaDB drops blanks in front of the names of a CTE's columns (measured, 10.11).

@@ -25,6 +25,8 @@ class Names:
         What is written for a character inside of the quotes, besides the closing quote.
     unnameable
         Characters that no name can hold.
+    only_basic_plane
+        Whether no name can hold characters beyond U+FFFF, such as emoji.
     longest, in_bytes
         How many characters a name has at most, or how many bytes; None for any number.
     ends_in_blank
@@ -39,6 +41,7 @@ class Names:
     quotes: tuple[str, str] = ('"', '"')
     escapes: Mapping[str, str] = field(default_factory=dict)
     unnameable: str = "\0"
+    only_basic_plane: bool = False
     longest: int | None = None
     in_bytes: bool = False
     ends_in_blank: bool = True
@@ -55,7 +58,7 @@ class Names:
         """
         if not isinstance(name, str):
             raise ParameterError(f"a name must be a string, not {shown(name)}")
-        wrong = next((character for character in name if character in self.unnameable), None)
+        wrong = next((character for character in name if self._is_wrong(character)), None)
         what = f"holds {shown(wrong)}" if wrong is not None else ""
         if not self.ends_in_blank and name.endswith(" "):
             what = "ends in a blank"
@@ -74,6 +77,9 @@ class Names:
         opening, closing = self.quotes
         escapes = {**self.escapes, closing: closing * 2}
         return opening + "".join(escapes.get(character, character) for character in name) + closing
+
+    def _is_wrong(self, character: str) -> bool:
+        return character in self.unnameable or (self.only_basic_plane and character > "\uffff")
 
     @staticmethod
     def parts_of(name: str) -> list[str]:

@@ -62,8 +62,8 @@ POSTGRES = Dialect(
 REDSHIFT = POSTGRES.child(
     "redshift",
     names={
-        # 127 bytes; folded to lower case. https://docs.aws.amazon.com/redshift/latest/dg/r_names.html
-        "longest": 127, "any_case": True,
+        # 127 bytes of printable characters; folded to lower case. https://docs.aws.amazon.com/redshift/latest/dg/r_names.html
+        "longest": 127, "unnameable": "".join(map(chr, [*range(32), 127])), "any_case": True,
     },
     literals={
         # QUOTE_LITERAL doubles backslashes. https://docs.aws.amazon.com/redshift/latest/dg/r_QUOTE_LITERAL.html

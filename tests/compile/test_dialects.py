@@ -734,6 +734,9 @@ def test_unknown_dialects_and_forms_are_refused():
         ("postgres", "a\0b", r"holds '\x00'"),
         ("mysql", "a ", "ends in a blank"),
         ("mariadb", "a ", "ends in a blank"),
+        ("mysql", "a😀", "holds '😀'"),
+        ("mariadb", "😀", "holds '😀'"),
+        ("redshift", "a\nb", r"holds '\n'"),
         ("tsql", "", "is empty"),
         ("duckdb", "", "is empty"),
         ("sqlite", "", "is empty"),
@@ -768,7 +771,13 @@ def test_names_that_a_database_can_not_have_are_refused(name, column, why):
             call()
 
 
-@pytest.mark.parametrize(("name", "column"), [("postgres", "ä" * 31 + "x"), ("mysql", " a"), ("tsql", "]" * 128)])
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("postgres", "ä" * 31 + "x"), ("postgres", "a\n😀"), ("mysql", " a"), ("mysql", "☃\uffff"), ("tsql", "]" * 128),
+        ("redshift", "ä😀 %"),
+    ],
+)  # fmt: skip
 def test_names_that_a_database_can_just_have_are_taken(name, column):
     model = made([Feature(column, FeatureType("int32"))], [grown((0, 1, "left", 0.5, -0.5))])
     assert identifiers(read_back(get_dialect(name), "SELECT " + model.sql(dialect=name))) == {column}
