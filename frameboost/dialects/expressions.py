@@ -42,6 +42,8 @@ class Expressions:
         much of it.
     functions
         Names of functions where they are not the standard's.
+    most_arguments
+        Arguments that GREATEST and LEAST take; more of them are nested.
     exp
         e to the power of ``{x}``, however large or small.
     array
@@ -62,6 +64,8 @@ class Expressions:
     longest_sum: int | None = None
     uncompiled: str | None = None
     functions: Mapping[str, str] = field(default_factory=dict)
+    # SQLite takes 127 (100 in old versions), Trino 127, SQL Server 254 (docs/vendors.md).
+    most_arguments: int = 100
     exp: str = "EXP({x})"
     array: str | None = None
     element: str | None = None
@@ -71,7 +75,12 @@ class Expressions:
         """Return a call of one of the functions that expressions have."""
         if function == "EXP":
             return self.exp.format(x=arguments[0])
-        return f"{self.functions.get(function, function)}({', '.join(arguments)})"
+        name, most = self.functions.get(function, function), self.most_arguments
+        while len(arguments) > most:
+            parts = [arguments[first : first + most] for first in range(0, len(arguments), most)]
+            # SQLite's MAX of one argument is an aggregate.
+            arguments = [part[0] if len(part) == 1 else f"{name}({', '.join(part)})" for part in parts]
+        return f"{name}({', '.join(arguments)})"
 
     def any_of(self, value: str, literals: Sequence[str]) -> str:
         """Return the condition that a value is one of the literals, of which there is at least one."""

@@ -1,11 +1,15 @@
 """A softmax of hundreds of classes is a sum that parsers can read."""
 
+import re
+import sqlite3
+
 import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.dialects.known import get_dialect
 from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -37,6 +41,31 @@ def test_hundreds_of_classes_in_polars_and_duckdb():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     queried = sorted(con.execute(model.query("t", keep=["id"])).fetchall())
     np.testing.assert_allclose([row[1:] for row in queried], found, rtol=1e-14)
+
+
+def test_more_classes_than_a_function_takes_arguments():
+    """SQLite's MAX takes 127 arguments, and MAX of a single one is an aggregate."""
+    model, expected = of_classes(130)
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE t (id INTEGER, x REAL)")
+    con.executemany("INSERT INTO t VALUES (?, ?)", enumerate(X.tolist()))
+    queried = sorted(con.execute(model.query("t", "sqlite", keep=["id"], output="class")).fetchall())
+    assert [row[1] for row in queried] == expected.argmax(axis=1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(1, [1]), (100, [100]), (101, [100, 2]), (250, [100, 100, 50, 3]), (10_001, [*[100] * 101, 2])]
+)
+def test_functions_of_many_arguments_are_nested(n, sizes):
+    """Trino's GREATEST takes 127 arguments, SQL Server's 254."""
+    for name in ("trino", "tsql", "redshift"):
+        text = get_dialect(name).call("GREATEST", [f"v{i}" for i in range(n)])
+        assert re.findall(r"v\d+", text) == [f"v{i}" for i in range(n)]
+        found = []
+        while "GREATEST" in text:  # from the inside out
+            found += [inside.count(",") + 1 for inside in re.findall(r"GREATEST\(([^()]*)\)", text)]
+            text = re.sub(r"GREATEST\([^()]*\)", "v", text)
+        assert (found, text) == (sizes, "v")
 
 
 def test_the_sum_is_one_chain_until_parsers_give_up():
