@@ -45,13 +45,15 @@ TRINO = Dialect(
 
 PRESTO = TRINO.child(
     "presto",
-    # Times have milliseconds. https://prestodb.io/docs/current/language/types.html
+    # Times have milliseconds, and without a zone they are the session's. https://prestodb.io/docs/current/language/types.html
     literals={"digits": 3},
     types={"timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"},
 )
 
 ATHENA = TRINO.child(
     "athena",
+    # 255 bytes in Glue. https://docs.aws.amazon.com/athena/latest/ug/tables-databases-columns-names.html
+    names={"longest": 255, "in_bytes": True},
     # A table is made with a place in S3. https://docs.aws.amazon.com/athena/latest/ug/ctas-considerations-limitations.html
     statements={"define_table": None},
     limits={

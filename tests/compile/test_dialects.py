@@ -771,6 +771,12 @@ def test_names_that_a_database_can_not_have_are_refused(name, column, why):
             call()
 
 
+def test_a_name_in_athena_is_one_of_glue():
+    assert get_dialect("athena").quote("ä" * 127 + "x") == '"' + "ä" * 127 + 'x"'
+    with pytest.raises(ParameterError, match=r"has 256 bytes, and names in athena have at most 255; rename"):
+        get_dialect("athena").quote("ä" * 128)
+
+
 @pytest.mark.parametrize(
     ("name", "column"),
     [

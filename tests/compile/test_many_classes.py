@@ -43,6 +43,7 @@ def test_hundreds_of_classes_in_polars_and_duckdb():
     np.testing.assert_allclose([row[1:] for row in queried], found, rtol=1e-14)
 
 
+@pytest.mark.slow  # compares each class with all that follow
 def test_more_classes_than_a_function_takes_arguments():
     """SQLite's MAX takes 127 arguments, and MAX of a single one is an aggregate."""
     model, expected = of_classes(130)
