@@ -52,6 +52,8 @@ SNOWFLAKE = Dialect(
         except_columns="* EXCLUDE ({v})",
         # ORDER BY is not optional. https://docs.snowflake.com/en/sql-reference/functions/row_number
         row_number="ROW_NUMBER() OVER (ORDER BY 1)",
+        # VALUES takes constants, and few functions of them. https://docs.snowflake.com/en/sql-reference/constructs/values
+        insert_row="SELECT {v}",
     ),
     limits=Limits(
         # 1 MB recommended. https://docs.snowflake.com/en/user-guide/query-size-limits

@@ -860,6 +860,18 @@ def test_a_threshold_below_the_least_normal_number_is_rounded_up(name):
     assert sum("2.2250738585072014e-308" in statement for statement in statements) == 2
 
 
+def test_snowflake_is_given_no_function_in_values():
+    """VALUES takes constants, and only few functions of constants."""
+    inserts = [text for text in golden_statements("snowflake").values() if text.startswith("INSERT")]
+    assert inserts
+    for text in inserts:
+        assert "VALUES" not in text
+        first, *others = text.split("\nUNION ALL ")
+        assert first.split("\n", 1)[1].startswith("SELECT 0, ")
+        assert others
+        assert all(other.startswith("SELECT ") for other in others)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
