@@ -17,11 +17,11 @@ from frameboost.engines.contract import Engine
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.exact_sums import Aggregate
-from frameboost.losses.known import LOSSES, get_loss
 from frameboost.losses.loss import Loss, of_targets
-from frameboost.metrics.known import get_metrics
+from frameboost.metrics.built_in import get_metrics
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate
 from frameboost.model.continuation import check_continues, join, with_margins

@@ -14,7 +14,7 @@ from frameboost.data.sources import FrameSource, Source, open_source
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_expr, draw_sql, key_of
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.metrics.known import larger_is_better
+from frameboost.metrics.built_in import larger_is_better
 from frameboost.schema.polars_columns import column
 
 __all__ = ["cv"]

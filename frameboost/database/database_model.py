@@ -26,8 +26,8 @@ from frameboost.database.drift import baseline_frame, drift_statement
 from frameboost.database.explanation_query import explanation_query
 from frameboost.database.file_header import header
 from frameboost.database.scoring_options import Form, ScoringOptions, SqlOutput, scoring_statement
+from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.known import get_dialect
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import leaf_output

@@ -1,6 +1,6 @@
 """The dialects of SQL, as data: how each database writes a query, and how long and deep it may be.
 
-- `known`: the dialects by name
+- `built_in`: the dialects by name
 - `dialect`: a dialect, which is made of the five parts below
 - `names`: quoted names, and names that a database can't have
 - `literals`: thresholds, leaf values and categories

@@ -3,7 +3,7 @@
 It is data: templates with places in braces. `frameboost.compile` puts SQL together of them.
 
 To add a dialect, copy the smallest file here that states a whole one (``oracle.py``), or take the child of a dialect
-that is much the same (``trino.py``), and list it in ``known.py``.
+that is much the same (``trino.py``), and list it in ``built_in.py``.
 """
 
 from __future__ import annotations

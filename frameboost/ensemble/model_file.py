@@ -24,9 +24,9 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.tree_file import TREE_FIELDS, read_tree
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.foreign import FOREIGN_FIELDS, read_foreign_loss
-from frameboost.losses.known import get_loss
 from frameboost.losses.loss import Loss, of_targets
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature

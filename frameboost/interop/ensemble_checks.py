@@ -9,7 +9,7 @@ from frameboost.checks.json_fields import is_finite
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.losses.known import get_loss
+from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature

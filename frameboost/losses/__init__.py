@@ -1,7 +1,7 @@
 """Losses as data: gradient, hessian and link of each are SQL expressions.
 
 - `loss`: what a loss consists of
-- `known`: the table of losses by XGBoost's names, where a new one goes
+- `built_in`: the table of losses by XGBoost's names, where a new one goes
 - `aft`, `ranking`: the losses of survival times and of ranking
 - `custom`: a user's own loss, ``fb.Objective``
 - `foreign`: losses of imported models

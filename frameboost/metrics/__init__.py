@@ -1,7 +1,7 @@
 """Metrics as data: each is one SQL aggregate, which an engine evaluates where its rows are.
 
 - `metric`: what a metric consists of, and a user's own, ``fb.Metric``
-- `known`: the table of metrics by XGBoost's names, where a new one goes
+- `built_in`: the table of metrics by XGBoost's names, where a new one goes
 - `ranking`: the metrics of ranking
 - `terms`: the terms of losses and metrics as columns of an engine
 """

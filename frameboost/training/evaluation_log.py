@@ -11,7 +11,7 @@ import polars as pl
 from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
-from frameboost.metrics.known import AnyMetric
+from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.terms import evaluate
 
 __all__ = ["Callback", "EvaluationLog"]

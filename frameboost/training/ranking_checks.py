@@ -12,7 +12,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss
 from frameboost.losses.ranking import label_check
-from frameboost.metrics.known import AnyMetric
+from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.ranking import is_ranking, kind_of
 from frameboost.training.data_checks import count_violations, find_column, role_words

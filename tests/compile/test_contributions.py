@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.compile.arrays.contributions import Contributions
 from frameboost.compile.arrays.flat_trees import TreeArrays
-from frameboost.losses.known import get_loss
+from frameboost.losses.built_in import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.node_means import means_on_grid, node_means, node_shares

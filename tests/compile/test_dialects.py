@@ -23,12 +23,12 @@ import sqlglot
 from sqlglot import exp
 
 import frameboost as fb
-from frameboost.dialects import known
+from frameboost.dialects import built_in
+from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.dialects.duckdb import DUCKDB
-from frameboost.dialects.known import DIALECTS, get_dialect
 from frameboost.dialects.limits import Limits
 from frameboost.errors import ParameterError
-from frameboost.losses.known import get_loss
+from frameboost.losses.built_in import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
@@ -406,7 +406,7 @@ def test_a_child_is_its_parent_but_for_what_it_states(monkeypatch):
     assert child.any_of("x", ["1", "2", "3"]) == "x IN (1, 2) OR x IN (3)"
     assert child.sum(["1", "2", "3"]) == DIALECTS["trino"].sum(["1", "2", "3"]) == "(1\n + (2\n + 3))"
     assert (child.limits.text, child.limits.depth, child.parser) == (300, 500, "starburst")
-    monkeypatch.setitem(known.DIALECTS, "starburst", child)
+    monkeypatch.setitem(built_in.DIALECTS, "starburst", child)
     model = made([Feature("x", FeatureType("int64"))], [grown((0, 3, "right", -0.5, 0.5))], (1.5,))
     assert model.database("starburst").create_view_sql("v", "t", keep=["x"]) == (
         'CREATE OR REPLACE VIEW "v" AS SELECT "x", (DOUBLE \'1.5\'\n'
@@ -421,7 +421,7 @@ def small(monkeypatch, limits=None, **changes):
     """Return DuckDB with limits of its own, or other differences, known as a dialect called small."""
     dialect = DUCKDB.child("small", parser="duckdb", **changes)
     dialect = dialect if limits is None else replace(dialect, limits=limits)
-    monkeypatch.setitem(known.DIALECTS, "small", dialect)
+    monkeypatch.setitem(built_in.DIALECTS, "small", dialect)
     return dialect
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import frameboost as fb
 from frameboost.ensemble.model_file import read_model
+from frameboost.losses.built_in import get_loss
 from frameboost.losses.foreign import foreign_loss
-from frameboost.losses.known import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.dialects.known import DIALECTS, get_dialect
+from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.dialects.limits import Limits
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.dialects.known import get_dialect
-from frameboost.losses.known import get_loss
+from frameboost.dialects.built_in import get_dialect
+from frameboost.losses.built_in import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.compile.test_dialects import grown, made

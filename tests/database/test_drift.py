@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.losses.known import get_loss
+from frameboost.losses.built_in import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.losses.known import LOSSES
-from frameboost.metrics.known import METRICS
+from frameboost.losses.built_in import LOSSES
+from frameboost.metrics.built_in import METRICS
 from tests.fuzz.columns import Column
 
 __all__ = ["draw_labels"]

@@ -14,8 +14,8 @@ import xgboost
 import frameboost as fb
 from frameboost.interop.xgboost.writer import to_xgboost
 from frameboost.loading import from_xgboost
+from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.foreign import foreign_loss
-from frameboost.losses.known import LOSSES, get_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType

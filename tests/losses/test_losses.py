@@ -15,7 +15,7 @@ import xgboost
 
 import frameboost as fb
 from frameboost.expressions.expression import Expression
-from frameboost.losses.known import LOSSES, get_loss
+from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType

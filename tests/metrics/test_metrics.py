@@ -14,7 +14,7 @@ import sklearn.metrics
 import xgboost
 
 import frameboost as fb
-from frameboost.metrics.known import METRICS, get_metrics
+from frameboost.metrics.built_in import METRICS, get_metrics
 from frameboost.parameters.parameters import Parameters
 from tests.engines.test_same_trees import ENGINES
 from tests.losses.test_losses import RENEWED, fit, loss_of

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 import frameboost as fb
-from frameboost.losses.known import get_loss
+from frameboost.losses.built_in import get_loss
 from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import TYPE_NAMES, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid

@@ -23,7 +23,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.dialects.known import get_dialect
+from frameboost.dialects.built_in import get_dialect
 from frameboost.schema.types import FeatureType
 from tests.support.random_models import to_duckdb, to_polars
 

@@ -12,8 +12,8 @@ import xgboost
 
 import frameboost as fb
 from frameboost.expressions.expression import Expression
+from frameboost.losses.built_in import get_loss
 from frameboost.losses.exact_sums import Aggregate
-from frameboost.losses.known import get_loss
 from frameboost.metrics.terms import define_terms
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature

@@ -18,7 +18,7 @@ import sklearn.base
 import xgboost
 
 import frameboost as fb
-from frameboost.losses.known import LOSSES
+from frameboost.losses.built_in import LOSSES
 from frameboost.parameters.parameters import Parameters
 from tests.support.cases import cases
 from tests.support.compatibility import PAGE, ROOT, SECTIONS, STATUSES, Row, markdown, read_rows

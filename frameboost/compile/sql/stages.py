@@ -40,7 +40,7 @@ class Stages:
 
     Examples
     --------
-    >>> from frameboost.dialects.known import get_dialect
+    >>> from frameboost.dialects.built_in import get_dialect
     >>> stages = Stages(get_dialect("postgres"), '"t"', ["id"], ['"x"'], None)
     >>> twice = stages.name({"twice": '2 * "x"'}, often=True)["twice"]
     >>> print(stages.select({"square": f"{twice} * {twice}"}))

@@ -12,8 +12,8 @@ from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.interop.float32 import log32, logit32, shortest
 from frameboost.interop.xgboost.document import read_count, read_numbers, read_object, wrong
+from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.foreign import foreign_loss
-from frameboost.losses.known import LOSSES, get_loss
 from frameboost.losses.loss import Loss, of_targets
 from frameboost.parameters.parameters import Parameters
 

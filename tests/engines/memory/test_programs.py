@@ -8,7 +8,7 @@ from frameboost.engines.contract import Cumulative
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs
 from frameboost.engines.memory.programs import compile_program
 from frameboost.expressions.expression import Expression
-from frameboost.losses.known import get_loss
+from frameboost.losses.built_in import get_loss
 from frameboost.parameters.parameters import Parameters
 from tests.support.cases import cases
 from tests.support.objectives import CASES
