@@ -20,7 +20,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.exact_sums import Aggregate
-from frameboost.losses.loss import Loss, of_targets
+from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.metrics.built_in import get_metrics
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate
@@ -28,8 +28,8 @@ from frameboost.model.continuation import check_continues, join, with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.runtime.cleanup import closed_after
-from frameboost.runtime.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
-from frameboost.runtime.progress import progress, telling_of_compiling
+from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
+from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
@@ -61,7 +61,7 @@ def fit(
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
-    with signals_later():  # numba cannot be imported again after Ctrl-C has interrupted its import
+    with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.boosting import FitEngines, boost
         from frameboost.training.tree_methods import choose_tree_method
 
@@ -78,7 +78,7 @@ def fit(
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
-    with unwrapping_signals(), signals_beside_compiler(), ExitStack() as open_engines, telling_of_compiling(verbose):
+    with unwrap_handler_errors(), defer_signals_in_llvm(), ExitStack() as open_engines, announce_compilation(verbose):
         workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
 
         def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:
@@ -153,7 +153,7 @@ def _loss(
         if str(objective).startswith("multi:"):
             raise ParameterError(f"objective {shown(objective)} takes one target, not {n_targets}")
         single = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
-        return of_targets(single, n_targets), settings
+        return multi_target_loss(single, n_targets), settings
     if isinstance(objective, Objective):
         return objective.loss(), settings
     if objective.startswith("multi:") and settings.num_class is None:

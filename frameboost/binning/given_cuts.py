@@ -74,7 +74,7 @@ def bins_from_cuts(
 
 def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
     """Return ``value`` rounded up to a physical value of the type; None if all values of the type are below it."""
-    number = _worth(kind, value)
+    number = _exact_number(kind, value)
     if number is None:
         raise ParameterError(f"cuts[{shown(name)}] holds {shown(value)}, which is not a value of type {kind}")
     if isinstance(number, float):
@@ -83,7 +83,7 @@ def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
     return edge + 0.0 if isinstance(edge, float) else edge
 
 
-def _worth(kind: FeatureType, value: Any) -> Fraction | float | None:
+def _exact_number(kind: FeatureType, value: Any) -> Fraction | float | None:
     """Return the exact number of ``value``, ±inf as a float; None if it is of another kind than the column.
 
     Dates are in days, times and durations in seconds, as physical values times the type's ``scale`` are.

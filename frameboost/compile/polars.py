@@ -89,13 +89,13 @@ def _looked_up(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequ
     Trees with 2 and 3 leaves, [a, b] and [c, d, e], have the table [a+c, a+d, a+e, b+c, b+d, b+e]; the places 1 and 0
     make the number 1 · 3 + 0, which is b+c. Leaf values are on a grid, so the sums are exact.
     """
-    worth, place = np.zeros(1), None
+    sums, place = np.zeros(1), None
     for tree in trees:
         leaves = tree.leaves_in_order()
-        worth = np.add.outer(worth, [tree.value[leaf] for leaf in leaves]).ravel()
+        sums = np.add.outer(sums, [tree.value[leaf] for leaf in leaves]).ravel()
         own = _place(tree, leaves, columns, features).cast(pl.UInt32)
         place = own if place is None else place * pl.lit(len(leaves), dtype=pl.UInt32) + own
-    return pl.lit(pl.Series(worth)).gather(place)
+    return pl.lit(pl.Series(sums)).gather(place)
 
 
 def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["replaced", "write_text"]
+__all__ = ["atomic_path", "write_text"]
 
 
 @contextmanager
-def replaced(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path to write to, and then rename it to ``path``.
 
     If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was. The temporary file is
@@ -31,5 +31,5 @@ def replaced(path: str | Path) -> Iterator[Path]:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in UTF-8, atomically."""
-    with replaced(path) as partial:
+    with atomic_path(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")

@@ -14,12 +14,12 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import listed, reason, shown
-from frameboost.data.atomic_files import replaced as replaced_file
+from frameboost.data.atomic_files import atomic_path
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 
 __all__ = [
-    "STDOUT", "check_format", "check_writable", "is_table", "read_table", "replaced", "write_table", "write_text",
+    "STDOUT", "check_format", "check_writable", "is_table", "output_path", "read_table", "write_table", "write_text",
 ]  # fmt: skip
 
 STDOUT = "-"
@@ -150,13 +150,13 @@ def check_writable(path: str) -> None:
 
 
 @contextmanager
-def replaced(path: str) -> Iterator[Path]:
-    """Yield a path to write to, as `atomic_files.replaced` does; a device or a pipe is written to directly."""
+def output_path(path: str) -> Iterator[Path]:
+    """Yield a path to write to, as `atomic_files.atomic_path` does; a device or a pipe is written to directly."""
     check_writable(path)
     if _is_special(path):  # such as /dev/null, or a pipe that somebody reads from: it must not be replaced
         yield Path(path)
         return
-    with replaced_file(path) as partial:
+    with atomic_path(path) as partial:
         yield partial
 
 
@@ -169,7 +169,7 @@ def write_text(path: str, text: str) -> None:
     if path == STDOUT:
         sys.stdout.write(text)
         return
-    with replaced(path) as partial:
+    with output_path(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -189,7 +189,7 @@ def write_table(frame: pl.LazyFrame, path: str) -> None:
             sys.stdout.write(batch.write_csv(include_header=False))
         return
     kind = check_format(path)
-    with replaced(path) as partial:
+    with output_path(path) as partial:
         if kind == "Parquet":
             frame.sink_parquet(partial)
         elif kind == "Arrow":

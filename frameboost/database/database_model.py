@@ -14,9 +14,9 @@ import polars as pl
 from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
 from frameboost.checks.messages import counted, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
-from frameboost.compile.sql.outputs import named, output_sql
-from frameboost.compile.sql.scoring_query import FORMS, Made
-from frameboost.compile.sql.size import check_size, excess
+from frameboost.compile.sql.outputs import named_columns, output_sql
+from frameboost.compile.sql.scoring_query import FORMS, Destination
+from frameboost.compile.sql.size import check_size, exceeded_limit
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.atomic_files import write_text
@@ -118,7 +118,7 @@ class DatabaseModel:
         FROM [orders]
         WHERE x > 1
         """
-        return self._statement(Made(), table, ScoringOptions(keep, where, output, name, form, trees))
+        return self._statement(Destination(), table, ScoringOptions(keep, where, output, name, form, trees))
 
     @checked(view=name_of("the name of a view"), form=_FORM)
     def create_view_sql(
@@ -145,8 +145,8 @@ class DatabaseModel:
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "prediction"
         FROM "orders"
         """
-        made = Made("view", self.dialect.quote_path(view))
-        return self._statement(made, table, ScoringOptions(keep, where, output, name, form, trees))
+        destination = Destination("view", self.dialect.quote_path(view))
+        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees))
 
     @checked(target=table, form=_FORM)
     def create_table_sql(
@@ -166,8 +166,8 @@ class DatabaseModel:
         INTO [scored]
         FROM [orders]
         """
-        made = Made("table", self.dialect.quote_path(target))
-        return self._statement(made, table, ScoringOptions(keep, where, output, name, form, trees))
+        destination = Destination("table", self.dialect.quote_path(target))
+        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees))
 
     @checked(column=column)
     def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
@@ -194,7 +194,7 @@ class DatabaseModel:
             name=self.dialect.quote_path(table), column=self.dialect.quote(column), value=self._expression(output),
             where=f"\nWHERE {condition}" if condition else "",
         )  # fmt: skip
-        if reason := excess(text, [], self.dialect, in_one=False):
+        if reason := exceeded_limit(text, [], self.dialect, in_one=False):
             raise ParameterError(f"the model does not fit into the statement: {reason}")
         return text
 
@@ -384,8 +384,8 @@ class DatabaseModel:
                 "statement must be 'query', or 'view' or 'table' with target, the name of what is made, "
                 f"not {shown(statement)} with {shown(target)}"
             )
-        made = Made() if target is None else Made(statement, self.dialect.quote_path(target))
-        text = self._statement(made, table, ScoringOptions(keep, where, output, name, form, trees))
+        destination = Destination() if target is None else Destination(statement, self.dialect.quote_path(target))
+        text = self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees))
         write_text(path, f"{self._header(trained)}{text};\n")
 
     @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))
@@ -430,15 +430,15 @@ class DatabaseModel:
         """
         check_dbt_names(name, source, *([] if materialized is None else [materialized]))
         stand_in = secrets.token_hex(16)  # a placeholder for the relation, which dbt fills in
-        query = self._statement(Made(), stand_in, ScoringOptions(keep, output=output, form=form))
+        query = self._statement(Destination(), stand_in, ScoringOptions(keep, output=output, form=form))
         try:
             expression = None if output == "leaf" else self._expression(output)
         except ParameterError:  # several values, or too large for one expression: only the query is written
             expression = None
-        values = named([output] * len(self._sql_model(output).output.values), "prediction")
+        values = named_columns([output] * len(self._sql_model(output).output.values), "prediction")
         described = {column: f"{what} of the model" for column, what in values.items()}
         head = self._header(trained)
-        too_much = excess(head + query, [], self.dialect, in_one=False, of_view=True)
+        too_much = exceeded_limit(head + query, [], self.dialect, in_one=False, of_view=True)
         if materialized == "view" and too_much:
             raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
         kind = materialized or ("table" if too_much else "view")
@@ -467,8 +467,8 @@ class DatabaseModel:
         check_size(text, model.trees, self.dialect)
         return text
 
-    def _statement(self, made: Made, table: str, options: ScoringOptions) -> str:
-        return scoring_statement(self._sql_model(options.output), table, options, made)
+    def _statement(self, destination: Destination, table: str, options: ScoringOptions) -> str:
+        return scoring_statement(self._sql_model(options.output), table, options, destination)
 
     def _header(self, trained: object) -> str:
         return header(self.ensemble, self.columns, self.column_names, self.dialect.name, trained)

@@ -12,7 +12,7 @@ from frameboost.binning.codes import code_expr, propose_bins
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.drift import MISSING, WatchedBin, drift_query
-from frameboost.compile.sql.size import excess
+from frameboost.compile.sql.size import exceeded_limit
 from frameboost.compile.sql.stages import Stages
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import open_source
@@ -90,7 +90,7 @@ def drift_statement(
     bins = _read_baseline(baseline, [column.feature for column in columns])
     stages = Stages(dialect, dialect.quote_path(table), [], [columns[f].name for f in bins], where)
     text = drift_query(stages, bins, columns, dialect)
-    if reason := excess(text, [], dialect, in_one=False):
+    if reason := exceeded_limit(text, [], dialect, in_one=False):
         raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
     return text
 

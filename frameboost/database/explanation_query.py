@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.explain import contribution_trees, contributions_query, reasons_query
-from frameboost.compile.sql.size import excess
+from frameboost.compile.sql.size import exceeded_limit
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
@@ -40,7 +40,7 @@ def explanation_query(
 
 def _fitting(text: str, steps: Sequence[Sequence[Tree]], dialect: Dialect) -> str:
     """Return the query, or raise `ParameterError` if it is larger than the database takes."""
-    if reason := excess(text, steps, dialect, in_one=True):
+    if reason := exceeded_limit(text, steps, dialect, in_one=True):
         raise ParameterError(f"the explanations do not fit into one query: {reason}; explain a slice of the model")
     return text
 

@@ -15,7 +15,7 @@ from frameboost.checks.messages import cut, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import string_literal
-from frameboost.runtime.interrupts import signals_later
+from frameboost.runtime.interrupts import defer_signals
 
 __all__ = ["Place", "as_connection", "create_macro", "create_udf", "place_of"]
 
@@ -240,7 +240,7 @@ def create_macro(
         )
     kind = "TEMPORARY MACRO" if place.database == "temp" else "MACRO"
     comment = string_literal(f"{_MARK}: {about}")
-    with signals_later():
+    with defer_signals():
         con.execute(f"CREATE OR REPLACE {kind} {place.sql}({', '.join(arguments)}) AS {body}").fetchall()
         con.execute(f"COMMENT ON MACRO {place.sql} IS {comment}").fetchall()
         for function in found.hiding:
@@ -288,7 +288,7 @@ def create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str]
     trial = f"frameboost_{secrets.token_hex(6)}"
     create(trial)
     con.remove_function(trial)
-    with signals_later():
+    with defer_signals():
         _make_free(con, name, found.same)
         for function in found.hiding:
             con.execute(f"DROP MACRO {function.place.sql}").fetchall()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.outputs import named
-from frameboost.compile.sql.scoring_query import Made, scoring_query
+from frameboost.compile.sql.outputs import named_columns
+from frameboost.compile.sql.scoring_query import Destination, scoring_query
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.errors import ParameterError
@@ -31,7 +31,7 @@ class ScoringOptions:
     trees: str | None = None
 
 
-def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, made: Made) -> str:
+def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, destination: Destination) -> str:
     """Return the query that scores a table, or the statement that makes a view or a table of it.
 
     Raises
@@ -39,14 +39,14 @@ def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, made
     ParameterError
         If two columns would have one name, or the query does not fit.
     """
-    _check_distinct(options.keep, named([""] * len(model.output.values), options.name))
+    _check_distinct(options.keep, named_columns([""] * len(model.output.values), options.name))
     read = [*model.used(), *(base[1] for base in model.base_columns)]
     source = model.dialect.quote_path(table)
 
     def stages() -> Stages:
         return Stages(model.dialect, source, options.keep, read, options.where)
 
-    return scoring_query(model, stages, options.form, options.trees, options.name, made)
+    return scoring_query(model, stages, options.form, options.trees, options.name, destination)
 
 
 def _check_distinct(keep: Sequence[str] | None, predictions: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from frameboost.dialects.bigquery import BIGQUERY
 from frameboost.dialects.clickhouse import CLICKHOUSE
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
-from frameboost.dialects.limits import replaced
+from frameboost.dialects.limits import with_overrides
 from frameboost.dialects.mysql import MARIADB, MYSQL
 from frameboost.dialects.oracle import ORACLE
 from frameboost.dialects.postgres import POSTGRES, REDSHIFT
@@ -48,4 +48,4 @@ def get_dialect(name: str, limits: Mapping[str, int | None] | None = None) -> Di
             f"dialect must be one of {listed(DIALECTS, None)}, not {shown(name)}{did_you_mean(name, DIALECTS)}"
         )
     dialect = DIALECTS[name]
-    return dialect if limits is None else replace(dialect, limits=replaced(dialect.limits, limits))
+    return dialect if limits is None else replace(dialect, limits=with_overrides(dialect.limits, limits))

@@ -15,7 +15,7 @@ from typing import Any
 from frameboost.dialects.column_types import ColumnTypes
 from frameboost.dialects.expressions import Expressions
 from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import Literals, Outside
+from frameboost.dialects.literals import Literals, OutOfRange
 from frameboost.dialects.names import Names
 from frameboost.dialects.statements import Statements
 from frameboost.schema.types import FeatureType, Physical
@@ -106,7 +106,7 @@ class Dialect:
 
     # --- literals and types -------------------------------------------------------------------------------------------
 
-    def literal(self, kind: FeatureType, value: Physical) -> str | Outside:
+    def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
         """Return a physical value as a literal that compares exactly with a column of the type."""
         return self.literals.literal(kind, value)
 

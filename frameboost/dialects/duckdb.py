@@ -9,7 +9,7 @@ from frameboost.dialects.column_types import ColumnTypes
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.expressions import Expressions
 from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import Literals, Outside
+from frameboost.dialects.literals import Literals, OutOfRange
 from frameboost.dialects.names import Names
 from frameboost.dialects.statements import Statements
 from frameboost.expressions.duckdb_sql import literal
@@ -23,7 +23,7 @@ __all__ = ["DUCKDB"]
 class _DuckDBLiterals(Literals):
     """DuckDB has a type for each of ours, and so a literal for every value."""
 
-    def literal(self, kind: FeatureType, value: Physical) -> str | Outside:
+    def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
         return literal(kind, value)
 
     def number(self, value: float) -> str:

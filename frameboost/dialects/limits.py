@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
-__all__ = ["Limits", "replaced"]
+__all__ = ["Limits", "with_overrides"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Limits:
         return min((most for most in (self.text, self.view) if most is not None), default=None)
 
 
-def replaced(limits: Limits, given: Mapping[str, int | None] | None) -> Limits:
+def with_overrides(limits: Limits, given: Mapping[str, int | None] | None) -> Limits:
     """Return limits with a user's numbers in place of those they name.
 
     Raises

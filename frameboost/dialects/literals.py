@@ -11,7 +11,7 @@ from enum import Enum
 
 from frameboost.schema.types import FeatureType, Physical
 
-__all__ = ["BACKSLASH_ESCAPES", "Literals", "Outside"]
+__all__ = ["BACKSLASH_ESCAPES", "Literals", "OutOfRange"]
 
 # Of a database where a backslash is an escape in strings.
 BACKSLASH_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -23,7 +23,7 @@ _LEAST_NORMAL = 2.0**-1022
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-class Outside(Enum):
+class OutOfRange(Enum):
     """A threshold that no value of a column can be written as: every present value is below it, or none is."""
 
     ABOVE = "every value is less"
@@ -86,14 +86,14 @@ class Literals:
     has_endless_dates: bool = False
     interval: str | None = None
 
-    def literal(self, kind: FeatureType, value: Physical) -> str | Outside:
+    def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
         """Return a physical value as a literal that compares exactly with a column of the type."""
         if isinstance(value, str):
             return self.text.format(v=self.string(value))
         if kind.is_float:
             number = float(value)
             if math.isinf(number) and self.infinity is None:
-                return Outside.ABOVE if number > 0 else Outside.BELOW
+                return OutOfRange.ABOVE if number > 0 else OutOfRange.BELOW
             if not self.has_subnormals and abs(number) < _LEAST_NORMAL:
                 number = _LEAST_NORMAL if number > 0 else 0.0
             return self.number(number)
@@ -107,7 +107,7 @@ class Literals:
             # The first microsecond from the threshold on: −(−a // b) rounds up.
             return self.interval.format(v=-(-whole * 10**6 // _PER_SECOND[kind.unit or "us"]))
         if self.integer_digits is not None and abs(whole) >= 10**self.integer_digits:
-            return Outside.ABOVE if whole > 0 else Outside.BELOW
+            return OutOfRange.ABOVE if whole > 0 else OutOfRange.BELOW
         return str(whole) if -_LONGEST_INTEGER <= whole < _LONGEST_INTEGER else self.wide_integer.format(v=whole)
 
     def number(self, value: float) -> str:
@@ -125,7 +125,7 @@ class Literals:
         escapes = {"'": "''", **self.escapes}
         return f"{self.string_prefix}'" + "".join(escapes.get(c, c) for c in value) + "'"
 
-    def _moment(self, kind: FeatureType, value: int) -> str | Outside:
+    def _moment(self, kind: FeatureType, value: int) -> str | OutOfRange:
         """Return a date or a time as a literal, rounded up to the database's fractions of a second.
 
         A threshold t asks ``x < t``, so the first value from t on that the column can have says the same.
@@ -142,7 +142,7 @@ class Literals:
             fraction = f".{rest:0{self.digits}d}"
             fraction = fraction if self.has_whole_fractions else fraction.rstrip("0").rstrip(".")
         if not _second_of(self.years[0]) <= seconds < _second_of(self.years[1] + 1):
-            return Outside.ABOVE if value > 0 else Outside.BELOW
+            return OutOfRange.ABOVE if value > 0 else OutOfRange.BELOW
         moment = _EPOCH + dt.timedelta(seconds=seconds)
         text = (
             moment.date().isoformat() if kind.family == "date" else moment.isoformat(sep=self.time_separator) + fraction

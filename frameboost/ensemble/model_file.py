@@ -27,7 +27,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.foreign import FOREIGN_FIELDS, read_foreign_loss
-from frameboost.losses.loss import Loss, of_targets
+from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
@@ -163,7 +163,7 @@ def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
     margins = document.get("base_margin")
     if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MOST_TARGETS:
         _check_outputs(document, len(margins))
-        return of_targets(loss, len(margins))
+        return multi_target_loss(loss, len(margins))
     return loss
 
 

@@ -47,7 +47,7 @@ class Ratio:
 # |ΔZ|, the change of the metric if the two rows swap places.
 _DELTA = {
     "pairwise": "1",
-    "ndcg": "ABS((worth_i - worth_j) * (discount_i - discount_j))",
+    "ndcg": "ABS((gain_share_i - gain_share_j) * (discount_i - discount_j))",
     "map": (
         "ABS(CASE WHEN label_i < label_j"
         " THEN hits_j / (place_j + 1) - (hits_i + 1) / (place_i + 1)"
@@ -58,7 +58,7 @@ _DELTA = {
 }
 _COLUMNS = {
     "pairwise": ("label", "margin", "place", "highest", "lowest"),
-    "ndcg": ("label", "margin", "place", "highest", "lowest", "worth", "discount"),
+    "ndcg": ("label", "margin", "place", "highest", "lowest", "gain_share", "discount"),
     "map": ("label", "margin", "place", "highest", "lowest", "hits", "credit", "relevant"),
 }
 # The probability that the pair is in the wrong order, 1 − σ(s_high − s_low).

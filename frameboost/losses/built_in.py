@@ -26,7 +26,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.aft import aft_loss
-from frameboost.losses.loss import Derivatives, Loss, RunningSum, Start, Term, margin_names, winner
+from frameboost.losses.loss import Derivatives, Loss, RunningSum, Start, Term, argmax_class, margin_names
 from frameboost.losses.ranking import ranking_loss
 
 __all__ = ["LOSSES", "get_loss"]
@@ -247,7 +247,7 @@ def _softmax(name: str, num_class: int) -> Loss:
     shares = tuple(Expression(f"{p} / total", (p, "total")) for p in powers)
     stages += ({"total": total},)
     return Loss(
-        name, outputs, (winner(num_class),) if name == "multi:softmax" else shares, "mlogloss",
+        name, outputs, (argmax_class(num_class),) if name == "multi:softmax" else shares, "mlogloss",
         terms={key: term for stage in stages for key, term in stage.items()}, link_terms=stages, evaluated=shares,
         start=Start("frequencies"), classes=num_class,
         label_requirement=f"the classes 0 to {num_class - 1}",

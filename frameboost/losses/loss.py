@@ -17,7 +17,8 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import OverQuery, Pairs, Ratio
 
 __all__ = [
-    "Derivatives", "Loss", "RunningSum", "Start", "Term", "margin_names", "of_targets", "prediction_names", "winner",
+    "Derivatives", "Loss", "RunningSum", "Start", "Term", "argmax_class", "margin_names", "multi_target_loss",
+    "prediction_names",
 ]  # fmt: skip
 
 
@@ -153,10 +154,10 @@ def prediction_names(n: int) -> tuple[str, ...]:
     return ("prediction",) if n == 1 else tuple(f"prediction_{i}" for i in range(n))
 
 
-def winner(classes: int) -> Expression:
+def argmax_class(classes: int) -> Expression:
     """Return argmax of the margins, the first of equals.
 
-    >>> winner(3).text
+    >>> argmax_class(3).text
     'CASE WHEN margin_0 >= GREATEST(margin_1, margin_2) THEN 0 WHEN margin_1 >= margin_2 THEN 1 ELSE 2 END'
     """
     margins = margin_names(classes)
@@ -168,7 +169,7 @@ def winner(classes: int) -> Expression:
     return Expression(f"CASE {' '.join(cases)} ELSE {classes - 1} END", margins)
 
 
-def of_targets(loss: Loss, n: int) -> Loss:
+def multi_target_loss(loss: Loss, n: int) -> Loss:
     """Return the loss over ``n`` labels, ``label_0`` and so on, with an output for each.
 
     Raises

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.loss import Loss, margin_names, winner
+from frameboost.losses.loss import Loss, argmax_class, margin_names
 
 __all__ = ["OUTPUTS", "Output", "leaf_output", "output_of"]
 
@@ -60,7 +60,7 @@ def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> O
     if name == "mean":
         return Output(margins, loss.link_terms if len(links) > 1 or loss.n_outputs == 1 else (), links)
     if name == "class" and loss.has_margin_of_each_class:
-        return Output(margins, (), (winner(loss.classes),), is_class=True)
+        return Output(margins, (), (argmax_class(loss.classes),), is_class=True)
     if name == "class" and loss.classes:
         likely = Expression(f"CASE WHEN {_likely(loss, links[0])} THEN 1 ELSE 0 END", margins)
         return Output(margins, (), (likely,), is_class=True)

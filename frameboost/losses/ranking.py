@@ -106,7 +106,7 @@ def _change_terms(change: Change, truncation: int, *, exponential: bool) -> dict
     if change == "ndcg":
         share = f"({gain(exponential=exponential)}) / best / ideal"
         return ideal_terms("", truncation, exponential=exponential) | {
-            "worth": Expression(f"CASE WHEN ideal > 0 THEN {share} ELSE 0 END", ("label", "best", "ideal")),
+            "gain_share": Expression(f"CASE WHEN ideal > 0 THEN {share} ELSE 0 END", ("label", "best", "ideal")),
             "discount": Expression(discount("place"), ("place",)),
         }
     if change == "map":

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["noting_what_handlers_raise", "signals_beside_compiler", "signals_later", "unwrapping_signals"]
+__all__ = ["defer_signals", "defer_signals_in_llvm", "record_handler_errors", "unwrap_handler_errors"]
 
 _Handler = Callable[[int, FrameType | None], Any]
 
@@ -24,7 +24,7 @@ _SIGNALS = tuple(
 
 
 @contextmanager
-def unwrapping_signals() -> Iterator[None]:
+def unwrap_handler_errors() -> Iterator[None]:
     """Raise the exception of a signal's handler, such as `KeyboardInterrupt`, in place of numba's `SystemError`.
 
     Python calls the handler after a kernel has returned, perhaps while numba converts the returned arrays. With several
@@ -73,7 +73,7 @@ def _put_back(replaced: list[tuple[int, _Handler, _Handler]]) -> None:
 
 
 @contextmanager
-def noting_what_handlers_raise() -> Iterator[list[BaseException]]:
+def record_handler_errors() -> Iterator[list[BaseException]]:
     """Yield a list that collects the exceptions of handlers, for code that turns them into others.
 
     Python's own handler of Ctrl-C is left out: it raises `KeyboardInterrupt`.
@@ -95,7 +95,7 @@ def noting_what_handlers_raise() -> Iterator[list[BaseException]]:
 
 
 @contextmanager
-def signals_later() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Postpone the handlers of signals until the end of the block."""
     came: list[tuple[_Handler, int, FrameType | None]] = []
 
@@ -114,7 +114,7 @@ _AGAIN_SECONDS = 0.01
 
 
 @contextmanager
-def signals_beside_compiler() -> Iterator[None]:
+def defer_signals_in_llvm() -> Iterator[None]:
     """Postpone the handlers of signals while LLVM calls back into Python, where their exceptions are lost.
 
     After LLVM has compiled for seconds, such a callback is the first Python code to run, so a signal from that time is

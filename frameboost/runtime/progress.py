@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-__all__ = ["is_watched", "progress", "telling_of_compiling"]
+__all__ = ["announce_compilation", "is_watched", "progress"]
 
 _PATIENCE_SECONDS = 1.0
 # If Ctrl-C takes effect within this time, no message is needed.
@@ -37,7 +37,7 @@ def _is_told(verbose: bool | None) -> bool:
 
 
 @contextmanager
-def telling_of_compiling(verbose: bool | None) -> Iterator[None]:
+def announce_compilation(verbose: bool | None) -> Iterator[None]:
     """Print one line if kernels are compiled: on a machine's first fit, and after an update.
 
     Numba reports a compilation only if no cache has the kernel. LLVM can't be interrupted, so if Ctrl-C has to wait for

@@ -278,13 +278,13 @@ class FeatureType:
             return False
         return bounds[0] <= value <= bounds[1]
 
-    def worth(self, value: Physical) -> Fraction:
+    def as_fraction(self, value: Physical) -> Fraction:
         """Return a finite physical value times `scale`, exactly; not of strings."""
         return Fraction(value) * self.scale
 
     def scaled(self, value: Physical) -> float:
         """Return the number of a decimal, and of every other type the physical value, as a float."""
-        return float(self.worth(value)) if self.precision_and_scale else float(value)
+        return float(self.as_fraction(value)) if self.precision_and_scale else float(value)
 
     def shown(self, value: Physical) -> str:
         """Return a physical value as text for people."""
@@ -293,7 +293,7 @@ class FeatureType:
         if self.family == "boolean":
             return "true" if value else "false"
         if self.family in ("date", "timestamp", "timestamptz"):
-            seconds = self.worth(value) * (86_400 if self.family == "date" else 1)
+            seconds = self.as_fraction(value) * (86_400 if self.family == "date" else 1)
             try:
                 moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=float(seconds * 10**6))
             except OverflowError:

@@ -48,7 +48,7 @@ class SplitSettings:
     gamma: float
     workers: Workers
 
-    def is_worth(self, gain: float) -> bool:
+    def is_enough(self, gain: float) -> bool:
         """Whether a split with that gain is made."""
         return gain > MIN_GAIN and gain >= self.gamma
 
@@ -116,7 +116,7 @@ class HistogramSplitter:
         """Return the split that the kernel has chosen: feature, bin (or category), side of missing; gain, GL, HL."""
         feature, position, missing_left = choice
         gain, GL, HL = sums
-        if feature < 0 or not self._settings.is_worth(gain):
+        if feature < 0 or not self._settings.is_enough(gain):
             self._pool.forget(node.id)
             return None
         left = Stats(GL, HL)

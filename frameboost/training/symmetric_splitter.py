@@ -42,7 +42,7 @@ class SymmetricSplitter:
             limits.bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha,
             p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
-        if feature < 0 or not self._settings.is_worth(gain):
+        if feature < 0 or not self._settings.is_enough(gain):
             for node in nodes:
                 self._pool.forget(node.id)
             return [None] * len(nodes)

@@ -60,7 +60,7 @@ def model_of(kind: FeatureType) -> fb.Model:
 
 def expected(kind: FeatureType, stored: FeatureType, values: list) -> list[float]:
     """Return the margins, worked out from the questions in exact numbers."""
-    worth = Fraction(PER_SECOND[kind.unit], PER_SECOND[stored.unit]) if kind.unit else 1
+    scale = Fraction(PER_SECOND[kind.unit], PER_SECOND[stored.unit]) if kind.unit else 1
     margins = []
     for value in values:
         missing = value is None or value != value
@@ -74,7 +74,7 @@ def expected(kind: FeatureType, stored: FeatureType, values: list) -> list[float
             elif q["threshold"] is None:
                 left.append(True)
             else:
-                left.append((value if math.isinf(value) else value * worth) < q["threshold"])
+                left.append((value if math.isinf(value) else value * scale) < q["threshold"])
         margins.append(float(sum(is_left << bit for bit, is_left in enumerate(left))))
     return margins
 

@@ -250,7 +250,7 @@ def test_more_outputs_than_trees_are_refused_before_a_loss_is_made_of_them(chang
     model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
     path = tmp_path / "model.json"
     path.write_text(json.dumps(json.loads(model.to_json()) | change))
-    monkeypatch.setattr("frameboost.ensemble.model_file.of_targets", None)
+    monkeypatch.setattr("frameboost.ensemble.model_file.multi_target_loss", None)
     monkeypatch.setattr("frameboost.ensemble.model_file.read_foreign_loss", None)
     with pytest.raises(fb.ModelFileError, match=r"^damaged model: its 1 trees are not whole rounds of 9999 outputs$"):
         fb.load(path)

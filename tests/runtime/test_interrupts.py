@@ -16,8 +16,8 @@ import pytest
 
 import frameboost as fb
 from frameboost.engines.memory import nodes
-from frameboost.runtime.interrupts import signals_beside_compiler, signals_later, unwrapping_signals
-from frameboost.runtime.progress import telling_of_compiling
+from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
+from frameboost.runtime.progress import announce_compilation
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send")
 
@@ -63,7 +63,7 @@ def press_ctrl_c(*_):
 
 def test_in_a_kernel():
     slow(1)
-    with pytest.raises(KeyboardInterrupt), unwrapping_signals():
+    with pytest.raises(KeyboardInterrupt), unwrap_handler_errors():
         press_ctrl_c()
 
 
@@ -76,15 +76,15 @@ def test_in_a_fit(monkeypatch):
 
 
 def test_anything_else_stays_what_it_is():
-    with pytest.raises(SystemError, match="another"), unwrapping_signals():
+    with pytest.raises(SystemError, match="another"), unwrap_handler_errors():
         raise SystemError("another") from ValueError("it")
-    with pytest.raises(ValueError, match="it"), unwrapping_signals():
+    with pytest.raises(ValueError, match="it"), unwrap_handler_errors():
         raise ValueError("it")
 
 
 def test_an_alarm_in_a_kernel(alarm):
     slow(1)
-    with pytest.raises(AlarmError), alarm(0.02), unwrapping_signals():
+    with pytest.raises(AlarmError), alarm(0.02), unwrap_handler_errors():
         slow(200_000_000)
 
 
@@ -110,7 +110,7 @@ def test_an_alarm_in_duckdb(alarm, in_transaction):
 
 def test_signals_that_wait_are_all_handled(alarm):
     handled = []
-    with pytest.raises(KeyboardInterrupt) as error, signals_later():
+    with pytest.raises(KeyboardInterrupt) as error, defer_signals():
         signal.raise_signal(signal.SIGALRM)
         signal.raise_signal(signal.SIGINT)
         handled.append("all of it")
@@ -140,7 +140,7 @@ def ctrl_c_in_llvm(monkeypatch):
 
 def test_ctrl_c_while_llvm_calls_back_is_not_lost(monkeypatch):
     kernel, before = numba.njit(lambda x: x + 1), signal.getsignal(signal.SIGINT)
-    with ctrl_c_in_llvm(monkeypatch), pytest.raises(KeyboardInterrupt), signals_beside_compiler():
+    with ctrl_c_in_llvm(monkeypatch), pytest.raises(KeyboardInterrupt), defer_signals_in_llvm():
         kernel(1)
         time.sleep(60)
     assert kernel(1) == 2
@@ -176,7 +176,7 @@ def test_ctrl_c_is_answered_while_a_kernel_compiles(monkeypatch):
             assert stream.heard.wait(60)
 
     try:
-        with event.install_listener("numba:compile", Press()), telling_of_compiling(True):
+        with event.install_listener("numba:compile", Press()), announce_compilation(True):
             numba.njit(source)(1)
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -189,7 +189,7 @@ def test_ctrl_c_is_answered_while_a_kernel_compiles(monkeypatch):
 
 def test_ctrl_c_is_not_answered_where_nothing_is_told(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with telling_of_compiling(None), pytest.raises(KeyboardInterrupt):
+    with announce_compilation(None), pytest.raises(KeyboardInterrupt):
         numba.njit(lambda x: x + 2)(1)
         signal.raise_signal(signal.SIGINT)
     assert sys.stderr.getvalue() == ""

@@ -61,6 +61,6 @@ def add_leaves(  # type: ignore[no-untyped-def]
                     for i in range(size):
                         child = left if goes_left[own[i]] else other
                         node[i] = child if node[i] == here else node[i]
-            worth = value[tree]
+            leaf_values = value[tree]
             for i in range(size):
-                margins[start + i] += worth[node[i]]
+                margins[start + i] += leaf_values[node[i]]

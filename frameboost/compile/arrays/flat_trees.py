@@ -229,7 +229,7 @@ def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureTyp
         if isinstance(edge, float) and math.isinf(edge):
             value = edge if scored.is_float else None if edge > 0 else scored.at_least(_below_everything(scored))
         else:
-            value = scored.at_least(trained.worth(edge))
+            value = scored.at_least(trained.as_fraction(edge))
         if value is not None:
             carried.append(value)
     return carried
@@ -237,4 +237,4 @@ def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureTyp
 
 def _below_everything(kind: FeatureType) -> Fraction:
     assert kind.bounds is not None
-    return kind.worth(kind.bounds[0]) - 1
+    return kind.as_fraction(kind.bounds[0]) - 1

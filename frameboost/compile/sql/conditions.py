@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from frameboost.checks.messages import shown
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
-from frameboost.dialects.literals import Outside
+from frameboost.dialects.literals import OutOfRange
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import membership, quote_identifier
 from frameboost.schema.feature import ZERO, Feature
@@ -64,13 +64,13 @@ class FeatureColumn:
 
     def is_below(self, threshold: Physical | None) -> str:
         """Return the condition that a present value is below a threshold; nothing if every value is."""
-        return self._compared("<", threshold, all_if=Outside.ABOVE)
+        return self._compared("<", threshold, all_if=OutOfRange.ABOVE)
 
     def is_at_least(self, threshold: Physical | None) -> str:
         """Return the condition that a present value is not below a threshold; nothing if no value is."""
-        return self._compared(">=", threshold, all_if=Outside.BELOW)
+        return self._compared(">=", threshold, all_if=OutOfRange.BELOW)
 
-    def _compared(self, operator: str, threshold: Physical | None, all_if: Outside) -> str:
+    def _compared(self, operator: str, threshold: Physical | None, all_if: OutOfRange) -> str:
         if threshold is None:
             return ""
         kind = self.feature.type
@@ -78,7 +78,7 @@ class FeatureColumn:
             holds = self.dialect.expressions.is_false if operator == "<" else self.dialect.expressions.is_true
             return holds.format(x=self.name) if threshold else ("" if operator == ">=" else _NEVER)
         literal = self.dialect.literal(kind, threshold)
-        if isinstance(literal, Outside):
+        if isinstance(literal, OutOfRange):
             return "" if literal is all_if else _NEVER
         return f"{self.value} {operator} {literal}"
 
@@ -105,9 +105,9 @@ class FeatureColumn:
         if kind.family == "boolean" and threshold == 1:
             holds = self.dialect.expressions.is_true if missing_left else self.dialect.expressions.is_false
             return holds.format(x=self.name), not missing_left
-        literal = Outside.BELOW if kind.family == "boolean" else self.dialect.literal(kind, threshold)
-        if isinstance(literal, Outside):
-            nobody = (literal is Outside.ABOVE) == missing_left
+        literal = OutOfRange.BELOW if kind.family == "boolean" else self.dialect.literal(kind, threshold)
+        if isinstance(literal, OutOfRange):
+            nobody = (literal is OutOfRange.ABOVE) == missing_left
             return (_NEVER if nobody else self.is_present()), not missing_left
         if not missing_left:
             return f"{self.value} < {literal}", True

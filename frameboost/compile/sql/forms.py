@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from frameboost.compile.sql.case import n_terms, tree_sql
 from frameboost.compile.sql.deep_trees import tree_texts
-from frameboost.compile.sql.outputs import each_once, named, shaped
+from frameboost.compile.sql.outputs import cast_values, named_columns, uses_margins_once
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -31,11 +31,11 @@ _ROOM = 5_000
 def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -> str | None:
     """Return the query with one expression a value; None if an output uses a margin twice, as softmax does."""
     output, dialect = model.output, model.dialect
-    if not each_once(output):
+    if not uses_margins_once(output):
         return None
     margins = {margin: model.margin(k) for k, margin in enumerate(output.margins)}
-    values = shaped(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
-    return stages.select(named(values, name), into)
+    values = cast_values(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
+    return stages.select(named_columns(values, name), into)
 
 
 # --- the order of rows ------------------------------------------------------------------------------------------------
@@ -88,11 +88,11 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
 def finish(model: SqlModel, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
     """Return the query that ends in the output's stages; ``margins`` are SQL over the last stage."""
     output, dialect = model.output, model.dialect
-    known = margins if each_once(output) else stages.name(margins, often=True)
+    known = margins if uses_margins_once(output) else stages.name(margins, often=True)
     for stage in output.stages:
         known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
-    values = shaped(output, [value.to_sql(known, dialect) for value in output.values], dialect)
-    return stages.select(named(values, name), into)
+    values = cast_values(output, [value.to_sql(known, dialect) for value in output.values], dialect)
+    return stages.select(named_columns(values, name), into)
 
 
 def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str, str]]:

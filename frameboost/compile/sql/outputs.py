@@ -8,10 +8,10 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import Output
 
-__all__ = ["each_once", "named", "output_sql", "shaped"]
+__all__ = ["cast_values", "named_columns", "output_sql", "uses_margins_once"]
 
 
-def each_once(output: Output) -> bool:
+def uses_margins_once(output: Output) -> bool:
     """Whether no margin is used twice, so that each value can be one expression of them."""
     uses = [sum(value.uses(margin) for value in output.values) for margin in output.margins]
     return not output.stages and max(uses) <= 1
@@ -27,8 +27,8 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect) -> str:
     """
     by_name = dict(zip(output.margins, margins, strict=True))
     array, lambda_ = dialect.expressions.array, dialect.expressions.lambda_
-    if len(output.values) == 1 and each_once(output):
-        return shaped(output, [value.to_sql(by_name, dialect) for value in output.values], dialect)[0]
+    if len(output.values) == 1 and uses_margins_once(output):
+        return cast_values(output, [value.to_sql(by_name, dialect) for value in output.values], dialect)[0]
     if lambda_ is None:
         if not output.stages and array is not None and all(v.uses(m) <= 1 for v in output.values for m in by_name):
             return array.format(v=", ".join(value.to_sql(by_name, dialect) for value in output.values))
@@ -45,15 +45,15 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect) -> str:
     sql = f"[{', '.join(margins)}]"
     for step in steps:
         sql = lambda_.format(x=f"[{sql}]", value=f"[{', '.join(step)}]")
-    values = shaped(output, [v.to_sql(last, dialect) for v in output.values], dialect)
+    values = cast_values(output, [v.to_sql(last, dialect) for v in output.values], dialect)
     return lambda_.format(x=f"[{sql}]", value=values[0] if len(values) == 1 else f"[{', '.join(values)}]")
 
 
-def shaped(output: Output, values: Sequence[str], dialect: Dialect) -> list[str]:
+def cast_values(output: Output, values: Sequence[str], dialect: Dialect) -> list[str]:
     """Return the values with the type that the user gets: a class as an integer."""
     return [dialect.cast(value, "int64") for value in values] if output.is_class else list(values)
 
 
-def named(values: Sequence[str], name: str) -> dict[str, str]:
+def named_columns(values: Sequence[str], name: str) -> dict[str, str]:
     """Return the values by the names of their columns: the name alone, or with numbers from 0 behind it."""
     return {name: values[0]} if len(values) == 1 else {f"{name}_{i}": value for i, value in enumerate(values)}

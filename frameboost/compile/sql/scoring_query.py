@@ -8,7 +8,7 @@ from typing import Literal
 
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.forms import as_expressions, in_stages, sort_rows
-from frameboost.compile.sql.size import excess, is_too_long
+from frameboost.compile.sql.size import exceeded_limit, is_too_long
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.compile.sql.tree_table import query_over_table
@@ -16,32 +16,37 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.trees.tree import Tree
 
-__all__ = ["FORMS", "Made", "scoring_query"]
+__all__ = ["FORMS", "Destination", "scoring_query"]
 
 FORMS = ("auto", "case", "sorted", "staged", "table")
 
 
 @dataclass(frozen=True)
-class Made:
-    """What is made of a scoring query: a view or a table under a quoted name; by default the query itself."""
+class Destination:
+    """Where the result of a scoring query goes: a view or a table of a quoted name, or (by default) to the caller."""
 
-    what: Literal["query", "view", "table"] = "query"
+    kind: Literal["query", "view", "table"] = "query"
     name: str = ""
 
     def into(self, dialect: Dialect) -> str:
         """Return the clause before FROM that makes a table of the query, in databases that have SELECT … INTO."""
-        return f"INTO {self.name}\n" if self.what == "table" and dialect.statements.selects_into else ""
+        return f"INTO {self.name}\n" if self.kind == "table" and dialect.statements.selects_into else ""
 
     def statement(self, query: str, dialect: Dialect) -> str:
         """Return the whole statement for a query that has the clause."""
-        if self.what == "query" or self.into(dialect):
+        if self.kind == "query" or self.into(dialect):
             return query
-        template = dialect.statements.create_view if self.what == "view" else dialect.statements.create_table
+        template = dialect.statements.create_view if self.kind == "view" else dialect.statements.create_table
         return template.format(name=self.name, query=query)
 
 
 def scoring_query(
-    model: SqlModel, make_stages: Callable[[], Stages], form: str, trees_table: str | None, name: str, made: Made
+    model: SqlModel,
+    make_stages: Callable[[], Stages],
+    form: str,
+    trees_table: str | None,
+    name: str,
+    destination: Destination,
 ) -> str:
     """Return the query in a form, or the statement that makes a view or a table of it.
 
@@ -53,28 +58,28 @@ def scoring_query(
         If the model can't have that form, or none fits: then with the numbers.
     """
     _check_form(form, trees_table, model.dialect)
-    dialect, into = model.dialect, made.into(model.dialect)
-    is_view, fits_otherwise = made.what == "view", False
+    dialect, into = model.dialect, destination.into(model.dialect)
+    is_view, fits_otherwise = destination.kind == "view", False
     noun = "view" if is_view else "query"
     reason = ""
     for query, trees, in_one in _without_table(model, make_stages, form, name, into):
         if query is None:
             reason = "the output has a margin in it several times, which takes form='staged'"
             continue
-        statement = made.statement(query, dialect)
-        reason = excess(statement, trees, dialect, in_one=in_one, of_view=is_view)
+        statement = destination.statement(query, dialect)
+        reason = exceeded_limit(statement, trees, dialect, in_one=in_one, of_view=is_view)
         if not reason:
             return statement
-        fits_otherwise |= is_view and not excess(statement, trees, dialect, in_one=in_one)
+        fits_otherwise |= is_view and not exceeded_limit(statement, trees, dialect, in_one=in_one)
         if is_too_long(statement, dialect, of_view=is_view):
             break  # stages are longer still
     if trees_table is not None and form in ("auto", "table"):
-        statement = made.statement(query_over_table(model, make_stages(), trees_table, name, into), dialect)
-        reason = excess(statement, [], dialect, in_one=False, of_view=is_view)
+        statement = destination.statement(query_over_table(model, make_stages(), trees_table, name, into), dialect)
+        reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
         if not reason:
             return statement
         raise ParameterError(f"the model does not fit into one {noun}, not even as form='table': {reason}")
-    advice = _advice(form, dialect, made, fits_a_table=fits_otherwise)
+    advice = _advice(form, dialect, destination, fits_a_table=fits_otherwise)
     raise ParameterError(f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}")
 
 
@@ -99,10 +104,10 @@ def _without_table(
         yield in_stages(model, stages(), name, into), model.trees, False
 
 
-def _advice(form: str, dialect: Dialect, made: Made, *, fits_a_table: bool) -> str:
+def _advice(form: str, dialect: Dialect, destination: Destination, *, fits_a_table: bool) -> str:
     """Return what the user can do instead."""
     database = f"model.database({dialect.name!r})"
-    call = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}[made.what]
+    call = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}[destination.kind]
     load = (
         f"load {database}.table_frame() as a table 'trees'"
         if dialect.statements.define_table is None

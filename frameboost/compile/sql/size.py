@@ -9,7 +9,7 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.trees.tree import Tree
 
-__all__ = ["check_size", "excess", "is_too_long"]
+__all__ = ["check_size", "exceeded_limit", "is_too_long"]
 
 # Levels of a parser's tree for a level of CASE or of a sum, and those around the expression.
 _LEVELS, _AROUND = 2, 20
@@ -19,13 +19,15 @@ _STACKED_A_CASE, _STACKED_A_SUM, _STACKED_AROUND = 5, 3, 26
 
 def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> None:
     """Raise `ParameterError` if an expression is more than the database takes."""
-    if reason := excess(text, trees, dialect, in_one=True):
+    if reason := exceeded_limit(text, trees, dialect, in_one=True):
         raise ParameterError(
             f"the model does not fit into one expression: {reason}; take model.query, which knows other forms"
         )
 
 
-def excess(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_one: bool, of_view: bool = False) -> str:
+def exceeded_limit(
+    text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_one: bool, of_view: bool = False
+) -> str:
     """Return what is more than the database takes, with the numbers; nothing if all fits.
 
     ``in_one``: whether each margin is a single expression, so that what limits one counts. ``of_view``: whether the

@@ -28,7 +28,7 @@ from frameboost.compile.sql.forms import finish
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import ROW, Stages
 from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.literals import Outside
+from frameboost.dialects.literals import OutOfRange
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
@@ -83,9 +83,9 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
             return str(dialect.literal(kinds[column], value))
         return dialect.string(str(value)) if column == "category" else _number(value, dialect)
 
-    def outside(kind: FeatureType, threshold: Physical) -> Outside | None:
+    def outside(kind: FeatureType, threshold: Physical) -> OutOfRange | None:
         written = dialect.literal(kind, threshold)
-        return written if isinstance(written, Outside) else None
+        return written if isinstance(written, OutOfRange) else None
 
     rows = _all_rows(trees, columns, outside)
     for first in range(0, len(rows), _ROWS_A_STATEMENT):
@@ -130,7 +130,9 @@ def _threshold_name(kind: FeatureType) -> str:
 
 
 def _all_rows(
-    trees: Sequence[Tree], columns: Sequence[FeatureColumn], outside: Callable[[FeatureType, Physical], Outside | None]
+    trees: Sequence[Tree],
+    columns: Sequence[FeatureColumn],
+    outside: Callable[[FeatureType, Physical], OutOfRange | None],
 ) -> list[dict[str, Physical]]:
     """Return a row for each node, and one for each category that a node names.
 
@@ -155,7 +157,7 @@ def _all_rows(
 
 
 def _question(
-    tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], Outside | None]
+    tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], OutOfRange | None]
 ) -> tuple[list[str], dict[str, Physical]]:
     """Return the categories that an inner node names, and the columns of its row: feature, threshold, children."""
     left, right = start + tree.left[node], start + tree.right[node]
@@ -174,7 +176,7 @@ def _question(
     elif kind.family == "boolean":
         left = left if threshold == 1 else right
     elif (beyond := outside(kind, threshold)) is not None:
-        left = right = left if beyond is Outside.ABOVE else right
+        left = right = left if beyond is OutOfRange.ABOVE else right
     else:
         asked[_threshold_name(kind)] = threshold
     return named, {**asked, "left": left, "right": right}

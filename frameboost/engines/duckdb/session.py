@@ -14,7 +14,7 @@ import duckdb
 from frameboost.checks.messages import cut
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
-from frameboost.runtime.interrupts import noting_what_handlers_raise, signals_later
+from frameboost.runtime.interrupts import defer_signals, record_handler_errors
 
 __all__ = ["DuckDBSession"]
 
@@ -126,7 +126,7 @@ class DuckDBSession:
         came: BaseException | None = None
         while not self._closed:
             try:
-                with signals_later():  # DuckDB loses one that comes while it drops a view, and the view too
+                with defer_signals():  # DuckDB loses one that comes while it drops a view, and the view too
                     self._drop_all()
             except BaseException as error:  # from a handler, before or after the block
                 came = error
@@ -170,7 +170,7 @@ class DuckDBSession:
 def _interrupts() -> Iterator[None]:
     """Raise the exception of a signal's handler (`KeyboardInterrupt` for Ctrl-C) in place of DuckDB's own error."""
     before = sys.exception()
-    with noting_what_handlers_raise() as raised:
+    with record_handler_errors() as raised:
         try:
             yield
         except (RuntimeError, duckdb.Error) as error:

@@ -16,7 +16,7 @@ __all__ = ["pair_sums"]
 # The kernel's number of the measure that a swap changes, and the columns that it reads for it (``label``: none).
 _CHANGES = {
     "pairwise": (0, ("label", "label", "label")),
-    "ndcg": (1, ("worth", "discount", "label")),
+    "ndcg": (1, ("gain_share", "discount", "label")),
     "map": (2, ("hits", "credit", "relevant")),
 }
 

@@ -27,7 +27,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     change
         The weight of a pair: 0 for 1, 1 for the change of NDCG if the two were swapped, 2 for that of MAP.
     first_of_row, second_of_row
-        float64 (rows,): for NDCG ``worth`` and ``discount``, for MAP ``hits`` and ``credit``.
+        float64 (rows,): for NDCG ``gain_share`` and ``discount``, for MAP ``hits`` and ``credit``.
     relevant
         float64 (rows,): for MAP, how many rows of the query are.
     truncation

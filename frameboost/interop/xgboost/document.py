@@ -15,7 +15,7 @@ from frameboost.errors import ModelFileError
 from frameboost.interop.float32 import as_float32
 from frameboost.interop.xgboost.ubjson import read_ubjson
 
-__all__ = ["floats", "integers", "read_count", "read_learner", "read_numbers", "read_object", "wrong"]
+__all__ = ["fail_damaged", "floats", "integers", "read_count", "read_learner", "read_numbers", "read_object"]
 
 _WHERE = "damaged XGBoost model"
 # The first bytes of XGBoost's own binary format, the default before XGBoost 1.6.
@@ -47,7 +47,7 @@ def _parse(data: bytes) -> Any:
     return parse_json(data, "not an XGBoost model: the file is neither JSON nor UBJSON", _WHERE)
 
 
-def wrong(what: str, where: str = "") -> NoReturn:
+def fail_damaged(what: str, where: str = "") -> NoReturn:
     """Raise `ModelFileError`: the model is damaged."""
     raise ModelFileError(f"{_place(where)}: {what}")
 

@@ -12,7 +12,7 @@ from frameboost.checks.json_fields import read_list
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.interop.ensemble_checks import category_codes, checked_names
-from frameboost.interop.xgboost.document import integers, read_count, read_object, wrong
+from frameboost.interop.xgboost.document import fail_damaged, integers, read_count, read_object
 from frameboost.interop.xgboost.trees import XGBoostTree
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -26,7 +26,7 @@ def count_features(learner: Mapping[str, Any]) -> int:
     """Return the number of features."""
     count = read_count(read_object(learner, "learner_model_param"), "num_feature")
     if count == 0:
-        wrong("it has no features")
+        fail_damaged("it has no features")
     if count > _MOST_WITHOUT_NAMES and not learner.get("feature_names"):
         raise ParameterError(
             f"the XGBoost model has {count:,} features without names, and at most {_MOST_WITHOUT_NAMES:,} can be had "
@@ -86,7 +86,7 @@ def _texts(learner: Mapping[str, Any], key: str, count: int) -> list[str]:
     """Return a field that has a string for each feature; an empty list if the field is empty or not there."""
     found = read_list(learner, key, "damaged XGBoost model") if key in learner else []
     if not all(isinstance(text, str) for text in found) or len(found) not in (0, count):
-        wrong(f'"{key}" must be a list of {count} strings')
+        fail_damaged(f'"{key}" must be a list of {count} strings')
     return found
 
 
@@ -94,7 +94,7 @@ def _categorical(name: str, codes: list[int], category_names: list[Any] | None) 
     if category_names is None:
         return Feature(name, FeatureType("codes"), tuple(codes)), {code: place for place, code in enumerate(codes)}
     if codes and codes[-1] >= len(category_names):
-        wrong(f"feature {shown(name)} has {len(category_names)} categories, and a split by number {codes[-1]}")
+        fail_damaged(f"feature {shown(name)} has {len(category_names)} categories, and a split by number {codes[-1]}")
     categories, places = category_codes(category_names, f"feature {shown(name)}")
     kind = FeatureType("codes" if isinstance(categories[0], int) else "string")
     return Feature(name, kind, categories), dict(enumerate(places))
@@ -106,12 +106,12 @@ def _category_names(model: Mapping[str, Any], names: Sequence[str]) -> dict[int,
         return {}
     encodings = read_list(read_object(model, "cats"), "enc", "damaged XGBoost model, cats")
     if len(encodings) not in (0, len(names)):
-        wrong(f'"enc" must have an entry for each of {len(names)} features', "cats")
+        fail_damaged(f'"enc" must have an entry for each of {len(names)} features', "cats")
     found = {}
     for i, item in enumerate(encodings):
         where = f"categories of feature {shown(names[i])}"
         if not isinstance(item, dict):
-            wrong("they must be an object", where)
+            fail_damaged("they must be an object", where)
         values = integers(item, "values", None, where)
         if "offsets" in item:
             found[i] = _strings(values, integers(item, "offsets", None, where).tolist(), where)
@@ -127,10 +127,10 @@ def _strings(values: np.ndarray[Any, Any], offsets: list[int], where: str) -> li
     write offsets in characters instead of bytes, and the names are lost.
     """
     if len(values) and (values.min() < -128 or values.max() > 255):
-        wrong("their text is no bytes", where)
+        fail_damaged("their text is no bytes", where)
     text = (values % 256).astype(np.uint8).tobytes()
     if offsets and (offsets[0] != 0 or sorted(offsets) != offsets or offsets[-1] != len(text)):
-        wrong("their text ends elsewhere than it should", where)
+        fail_damaged("their text ends elsewhere than it should", where)
     try:
         return [text[start:end].decode("utf-8") for start, end in pairwise(offsets)]
     except UnicodeDecodeError:

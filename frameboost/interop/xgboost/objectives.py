@@ -11,10 +11,10 @@ from frameboost.checks.json_fields import fail
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.interop.float32 import log32, logit32, shortest
-from frameboost.interop.xgboost.document import read_count, read_numbers, read_object, wrong
+from frameboost.interop.xgboost.document import fail_damaged, read_count, read_numbers, read_object
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.foreign import foreign_loss
-from frameboost.losses.loss import Loss, of_targets
+from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
 
 __all__ = ["LOGARITHMIC", "LOGISTIC", "OBJECTIVE_PARAMETERS", "count_outputs", "read_objective"]
@@ -62,7 +62,7 @@ def count_outputs(learner: Mapping[str, Any]) -> int:
     of_model = read_object(learner, "learner_model_param")
     n_outputs = max(read_count(of_model, "num_class", 0), read_count(of_model, "num_target", 1), 1)
     if n_outputs > _MOST_OUTPUTS:
-        wrong(f"it has {n_outputs} outputs")
+        fail_damaged(f"it has {n_outputs} outputs")
     return n_outputs
 
 
@@ -109,9 +109,9 @@ def _loss(name: str, parameters: Mapping[str, Any], same_training: bool, n_outpu
             raise
         same_training, loss = False, get_loss(name, Parameters(max_delta_step=_POISSON_STEP).as_dict())
     if loss.n_outputs == 1 < n_outputs:
-        loss = of_targets(loss, n_outputs)
+        loss = multi_target_loss(loss, n_outputs)
     if loss.n_outputs != n_outputs:
-        wrong(f"objective {shown(name)} has {loss.n_outputs} outputs, the model {n_outputs}")
+        fail_damaged(f"objective {shown(name)} has {loss.n_outputs} outputs, the model {n_outputs}")
     return loss if same_training else _known_by_link(f"xgboost:{name}", loss)
 
 
@@ -126,12 +126,12 @@ def _base_margins(of_model: Mapping[str, Any], name: str, n_outputs: int) -> tup
     """
     scores = read_numbers(of_model.get("base_score"), "base_score")
     if len(scores) not in (1, n_outputs):
-        wrong(f'"base_score" has {len(scores)} numbers, for {n_outputs} outputs')
+        fail_damaged(f'"base_score" has {len(scores)} numbers, for {n_outputs} outputs')
     if name in LOGISTIC and not ((scores >= 0) & (scores <= 1)).all():
-        wrong(f'"base_score" must be from 0 to 1 for {shown(name)}')
+        fail_damaged(f'"base_score" must be from 0 to 1 for {shown(name)}')
     margins = logit32(scores) if name in LOGISTIC else log32(scores) if name in LOGARITHMIC else scores
     if not np.isfinite(margins).all():
-        wrong(f'"base_score" leads to no finite margin for {shown(name)}')
+        fail_damaged(f'"base_score" leads to no finite margin for {shown(name)}')
     return tuple(map(float, margins)) * (n_outputs // len(scores))
 
 

@@ -11,7 +11,14 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.ensemble_checks import checked_ensemble
 from frameboost.interop.model_argument import bytes_of_file, comes_from, unreadable
-from frameboost.interop.xgboost.document import integers, read_count, read_learner, read_numbers, read_object, wrong
+from frameboost.interop.xgboost.document import (
+    fail_damaged,
+    integers,
+    read_count,
+    read_learner,
+    read_numbers,
+    read_object,
+)
 from frameboost.interop.xgboost.features import count_features, read_features
 from frameboost.interop.xgboost.objectives import count_outputs, read_objective
 from frameboost.interop.xgboost.trees import XGBoostTree, read_xgboost_tree, translate_tree
@@ -96,7 +103,7 @@ def _weights(held: Mapping[str, Any], n_trees: int) -> list[float] | None:
         return None
     weights = read_numbers(held["weight_drop"], "weight_drop") if held["weight_drop"] else ()
     if len(weights) != n_trees:
-        wrong(f'"weight_drop" has {len(weights)} numbers, for {n_trees} trees')
+        fail_damaged(f'"weight_drop" has {len(weights)} numbers, for {n_trees} trees')
     return list(map(float, weights))
 
 
@@ -112,7 +119,7 @@ def _rounds(
     outputs = integers(held, "tree_info", len(trees), "").tolist()
     widths = {tree.values.shape[1] for tree in trees}
     if len(widths) > 1:
-        wrong("some of its trees have one value in a leaf, and some several")
+        fail_damaged("some of its trees have one value in a leaf, and some several")
     if widths == {n_outputs} and n_outputs > 1:
         starts = range(0, len(trees), side_by_side)
         found = [(i, k) for start in starts for k in range(n_outputs)
@@ -121,11 +128,13 @@ def _rounds(
         found = list(enumerate(outputs))
     in_order = all(output == i // side_by_side % n_outputs for i, (_, output) in enumerate(found))
     if len(found) % (side_by_side * n_outputs) or not in_order:
-        wrong(f"its {len(trees)} trees are not whole rounds of {side_by_side} for each of {n_outputs} outputs in turn")
+        fail_damaged(
+            f"its {len(trees)} trees are not whole rounds of {side_by_side} for each of {n_outputs} outputs in turn"
+        )
     return found
 
 
 def _first_trees(trees: list[Tree], count: int) -> list[Tree]:
     if count > len(trees):
-        wrong(f"its best round would have {count} trees, and there are {len(trees)}")
+        fail_damaged(f"its best round would have {count} trees, and there are {len(trees)}")
     return trees[:count]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.interop.float32 import float64_thresholds
-from frameboost.interop.xgboost.document import floats, integers, read_count, read_object, wrong
+from frameboost.interop.xgboost.document import fail_damaged, floats, integers, read_count, read_object
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import LEAF, Tree
 
@@ -76,12 +76,12 @@ def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int
     """
     where = f"tree {number}"
     if not isinstance(item, dict):
-        wrong("it must be an object", where)
+        fail_damaged("it must be an object", where)
     of_tree = read_object(item, "tree_param", where)
     size = read_count(of_tree, "num_nodes", where=where)
     vector = max(1, read_count(of_tree, "size_leaf_vector", 1, where=where))
     if vector > 1 and vector != n_outputs:
-        wrong(f"its leaves have {vector} values, for {n_outputs} outputs", where)
+        fail_damaged(f"its leaves have {vector} values, for {n_outputs} outputs", where)
     left, right = (integers(item, f"{side}_children", size, where) for side in ("left", "right"))
     kept = _in_order(left, right, where)
     place = np.full(size + 1, LEAF)  # the last entry is for the children of leaves, -1
@@ -89,7 +89,7 @@ def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int
     is_leaf = left[kept] == LEAF
     feature = np.where(is_leaf, LEAF, integers(item, "split_indices", size, where)[kept])
     if (feature >= n_features).any() or (feature[~is_leaf] < 0).any():
-        wrong(f"it asks about a feature that is none of the {n_features}", where)
+        fail_damaged(f"it asks about a feature that is none of the {n_features}", where)
     # Before XGBoost 3.2, trees with leaf vectors had neither of these.
     gain, cover = (
         floats(item, key, size, where)[kept] if key in item or vector == 1 else np.zeros(len(kept), np.float32)
@@ -98,7 +98,7 @@ def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int
     threshold = floats(item, "split_conditions", size, where)
     values = _vectors(item, vector, left, right, where) if vector > 1 else threshold[:, None]
     if not all(np.isfinite(a).all() for a in (gain, cover, values[kept][is_leaf])):
-        wrong("its leaves, gains and covers must be finite", where)
+        fail_damaged("its leaves, gains and covers must be finite", where)
     chosen = _categories(item, size, where)
     return XGBoostTree(
         left=place[left[kept]],
@@ -117,14 +117,14 @@ def _in_order(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], where: 
     """Return the reachable nodes, parents before children; pruning leaves unreachable ones in the arrays."""
     lefts, rights = left.tolist(), right.tolist()
     if not lefts:
-        wrong("it has no nodes", where)
+        fail_damaged("it has no nodes", where)
     found, seen, ascending = [0], {0}, True
     for node in found:
         if lefts[node] == LEAF:
             continue
         for child in (lefts[node], rights[node]):
             if not 0 <= child < len(lefts) or child in seen:
-                wrong(f"node {node} has the child {child}, which is no node or has a parent already", where)
+                fail_damaged(f"node {node} has the child {child}, which is no node or has a parent already", where)
             ascending &= child > node
             seen.add(child)
             found.append(child)
@@ -141,7 +141,7 @@ def _vectors(
     weights = floats(item, "leaf_weights", int(is_leaf.sum()) * width, where).reshape(-1, width)
     at = np.where(is_leaf, right, 0)  # in a leaf the right child is the index of its vector
     if (at < 0).any() or (at >= len(weights)).any():
-        wrong("a leaf has no values", where)
+        fail_damaged("a leaf has no values", where)
     return weights[at]
 
 
@@ -154,12 +154,12 @@ def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tup
     nodes = integers(item, "categories_nodes", None, where)
     starts, sizes = (integers(item, f"categories_{key}", len(nodes), where) for key in ("segments", "sizes"))
     if sorted(set(nodes.tolist())) != np.flatnonzero(is_categorical).tolist() or len(set(nodes.tolist())) < len(nodes):
-        wrong('"categories_nodes" must name the nodes that are split by categories', where)
+        fail_damaged('"categories_nodes" must name the nodes that are split by categories', where)
     found = {}
     for node, start, n in zip(nodes.tolist(), starts.tolist(), sizes.tolist(), strict=True):
         named = set(codes[start : start + n].tolist())
         if start < 0 or n <= 0 or start + n > len(codes) or min(named) < 0 or max(named) >= MOST_CATEGORIES:
-            wrong(f"node {node} is split by no categories, or by such as can't be", where)
+            fail_damaged(f"node {node} is split by no categories, or by such as can't be", where)
         found[node] = tuple(sorted(named))
     return found
 

@@ -206,8 +206,8 @@ def _condition(feature: Feature, threshold: Physical) -> float:
     """
     if isinstance(threshold, float) and math.isinf(threshold):
         return threshold
-    worth = feature.type.worth(threshold) if feature.type.precision_and_scale else Fraction(threshold)
-    return nearest_float32(worth)
+    number = feature.type.as_fraction(threshold) if feature.type.precision_and_scale else Fraction(threshold)
+    return nearest_float32(number)
 
 
 def _tree(
