@@ -65,7 +65,7 @@ def test_everything_public_has_an_example_that_runs(thing):
 
 
 @cases("thing", [*ESTIMATORS, *NAMESPACES, *(m for n in NAMESPACES for m in (n.fit, n.predict))])  # fmt: skip
-def test_what_other_libraries_reach_has_an_example_too(thing):
+def test_namespaces_and_estimators_have_examples(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
 
 

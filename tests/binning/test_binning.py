@@ -64,7 +64,7 @@ def test_few_values_are_a_bin_each_and_many_are_spread_evenly():
     assert bins.cuts == tuple(np.arange(100.0, 1000.0, 100.0))
 
 
-def test_a_heavy_value_takes_the_place_of_its_neighbours():
+def test_a_frequent_value_fills_several_quantiles_with_one_cut():
     before = np.array([0, 1, 91, 92])  # ranks of 4 distinct values among 100, the second 90 times
     assert cut_positions(before, 100, 2).tolist() == [2]
 

@@ -103,7 +103,7 @@ def test_an_argument_without_a_check_is_an_error_at_once():
             """Do nothing."""
 
 
-def test_a_check_sees_arguments_by_place_and_by_name():
+def test_positional_and_keyword_arguments_are_checked():
     @checked(a=whole(1), b=whole(1, 9))
     def function(a, *, b=5, weight=None):
         return a, b, weight
@@ -170,7 +170,7 @@ REFUSED = [
 
 
 @cases(("call", "message"), REFUSED)
-def test_what_was_an_internal_exception_is_a_sentence(model, call, message):
+def test_wrong_values_raise_no_internal_exception(model, call, message):
     with pytest.raises(fb.FrameboostError) as error:
         call(model)
     assert message in str(error.value)
@@ -188,7 +188,7 @@ def test_what_was_an_internal_exception_is_a_sentence(model, call, message):
         lambda m, where: m.database().drift_query("t", m.database().baseline(DATA), where=where),
     ],
 )
-def test_a_condition_that_is_none_never_means_all_rows(model, call, where):
+def test_only_none_as_condition_means_all_rows(model, call, where):
     with pytest.raises(fb.ParameterError, match=r"^where must be a condition as SQL, or None for all rows, not"):
         call(model, where)
 

@@ -165,7 +165,7 @@ def test_what_is_no_table_is_refused(data):
          "base_score must lie between 0 and 1 for objective 'binary:logistic', not 1.5"),
     ],
 )  # fmt: skip
-def test_options_that_do_not_go_together_are_refused(options, message):
+def test_conflicting_options_are_refused(options, message):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(good(), "y", **options)
     assert str(error.value) == message
@@ -186,7 +186,7 @@ def test_options_that_do_not_go_together_are_refused(options, message):
         ({"x": [None]}, "cuts['x'] holds None, which is not a value of type float64"),
     ],
 )
-def test_cuts_that_are_none_are_refused(cuts, message):
+def test_invalid_cuts_are_refused(cuts, message):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(good(), "y", cuts=cuts)
     assert str(error.value) == message

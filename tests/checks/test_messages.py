@@ -62,7 +62,7 @@ def test_a_reason_is_the_first_line():
     assert len(reason(ValueError("x" * 10**6))) == 160
 
 
-def test_no_error_repeats_a_value_as_it_stands():
+def test_no_error_message_contains_an_unshortened_value():
     repeated = []
     for path in MODULES.values():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

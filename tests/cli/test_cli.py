@@ -117,7 +117,7 @@ def test_training_gives_the_model_of_python(here, capsys, data):
 
 
 @pytest.mark.slow
-def test_training_takes_all_that_fit_takes(here, capsys):
+def test_train_takes_every_argument_of_fit(here, capsys):
     words = [
         "train", "flights.parquet", "--target", "late", "-o", "m.json", "--objective", "binary:logistic",
         "--features", "carrier", "--features", "dep_delay,day", "--weight", "id", "--valid", "day >= 80",
@@ -155,7 +155,7 @@ def test_training_in_a_database_with_flags_targets_and_other_tables(here, capsys
     assert capsys.readouterr().out == ""
 
 
-def test_training_on_and_ranking(here):
+def test_train_continues_a_model_and_trains_rankers(here):
     shared = "--features carrier,dep_delay --max-depth 3 --quiet"
     line = f"train flights.parquet --target arr_delay --init-model delay.json {shared} --n-estimators 2 -o m.json"
     assert main(line.split()) == 0
@@ -204,7 +204,7 @@ def test_sql_says_what_python_says(here, capsys):
 
 @pytest.mark.parametrize("what", ["--view scored", "--create-table scored", "--update score",
                                   "--create-table scored --keep id --form table --trees tt --statements"])  # fmt: skip
-def test_statements_run(here, capsys, what):
+def test_sql_statements_run_in_duckdb(here, capsys, what):
     assert call(f"sql delay.json --table flights {what} -o s.sql") == 0
     assert capsys.readouterr().out == ""
     df = flights().with_columns(score=pl.lit(None, pl.Float64))
@@ -216,7 +216,7 @@ def test_statements_run(here, capsys, what):
         assert found.to_list() == fb.load("delay.json").predict(df).to_list()
 
 
-def test_statements_alone(here, capsys):
+def test_sql_prints_the_statements_of_the_tree_table(here, capsys):
     text = sql(capsys, "sql delay.json --trees tt --statements --dialect postgres")
     statements = fb.load("delay.json").database("postgres").table_statements("tt")
     assert text == "".join(f"{statement.rstrip(';')};\n" for statement in statements)
@@ -266,7 +266,7 @@ def test_scores_are_those_of_python(here, data, out):
     Path(out).unlink()
 
 
-def test_several_outputs_are_columns(here, capsys):
+def test_score_writes_a_column_for_each_output(here, capsys):
     model = fb.load("kind.json")
     assert call("score kind.json flights.parquet -o p.parquet --keep id --output probability --name p") == 0
     found = pl.read_parquet("p.parquet")
@@ -308,7 +308,7 @@ def test_scoring_over_its_own_input(here):
     assert pl.read_parquet("own.parquet").width == flights().width + 1
 
 
-def test_what_a_link_points_to_is_replaced_and_devices_are_not(here):
+def test_output_replaces_the_target_of_a_link_but_no_device(here):
     Path("old.csv").write_text("old")
     Path("link.csv").symlink_to(here / "old.csv")
     assert call("score delay.json flights.parquet -o link.csv") == 0
@@ -481,7 +481,7 @@ def test_categories_of_catboost_come_from_a_table(here, capsys):
     ("train flights.csv --target late --valid dayy>3", "neither a column of the data nor a SQL predicate"),
     ("train flights.csv --target late --init-model nope.json", "nope.json: No such file or directory"),
 ])  # fmt: skip
-def test_what_training_refuses(here, capsys, line, says):
+def test_train_refuses_bad_input(here, capsys, line, says):
     Path("damaged.parquet").write_text("PAR1 and no more")
     Path("damaged.arrow").write_text("hello")
     Path("empty.csv").write_text("")
@@ -522,7 +522,7 @@ def test_what_training_refuses(here, capsys, line, says):
     ("score delay.json flights.duckdb --keep idd -o out.csv", "column 'idd' is not in the data"),
     ("convert late.json --to xgboost -o no/x.json", "can't be written"),
 ])  # fmt: skip
-def test_what_is_refused_of_models_and_data(here, capsys, line, says):
+def test_bad_models_and_data_are_refused(here, capsys, line, says):
     text = Path("delay.json").read_text()
     Path("damaged.json").write_text(text[:500])
     Path("wrong.json").write_text(text.replace('"base_margin": ', '"base_margin": 1'))
@@ -555,7 +555,7 @@ def test_usage(here, capsys, line, says):
     assert says in refused(capsys, line, 2)
 
 
-def test_after_an_error_the_file_is_as_it_was(here, capsys):
+def test_an_error_leaves_the_output_file_unchanged(here, capsys):
     Path("rows.csv").write_text("carrier,dep_delay\n" + "AA,1\n" * 10 + "AA,1,2,3\n")
     Path("out.parquet").write_text("old")
     assert call("score delay.json rows.csv -o out.parquet") == 1  # a row has too many values
@@ -564,7 +564,7 @@ def test_after_an_error_the_file_is_as_it_was(here, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_what_is_interrupted_leaves_nothing(here):
+def test_an_interrupted_command_leaves_no_file(here):
     os.mkfifo("model")
     line = "train flights.parquet --target arr_delay --init-model model -o m.json"
     # Without warnings as errors: Python itself warns of a file that is not closed when it is interrupted in opening it.
@@ -596,7 +596,7 @@ def test_version_and_help(capsys):
 
 
 @pytest.mark.slow
-def test_as_a_process(here):
+def test_exit_codes_and_output_of_the_process(here):
     done = run("show nope.json")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "frameboost: nope.json: No such file or directory\n")
     done = run("score delay.json flights.duckdb -o out.parquet")
@@ -607,7 +607,7 @@ def test_as_a_process(here):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["score delay.json many.parquet -o -", "sql delay.json", "show delay.json --trees 4"])
-def test_a_reader_that_goes_away(here, line):
+def test_a_closed_pipe_is_no_error(here, line):
     pl.concat([flights()] * 100).write_parquet("many.parquet")
     reading, writing = os.pipe()
     os.close(reading)  # nobody reads, from the first letter on

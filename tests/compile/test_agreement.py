@@ -153,7 +153,7 @@ def _loss(model: fb.Model, labels: np.ndarray) -> float:
     return error
 
 
-def test_expressions_add_several_trees_at_a_lookup():
+def test_one_lookup_of_an_expression_sums_several_trees():
     rng = random.Random("lookups")
     kinds, columns = [FeatureType("float64")], {"x": random_values(FeatureType("float64"), 200, rng)}
     model = random_model(kinds, ["x"], rng, n_trees=30, depth=5)

@@ -53,7 +53,7 @@ def walked(model, frame):
     return arrays.margins(arrays.codes(frame.lazy(), types), model.ensemble.base_margins)
 
 
-def test_as_many_thresholds_as_need_several_columns():
+def test_a_feature_of_many_thresholds_takes_several_byte_columns():
     rng = np.random.default_rng(0)
     x = np.arange(1500.0)
     frame = pl.DataFrame({"x": x, "z": rng.integers(0, 700, 1500), "y": rng.normal(size=1500)})
@@ -70,7 +70,7 @@ def test_as_many_thresholds_as_need_several_columns():
 
 
 @pytest.mark.parametrize(("depth", "n_names"), [(7, 200), (9, 20), (4, 300)])
-def test_what_bytes_cannot_tell_apart_is_walked(depth, n_names):
+def test_models_too_large_for_bytes_are_walked(depth, n_names):
     rng = np.random.default_rng(1)
     names = pl.Series([f"c{i}" for i in rng.integers(0, n_names, 4000)])
     frame = pl.DataFrame({"x": rng.normal(size=4000), "c": names, "y": rng.normal(size=4000)})

@@ -63,7 +63,7 @@ def test_interactions_are_the_sum_over_all_subsets(seed, type_names):
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
 @example(10524204, ["float64", "float32"])  # one step off on each of several splits
 @settings(max_examples=40, deadline=None)
-def test_saabas_values_are_steps_of_the_mean(seed, type_names):
+def test_saabas_values_are_changes_of_the_mean_along_the_path(seed, type_names):
     model, rows, frame = random_case(seed, type_names)
     expected = [saabas(model, row) for row in rows]
     found = model.explain(frame, approx=True)
@@ -156,7 +156,7 @@ def test_a_tree_without_covers_is_shared_in_halves():
         assert model.explain(frame, approx=approx).rows() == [(-4.0, 3.0), (4.0, 3.0)]
 
 
-def test_means_on_the_grid_are_the_means_to_the_last_bits_of_the_largest_sum():
+def test_node_means_on_the_grid_are_close_to_the_exact_means():
     model, _, _ = random_case(5, ["float64"] * 3, depth=6, n_trees=20)
     bias, means = means_on_grid(model.base_margin, model.ensemble.trees)
     for tree, on_grid in zip(model.ensemble.trees, means, strict=True):
@@ -167,7 +167,7 @@ def test_means_on_the_grid_are_the_means_to_the_last_bits_of_the_largest_sum():
     assert means_on_grid(0.0, []) == (0.0, [])
 
 
-def test_any_of_the_trees_can_be_asked_alone():
+def test_contributions_of_disjoint_trees_add_up():
     model, _, frame = random_case(11, ["float64", "int8", "string"], n_trees=4)
     arrays = TreeArrays.compile(model.ensemble.trees, model.ensemble.features)
     types = {f.name: f.type for f in model.ensemble.features}

@@ -86,7 +86,7 @@ def test_a_chain_explains_itself(chain, rows):
     assert reasons == [(i, "x", value) for i, value in enumerate(found["x"])]
 
 
-def test_a_chain_is_looked_at_and_exported(chain, rows, tmp_path):
+def test_a_chain_has_partial_dependence_and_is_exported(chain, rows, tmp_path):
     dependence = chain.partial_dependence(rows, "x", grid=[0.0, 2_500.5])
     assert dependence["prediction"].to_list() == margins(chain, [0.0, 2_500.5])
     xgboost = pytest.importorskip("xgboost")
@@ -132,7 +132,7 @@ def features_of_all_types(warehouse, rng: random.Random) -> list[Feature]:
 @pytest.mark.slow
 @cases("form", ["auto", "staged"])
 @pytest.mark.parametrize("name", ALL)
-def test_deep_trees_of_all_types_say_the_same(name, form):
+def test_deep_trees_of_all_types_score_alike_in_every_database(name, form):
     warehouse = open_warehouse(name)
     rng = random.Random(f"{name} {form}")
     n_trees = 2 if name == "spark" else 4  # which plans 4 for a quarter of a minute
@@ -175,7 +175,7 @@ def perfect(depth: int, threshold: float) -> Tree:
     )  # fmt: skip
 
 
-def test_choices_nest_by_the_number_of_strahler():
+def test_case_nesting_depth_is_the_strahler_number():
     assert perfect(4, 0.0).nestings()[0] == 4
     for side in ("left", "right"):
         assert set(chain_model(100, side).ensemble.trees[0].nestings()) == {0, 1}
@@ -185,7 +185,7 @@ def test_choices_nest_by_the_number_of_strahler():
 @pytest.mark.slow
 @cases("zero_is_missing", [False, True])
 @cases("n_trees", [1, 3, 40, 300])
-def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):
+def test_sqlite_runs_every_query_within_its_limits(n_trees, zero_is_missing):
     # A threshold of 1e300 is a product of six numbers, of which the parser keeps some in mind.
     for depth in range(7, 12):
         base, trees = on_leaf_grid([0.5], [perfect(depth, 1e300), *[perfect(1, 0.5)] * (n_trees - 1)])
@@ -211,7 +211,7 @@ def test_sqlite_takes_what_its_limits_let_through(n_trees, zero_is_missing):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", databases("sqlite", "clickhouse", "mariadb"))
-def test_a_table_is_walked_as_far_down_as_the_database_lets(name, tmp_path):
+def test_a_tree_table_is_walked_to_the_limit_of_stages(name, tmp_path):
     warehouse = open_warehouse(name)
     most = warehouse.dialect.limits.stages - 2
     warehouse.fill("t", {"x": (FeatureType("float64"), [None, 1.5, 1e9])})

@@ -384,7 +384,7 @@ def test_drift_reads_back(everything):
 # --- children ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_child_is_its_parent_but_for_what_it_states(monkeypatch):
+def test_a_child_dialect_inherits_what_it_does_not_override(monkeypatch):
     child = DIALECTS["trino"].child(
         "starburst",
         names={"longest": 10},
@@ -510,7 +510,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers(monkeypatch, limits, form
             model.sql("margin", "small")
 
 
-def test_a_table_may_be_too_much_too(monkeypatch):
+def test_a_query_over_a_tree_table_may_exceed_the_limit_too(monkeypatch):
     small(monkeypatch, limits=Limits(text=900))
     with pytest.raises(
         ParameterError, match=r"one query, not even as form='table': it has [\d,]+ bytes, and a query in"
@@ -661,7 +661,7 @@ def rows_of(frame: pl.DataFrame, query: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("changes", [{"lambda_": None}, {"lambda_": None, "array": None, "element": None}])
-def test_several_values_without_names_in_passing_or_lists(monkeypatch, changes):
+def test_several_outputs_without_lateral_aliases_or_lists(monkeypatch, changes):
     small(monkeypatch, expressions=changes)
     model, frame = of_classes()
     for output in ("mean", "class", "margin", "leaf"):

@@ -139,7 +139,7 @@ def in_polars(model: fb.Model, frame: pl.DataFrame) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_a_walk_says_the_same(seed):
+def test_every_form_scores_like_a_plain_walk(seed):
     rng = random.Random(seed)
     model, rows = foreign_model(rng, depth=rng.randint(1, 6)), random_rows(300, rng)
     frame, said = frame_of(rows), expected(model, rows)
@@ -188,7 +188,7 @@ def test_symmetric_trees():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["case", "staged", "table"])
-def test_in_every_database(warehouse, form):
+def test_foreign_trees_score_alike_in_every_database(warehouse, form):
     rng = random.Random(f"databases {form}")
     model = foreign_model(rng)
     rows = random_rows(200, rng)
@@ -411,7 +411,7 @@ def test_damage_is_named(path, value, message):
 
 
 @pytest.mark.parametrize("value", [[False] * 7, ...], ids=["all false", "left out"])
-def test_no_node_with_missing_is_written_in_one_way(value):
+def test_with_missing_is_left_out_if_false_everywhere(value):
     parts = read_model(changed("trees.0.with_missing", value))
     assert parts.trees[0].with_missing == (False,) * 7
     model = fb.Model(parts)
@@ -455,7 +455,7 @@ def own(number: int) -> fb.Model:
 
 
 @pytest.mark.parametrize("number", range(3), ids=["codes", "zero_is_missing", "with_missing"])
-def test_such_models_are_not_trained_further(number):
+def test_foreign_models_are_neither_refitted_nor_continued(number):
     model = own(number)
     rows = ROWS.select(model.features[0], "y").cast({"z": pl.Float32} if number == 1 else {})
     model.predict(rows)

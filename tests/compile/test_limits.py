@@ -50,7 +50,7 @@ def classes(n_trees: int, depth: int) -> fb.Model:
     return made(model.ensemble.features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
 
 
-def test_what_views_take_is_known():
+def test_limits_of_views_are_those_of_the_vendors():
     assert {name: d.limits.view for name, d in DIALECTS.items() if d.limits.view is not None} == {
         **VIEWS, "postgres": 32 * 2**20,
     }  # fmt: skip
@@ -198,7 +198,7 @@ def calls(model: fb.Model, folder: Path, **how):
 METHODS = list(calls(over(1, 1), Path()))
 
 
-def test_every_method_that_writes_sql_is_here():
+def test_every_method_that_writes_sql_is_tested_with_limits():
     """But those that write no more than some rows of a table at a time."""
     with_dialect = {
         name for name, method in inspect.getmembers(fb.Model, inspect.isfunction)
@@ -244,7 +244,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
     ],
 )  # fmt: skip
 @cases("method", METHODS)
-def test_limits_that_are_none(method, limits, said, tmp_path):
+def test_invalid_limits_are_refused(method, limits, said, tmp_path):
     with pytest.raises(fb.ParameterError) as error:
         calls(over(1, 1), tmp_path, limits=limits)[method]()
     assert str(error.value) == said
@@ -273,7 +273,7 @@ def test_every_limit_can_be_given(limits, message):
     over(20, 5).database(limits=dict.fromkeys(limits, None)).create_view_sql("v", "t", **how)
 
 
-def test_limits_do_not_stay():
+def test_limits_of_one_call_change_no_dialect():
     before = {name: dialect.limits for name, dialect in DIALECTS.items()}
     given = {"text": 10**6}
     over(2, 2).query("t", "athena", limits=given)
@@ -322,7 +322,7 @@ def test_dbt_says_so_where_a_view_is_asked_for(tmp_path):
     assert config_of(tmp_path / "large") == {"materialized": "table"}
 
 
-def test_the_head_of_a_dbt_model_counts(tmp_path):
+def test_the_header_of_a_dbt_model_counts_towards_the_limit(tmp_path):
     """It is sent to the database, as comments."""
     query = over(3, 3).query("b", keep=["id"])
     over(3, 3).database(limits={"view": len(query.encode()) + 100}).to_dbt(tmp_path, "a", "b", keep=["id"])
@@ -332,7 +332,7 @@ def test_the_head_of_a_dbt_model_counts(tmp_path):
 # --- Fabric -----------------------------------------------------------------------------------------------------------
 
 
-def test_fabric_has_none_of_the_types_that_its_tables_have_not():
+def test_fabric_uses_only_types_that_its_tables_have():
     text = (Path(__file__).parent / "golden" / "fabric.sql").read_text(encoding="utf-8")
     for type_name in ("NVARCHAR", "NCHAR", "DATETIMEOFFSET", "TINYINT"):
         assert type_name not in text

@@ -69,7 +69,7 @@ def test_functions_of_many_arguments_are_nested(n, sizes):
         assert (found, text) == (sizes, "v")
 
 
-def test_the_sum_is_one_chain_until_parsers_give_up():
+def test_sums_of_more_than_256_terms_are_split():
     def total(n: int) -> str:
         return get_loss("multi:softprob", {"num_class": n, "scale_pos_weight": 1.0}).terms["total"].text
 

@@ -92,7 +92,7 @@ def test_all_features_are_reasons_of_a_single_row(name, model, data):
 
 
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
-def test_a_model_that_asks_nothing_has_reasons(name, data):
+def test_a_model_without_splits_has_reasons_of_zero(name, data):
     warehouse = open_warehouse(name)
     nothing = fb.fit(data, "y", n_estimators=2, gamma=1e12)
     fill(warehouse, data[:2], nothing)

@@ -113,7 +113,7 @@ def test_all_columns_stay_where_none_is_named(con, fitted):
 
 @pytest.mark.parametrize("output", ["mean", "margin", "class"])
 @pytest.mark.parametrize("keep", [["id"], None])
-def test_several_outputs_and_staged_ones(con, output, keep):
+def test_several_outputs_score_alike_when_sorted(con, output, keep):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3_000, 2))
     label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)
@@ -127,7 +127,7 @@ def test_several_outputs_and_staged_ones(con, output, keep):
 
 
 @pytest.mark.slow
-def test_leaves_and_bases_of_columns(con, fitted):
+def test_leaves_and_base_margin_columns_score_alike(con, fitted):
     model, frame = fitted
     some = frame[:3_000].with_columns(start=pl.col("x1").cast(pl.Float64) * 3)
     con.register("started", some)
@@ -145,7 +145,7 @@ def test_a_model_without_splits_sorts_nothing(con):
 # --- which form -------------------------------------------------------------------------------------------------------
 
 
-def test_only_who_asks_for_it_has_rows_in_any_order(fitted):
+def test_rows_are_sorted_only_with_form_sorted(fitted):
     model, _ = fitted
     assert model.query("t") == model.query("t", form="case") != model.query("t", form="sorted")
 

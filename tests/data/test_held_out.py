@@ -87,7 +87,7 @@ def test_base_margins_of_held_out_rows_count(engine):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_several_outputs_and_parallel_trees_follow(engine):
+def test_history_of_several_outputs_and_parallel_trees(engine):
     train, odd = (f.with_columns(kind=(pl.col("y") > 0).cast(pl.Int8) + (pl.col("y") > 2)) for f in (TRAIN, ODD))
     options = {"objective": "multi:softprob", "num_parallel_tree": 2, "subsample": 0.7, "engine": engine} | SHAPE
     model = fb.fit(train, "kind", features=FEATURES, valid=odd, **options | {"n_estimators": 2})
@@ -150,7 +150,7 @@ def test_all_forms_give_one_history(engine):
     assert both.equals(untouched)
 
 
-def test_the_column_that_tells_is_no_feature():
+def test_the_column_that_marks_held_out_rows_is_no_feature():
     both = pl.concat([TRAIN.with_columns(held=False), ODD.with_columns(held=True)]).drop("w", "late")
     assert fb.fit(both, "y", valid="held", **SHAPE).features == FEATURES
     with pytest.raises(fb.ParameterError, match="feature 'held' is also the column that tells"):
@@ -179,7 +179,7 @@ def test_predicates_choose_rows_and_where_they_are_null_rows_train(kind, predica
     np.testing.assert_allclose(model.history.to_numpy(), by_hand.history.to_numpy(), rtol=1e-12)
 
 
-def test_a_boolean_column_with_gaps_trains_on_them():
+def test_rows_with_null_in_the_boolean_column_train():
     data = TRAIN.with_columns(held=pl.when(pl.col("n") < 3).then(pl.col("n") > 0))
     by_hand = fb.fit(data.filter(~pl.col("held").fill_null(False)), "y", features=FEATURES, **SHAPE)
     con = duckdb.connect()
@@ -331,7 +331,7 @@ def test_callbacks_change_nothing_in_the_history():
     ({"callbacks": print}, "callbacks must be a list of functions"),
     ({"callbacks": [3]}, "callbacks must be a list of functions, not [3]"),
 ])  # fmt: skip
-def test_what_makes_no_sense_is_refused(options, message):
+def test_conflicting_validation_options_are_refused(options, message):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(TRAIN, "y", features=FEATURES, **options)
     assert message in str(error.value)

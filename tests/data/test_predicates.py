@@ -78,18 +78,18 @@ def refused(data, valid):
     "random() < 0.5", "k < 200 * RANDOM ( )", "day < current_date", "us < now()", "day > today() - 3",
     "text < uuid()::VARCHAR", "us < CURRENT_TIMESTAMP",
 ])  # fmt: skip
-def test_what_may_change_between_two_readings_is_refused(con, predicate):
+def test_nondeterministic_predicates_are_refused(con, predicate):
     for data in (FRAME, con.table("t")):
         assert "which may say something else each time that the rows are read" in refused(data, predicate)
 
 
-def test_macros_are_looked_into(con):
+def test_predicates_are_checked_inside_macros(con):
     assert counted(con.table("t"), "below(k, 20)") == (180, 20)
     assert "calls 'shaky', which may" in refused(con.table("t"), "shaky(k)")
     assert "calls 'shakier', which may" in refused(con.table("t"), "shakier(k)")
 
 
-def test_a_relation_whose_rows_change_has_no_column_that_tells_them_apart(con):
+def test_a_nondeterministic_relation_is_refused_as_source_of_a_split(con):
     drawn = con.sql("SELECT *, random() < 0.5 AS late FROM t")
     assert refused(drawn, "late").startswith("the data's query calls 'random', which may")
     assert len(fb.fit(drawn, "y", features=["k"], n_estimators=1).features) == 1  # as long as nothing is parted by it
@@ -102,7 +102,7 @@ def test_a_text_that_is_no_value_of_the_column_is_refused(con):
     assert "invalid date field format" in refused(con.table("t"), "day > 'soon'")
 
 
-def test_names_and_strings_are_no_calls():
+def test_quoted_names_and_strings_are_not_taken_for_calls():
     check_repeatable("\"random\" < 5 AND text = 'random()' -- random()", "it")
     check_repeatable("random IN (1, 2) AND (random) < 5", "it")
     with pytest.raises(fb.ParameterError, match=r"^it calls 'random', which"):

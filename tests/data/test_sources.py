@@ -68,7 +68,7 @@ def test_every_kind_of_table_trains_and_scores_alike(frame, model, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
-def test_pandas_with_its_own_idea_of_missing(engine):
+def test_missing_values_of_pandas_are_missing(engine):
     pandas = pd.DataFrame(
         {
             "number": [1.5, None, 3.0, 4.0] * 10,
@@ -300,7 +300,7 @@ def test_a_column_of_arrow_that_polars_cannot_hold_is_refused(kind):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_parts_of_tables_are_no_tables(data, name):
+def test_series_classes_and_groups_are_refused_as_data(data, name):
     with pytest.raises(fb.DataError) as error:
         fb.fit(data, "y")
     assert str(error.value) == (

@@ -63,7 +63,7 @@ def test_columns_and_margins_go_into_files(con, database, tmp_path):
     assert '"start"' in macro
 
 
-def test_what_no_margin_to_start_from_goes_with_refuses_one(database):
+def test_methods_without_base_margin_refuse_one(database):
     baseline = MODEL.database().baseline(FRAME)
     for name, call in {
         "explain_query": lambda: database.explain_query("t"),
@@ -75,7 +75,7 @@ def test_what_no_margin_to_start_from_goes_with_refuses_one(database):
         assert str(error.value) == f"base_margin does not go with {name}; take a database without it"
 
 
-def test_the_short_ways_say_the_same():
+def test_model_sql_and_query_are_those_of_the_database_model():
     how = {"columns": {"x": "X"}, "base_margin": ["start"], "limits": {"text": 10_000}}
     database = MODEL.database("postgres", **how)
     assert MODEL.sql("margin", "postgres", **how) == database.sql("margin")
@@ -90,7 +90,7 @@ def test_limits_hold_for_every_statement():
             call()
 
 
-def test_what_is_wrong_is_said_at_once():
+def test_wrong_arguments_are_refused_when_the_database_model_is_made():
     twins = fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1)
     for call, said in (
         (lambda: MODEL.database("excel"), "dialect must be one of 'duckdb', 'postgres', "),
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_said_at_once():
     assert twins.database("postgres").columns[1].name == '"X"'
 
 
-def test_it_is_a_value():
+def test_a_database_model_is_frozen_and_can_be_pickled():
     database = MODEL.database("snowflake")
     assert repr(database) == "DatabaseModel: reg:squarederror, 1 tree, for snowflake"
     assert database.ensemble is MODEL.ensemble

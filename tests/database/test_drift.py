@@ -157,7 +157,7 @@ def test_equal_parts_are_numpys_quantiles():
     assert edges == np.quantile(x, np.arange(1, 10) / 10, method="higher").tolist()
 
 
-def test_the_same_rows_have_changed_by_nothing_at_all():
+def test_the_same_rows_have_an_index_of_zero():
     model, frame = model_of(("x", FeatureType("int64"))), pl.DataFrame({"x": [1] * 63 + [2] * 55 + [3] * 182})
     baseline = model.database().baseline(frame)
     assert baseline["share"].to_list() == [0.0, 63 / 300, 55 / 300, 182 / 300]
@@ -177,7 +177,7 @@ def test_missing_values_take_no_bin_from_the_others():
     assert edges[0] == edges[2] and edges[1] == edges[3] == ["2", "3", "4"]
 
 
-def test_a_feature_with_nothing_in_it():
+def test_a_feature_with_only_missing_values():
     kinds = {"i": FeatureType("int64"), "f": FeatureType("float64"), "s": FeatureType("string")}
     empty = frame_of({"i": (kinds["i"], [None] * 4), "f": (kinds["f"], [math.nan] * 4), "s": (kinds["s"], [None] * 4)})
     model = model_of(*kinds.items())
@@ -269,7 +269,7 @@ def test_zeros_that_are_missing_are_in_the_bin_of_missing_values():
     assert_same(con.sql(model.database().drift_query("t", baseline)).fetchall())
 
 
-def test_labels_are_for_people():
+def test_bin_labels_are_readable():
     day = dt.date(2026, 11, 21)
     frame = pl.DataFrame(
         {
@@ -408,7 +408,7 @@ def test_hostile_categories(warehouse):
     assert found["s", 11][0] == (len(names) - 11) / len(names)
 
 
-def test_features_that_a_database_takes_for_one_word_have_an_index_each(warehouse):
+def test_features_whose_names_a_database_considers_equal_have_an_index_each(warehouse):
     kind = FeatureType("int64")
     names = {"x": "c0", "X": "c1", "e": "c2", "é": "c3", "e ": "c4"}
     training = {name: [0, 1] * 8 for name in names}
@@ -483,7 +483,7 @@ def test_data_of_another_kind(simple):
 NOT_A_BASELINE = "baseline must be a frame that DatabaseModel.baseline returned"
 
 
-def test_a_baseline_that_is_none(simple):
+def test_an_invalid_baseline_is_refused(simple):
     model, baseline = simple
     for wrong in (None, [1], baseline.to_pandas(), baseline.lazy(), baseline.drop("bin"), pl.DataFrame()):
         with pytest.raises(fb.ParameterError) as error:

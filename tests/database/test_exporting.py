@@ -117,7 +117,7 @@ def test_when_it_was_trained(tmp_path, trained, line):
 
 
 @cases("trained", [2026, 1.5, b"x", ["a"], "a\nb", "a\rb", "a\u2028b", "a\x85b", "\0", "a\tb", True])
-def test_when_it_was_trained_is_a_line(tmp_path, trained):
+def test_trained_must_be_a_date_or_one_line(tmp_path, trained):
     model, _ = small()
     with pytest.raises(fb.ParameterError) as error:
         model.database().to_sql(tmp_path / "m.sql", "t", trained=trained)
@@ -171,7 +171,7 @@ def test_views_and_tables(tmp_path, database, statement):
 
 
 @pytest.mark.parametrize(("statement", "target"), [("query", "v"), ("view", None), ("table", None)])
-def test_a_statement_that_there_is_not(tmp_path, statement, target):
+def test_an_unknown_statement_is_refused(tmp_path, statement, target):
     model, _ = small()
     with pytest.raises(fb.ParameterError) as error:
         model.database().to_sql(tmp_path / "m.sql", "t", statement=statement, target=target)
@@ -179,7 +179,7 @@ def test_a_statement_that_there_is_not(tmp_path, statement, target):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_replaced_or_as_it_was(tmp_path, monkeypatch):
+def test_files_are_replaced_atomically(tmp_path, monkeypatch):
     model, _ = small()
     path, link = tmp_path / "m.sql", tmp_path / "link.sql"
     model.database().to_sql(path, "first")
@@ -256,7 +256,7 @@ def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
     assert scored(con, project.render("SELECT id, {{ scored() }} FROM source_rows")) == expected
 
 
-def test_a_category_that_is_the_name_of_the_place_of_the_table(tmp_path):
+def test_a_category_equal_to_the_placeholder_of_the_table(tmp_path):
     model, frame = with_categories(["a", '"frameboost-scored-relation"', "b"])
     con = duckdb.connect()
     table_of(con, frame, "source_rows")
@@ -565,7 +565,7 @@ def test_what_functions_are_called_with():
     assert con.execute("SELECT f(x, s) = g(x, s) FROM e").fetchall() == [(True,)]
 
 
-def test_how_functions_are_refused(monkeypatch):
+def test_invalid_options_of_register_are_refused(monkeypatch):
     model, _ = small()
     con = duckdb.connect()
     for how, sentence in [

@@ -59,7 +59,7 @@ FORMS = {"macro": {}, "udf": {"form": "udf"}, "stored": {"temporary": False}}
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("place", ["memory.s", "other.main", "other.s"])
-def test_macros_that_the_bare_name_does_not_mean_stay(con, place, form):
+def test_macros_in_other_schemas_stay(con, place, form):
     con.execute(PLACES[place])
     MODEL.register(con, "f", **FORMS[form])
     assert (value(con), value(con, f"{place}.f(4)")) == (8.0, 1004)
@@ -83,7 +83,7 @@ HIDDEN = "which would hide {}; take replace=True to drop it, or give another nam
         ("memory.main", "stored", REPLACES),
     ],
 )
-def test_macros_that_the_bare_name_means_give_way_only_when_told(con, place, form, consequence):
+def test_existing_macros_are_replaced_or_hidden_only_if_told(con, place, form, consequence):
     con.execute(PLACES[place])
     refused(con, f"a macro 'f' exists in {place}, {consequence.format(WHAT[form])}", **FORMS[form])
     assert value(con) == 1004
@@ -225,7 +225,7 @@ def test_what_register_has_made_it_replaces(con, first, second):
     assert value(con) == 8.0
 
 
-def test_a_stored_one_is_known_again(tmp_path):
+def test_a_stored_macro_of_register_is_recognised_by_its_comment(tmp_path):
     path = tmp_path / "d.db"
     with duckdb.connect(path) as con:
         MODEL.register(con, "f", temporary=False)
@@ -331,7 +331,7 @@ def test_names_of_schemas(con):
         refused(con, sentence, name, temporary=False)
 
 
-def test_what_is_no_connection(con):
+def test_other_objects_than_connections_are_refused(con):
     closed = duckdb.connect()
     closed.close()
     for other, what in [(None, "None"), ("d.db", "'d.db'"), (5, "5")]:
@@ -379,7 +379,7 @@ def test_a_form_that_is_no_word_is_refused(con, form):
         MODEL.register(con, "f", form=form)
 
 
-def test_a_word_that_is_a_relation_leaves_no_result_unread():
+def test_a_relation_given_for_a_string_leaves_no_result_unread():
     con = duckdb.connect()
     model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
     with pytest.raises(fb.ParameterError, match=r"^output must be one of"):

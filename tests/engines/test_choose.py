@@ -82,7 +82,7 @@ def test_a_relation_is_read_into_memory_where_the_engine_needs_it(tree_method):
     ],
 )  # fmt: skip
 @cases("data", [good, relation])
-def test_an_engine_that_cannot_do_it_says_so(data, options, message):
+def test_engines_refuse_unsupported_data_and_parameters(data, options, message):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(data(), "y", **options, **SHAPE)
     assert str(error.value) == message

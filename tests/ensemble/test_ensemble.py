@@ -24,7 +24,7 @@ def test_trees_by_output_and_by_round():
     assert (middle.n_rounds, middle.features, middle.base_margins) == (2, ENSEMBLE.features, ENSEMBLE.base_margins)
 
 
-def test_a_margin_is_named_by_its_number_unless_there_is_one():
+def test_a_margin_needs_a_number_if_there_are_several():
     assert fb.fit(FRAME, "y", n_estimators=1).ensemble.margin_number(None) == 0
     assert ENSEMBLE.margin_number(2) == 2
     for wrong in (None, 3, -1, True, "0", 1.0):

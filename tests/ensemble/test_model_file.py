@@ -66,7 +66,7 @@ def test_a_model_comes_back_and_is_written_alike(models, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["m.json"]
 
 
-def test_the_file_of_today_can_be_read_tomorrow(tmp_path):
+def test_the_golden_file_loads_and_predicts(tmp_path):
     path = tmp_path / "golden.json"
     path.write_text(GOLDEN, encoding="utf-8")
     model = fb.load(path)
@@ -212,7 +212,7 @@ _REPLACEMENTS = [..., None, True, -1, 0, 3, 10**30, 0.5, -1e308, 1e308, "x", "In
 
 @pytest.mark.slow
 @cases("path", list(_paths(json.loads(GOLDEN))))
-def test_whatever_is_changed_is_refused_or_works(path):
+def test_a_changed_field_is_refused_or_gives_a_working_model(path):
     import polars as pl
 
     frame = pl.DataFrame({'dep "delay"': [1.0, None, 9.0], "carrier": ["é", "AA", None]})

@@ -625,7 +625,7 @@ def test_what_is_no_model_of_xgboost():
         from_xgboost("/nowhere/model.json")
 
 
-def test_what_can_not_be_had():
+def test_linear_boosters_and_unknown_objectives_are_refused():
     X = random_numbers(np.random.default_rng(0), missing=0)
     linear = xgboost.train({"booster": "gblinear"}, xgboost.DMatrix(X, X[:, 0]), 2)
     assert "gblinear" in refused(linear, fb.ParameterError)

@@ -240,7 +240,7 @@ def test_a_value_that_is_a_threshold_stays_on_its_side():
     """Cuts are values of the data: one that float32 rounds down must not go left for it."""
     prices = [round(0.1 * i, 1) for i in range(1, 200)]
     for kind, rows, numbers in [("float64", prices, prices), ("decimal(9,1)", range(1, 200), prices),
-                              ("int64", range(2**24 - 100, 2**24), range(2**24 - 100, 2**24))]:  # fmt: skip
+                                ("int64", range(2**24 - 100, 2**24), range(2**24 - 100, 2**24))]:  # fmt: skip
         model = model_of(Feature("x", FeatureType(kind)), [stump(v) for v in rows])
         x = np.array(numbers, dtype=np.float64)
         leaves = booster_of(model).predict(xgboost.DMatrix(x[:, None], feature_names=["x"]), pred_leaf=True)

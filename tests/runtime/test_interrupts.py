@@ -61,13 +61,13 @@ def press_ctrl_c(*_):
     return slow(200_000_000)
 
 
-def test_in_a_kernel():
+def test_ctrl_c_in_a_kernel_raises_keyboard_interrupt():
     slow(1)
     with pytest.raises(KeyboardInterrupt), unwrap_handler_errors():
         press_ctrl_c()
 
 
-def test_in_a_fit(monkeypatch):
+def test_ctrl_c_in_a_fit_raises_keyboard_interrupt(monkeypatch):
     slow(1)
     monkeypatch.setattr(nodes, "shares_of", press_ctrl_c)
     frame = pl.DataFrame({"x": range(10), "y": range(10)})
@@ -75,7 +75,7 @@ def test_in_a_fit(monkeypatch):
         fb.fit(frame, "y", verbose=False)
 
 
-def test_anything_else_stays_what_it_is():
+def test_other_errors_are_not_unwrapped():
     with pytest.raises(SystemError, match="another"), unwrap_handler_errors():
         raise SystemError("another") from ValueError("it")
     with pytest.raises(ValueError, match="it"), unwrap_handler_errors():
@@ -108,7 +108,7 @@ def test_an_alarm_in_duckdb(alarm, in_transaction):
     assert names.fetchall() == [("t",)]
 
 
-def test_signals_that_wait_are_all_handled(alarm):
+def test_all_deferred_signals_are_handled(alarm):
     handled = []
     with pytest.raises(KeyboardInterrupt) as error, defer_signals():
         signal.raise_signal(signal.SIGALRM)
@@ -147,7 +147,7 @@ def test_ctrl_c_while_llvm_calls_back_is_not_lost(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_is_answered_while_a_kernel_compiles(monkeypatch):
+def test_ctrl_c_is_acknowledged_while_a_kernel_compiles(monkeypatch):
     class Answered(io.StringIO):
         heard = threading.Event()
 
@@ -187,7 +187,7 @@ def test_ctrl_c_is_answered_while_a_kernel_compiles(monkeypatch):
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_ctrl_c_is_not_answered_where_nothing_is_told(monkeypatch):
+def test_ctrl_c_is_not_acknowledged_without_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with announce_compilation(None), pytest.raises(KeyboardInterrupt):
         numba.njit(lambda x: x + 2)(1)

@@ -47,7 +47,7 @@ def _without_rights_of_root():
 
 @pytest.mark.slow  # compiles the kernels of a fit
 @pytest.mark.skipif(sys.platform != "linux", reason="root's capabilities are Linux's")
-def test_without_any_folder_to_write_all_kernels_do_without_a_cache(tmp_path):
+def test_kernels_work_without_any_writable_folder(tmp_path):
     folder = tmp_path / "installed"
     for part in ("frameboost", "sql"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -111,7 +111,7 @@ DAMAGES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_damaged_is_compiled_anew(halves, tmp_path, damage, suffix):
+def test_damaged_cache_files_are_recompiled(halves, tmp_path, damage, suffix):
     halves()(3)
     (file,) = tmp_path.glob(f"__pycache__/*.{suffix}")
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
@@ -125,7 +125,7 @@ def test_what_is_damaged_is_compiled_anew(halves, tmp_path, damage, suffix):
     assert _is_from_cache(half)
 
 
-def test_code_of_other_types_is_not_taken(halves, tmp_path):
+def test_cached_code_of_another_signature_is_not_used(halves, tmp_path):
     # So two processes leave it that save at the same time: each takes the number 1, and the index is the other's.
     half = halves()
     assert (half(3), half(5.5)) == (1.5, 2.75)
@@ -135,7 +135,7 @@ def test_code_of_other_types_is_not_taken(halves, tmp_path):
     assert (half(3), half(5.5)) == (1.5, 2.75)
 
 
-def test_a_folder_that_can_not_be_written_any_more_costs_one_warning(halves, tmp_path):
+def test_a_cache_folder_that_became_unwritable_gives_one_warning(halves, tmp_path):
     half = halves()
     shutil.rmtree(tmp_path / "__pycache__")
     (tmp_path / "__pycache__").write_text("a file")
@@ -144,7 +144,7 @@ def test_a_folder_that_can_not_be_written_any_more_costs_one_warning(halves, tmp
     assert len(caught) == 1
 
 
-def test_an_index_that_can_not_be_read_costs_a_warning(halves, tmp_path):
+def test_an_unreadable_cache_index_gives_a_warning(halves, tmp_path):
     halves()(3)
     (index,) = tmp_path.glob("__pycache__/*.nbi")
     index.unlink()
@@ -153,7 +153,7 @@ def test_an_index_that_can_not_be_read_costs_a_warning(halves, tmp_path):
         assert halves()(3) == 1.5
 
 
-def test_without_a_folder_for_the_cache_a_kernel_is_compiled(halves, tmp_path, monkeypatch):
+def test_a_kernel_compiles_without_a_cache_folder(halves, tmp_path, monkeypatch):
     (tmp_path / "__pycache__").write_text("a file")
     monkeypatch.setenv("HOME", str(tmp_path / "__pycache__"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)

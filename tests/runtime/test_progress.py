@@ -59,7 +59,7 @@ def test_short_work_shows_nothing(monkeypatch):
     assert "rmse" not in shown(monkeypatch, Terminal())
 
 
-def test_the_loss_is_not_computed_for_nobody():
+def test_the_loss_is_not_computed_without_a_progress_bar():
     def evaluate() -> float:
         raise AssertionError
 

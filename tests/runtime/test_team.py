@@ -44,7 +44,7 @@ def test_every_item_is_done_once(n_threads):
         thread.join()
 
 
-def test_there_may_be_many_items():
+def test_every_one_of_200_000_items_is_done_once():
     team, done = np.zeros(SIZE, dtype=np.int64), np.zeros(200_000)
     threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(2)]
     for thread in threads:
@@ -55,7 +55,7 @@ def test_there_may_be_many_items():
         thread.join()
 
 
-def test_threads_come_when_they_are_needed_and_go_when_they_are_not():
+def test_threads_start_on_demand_and_end_when_idle():
     with closing(Workers(3)) as workers:
         before = threading.active_count()
         team = workers.team(1)

@@ -186,7 +186,7 @@ def test_presence_is_asked_for_where_only_that_helps(tree_method):
 
 @METHODS
 @pytest.mark.parametrize("size, leaves", [(7.05e-4, 1), (7.09e-4, 2)])
-def test_a_gain_within_xgboosts_rounding_is_none(tree_method, size, leaves):
+def test_a_gain_of_at_most_1e_minus_6_makes_no_split(tree_method, size, leaves):
     # ∓s, one row each: the gain is s² + s² - 0, and 1e-6 the least that counts. 2 · 7.05e-4² is 0.994e-6.
     frame = pl.DataFrame({"x": [1.0, 2.0], "y": [-size, size]})
     assert fb.fit(frame, "y", tree_method=tree_method, **BY_HAND).trees["feature"].null_count() == leaves

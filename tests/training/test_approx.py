@@ -205,7 +205,7 @@ def test_each_column_type_gives_one_model(name, proposal):
     ],
     ids=lambda more: "-".join(more),
 )
-def test_what_shapes_a_tree_does_so_in_every_engine(more, proposal):
+def test_tree_parameters_mean_the_same_in_every_engine(more, proposal):
     frame = every_type(400, seed=8).select("float64", "int16", "string", "date", "amount", "w")
     if "subsample" in more:  # DuckDB's joins with categories do not keep the order of rows, which draws go by
         frame = frame.drop("string")

@@ -61,7 +61,7 @@ def test_platt_is_a_logistic_regression_on_his_targets(frames, model, weight):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
-def test_the_model_carries_it(frames, model, method, tmp_path):
+def test_calibration_applies_in_every_form_of_the_model(frames, model, method, tmp_path):
     held_out = frames[1]
     ours = model.calibrate(held_out, "y", method=method)
     probabilities = ours.predict(held_out)

@@ -174,7 +174,7 @@ def failing_rows(frame: pl.DataFrame) -> list:
     [{"target": "z"}, {"target": "s"}, {"weight": "z"}, {"features": ["z"]}, {"features": ["y"]}, {"engine": "spark"},
      {"n_estimators": 0}, {"objective": "none"}, {"max_bin": 1}, {"cuts": {"x": [1]}, "tree_method": "exact"}],
 )  # fmt: skip
-def test_what_the_columns_or_parameters_show_is_refused_before_rows_are_read(options, relation):
+def test_bad_columns_and_parameters_are_refused_before_rows_are_read(options, relation):
     with pytest.raises(fb.FrameboostError):
         fb.fit(failing_rows(good())[relation], **{"target": "y"} | options)
     with pytest.raises((pl.exceptions.PolarsError, duckdb.Error, AssertionError), match="the rows were read"):
@@ -182,7 +182,7 @@ def test_what_the_columns_or_parameters_show_is_refused_before_rows_are_read(opt
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_the_rows_show_is_refused_before_training(engine, monkeypatch):
+def test_bad_rows_are_refused_before_training(engine, monkeypatch):
     def boost(*_):
         raise AssertionError("training has begun")
 

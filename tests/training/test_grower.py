@@ -83,7 +83,7 @@ def test_exact_prunes_after_growing_and_hist_refuses_while_growing():
     np.testing.assert_allclose(exact.predict(frame), frame["y"], atol=1e-12)
 
 
-def test_rows_of_pruned_leaves_get_the_renewed_value_of_what_is_left():
+def test_rows_of_pruned_leaves_get_the_renewed_value_of_their_ancestor():
     x = np.random.default_rng(0).normal(size=(300, 3))
     df = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=3 * pl.col("a") + pl.col("b").abs())
     options = {"objective": "reg:absoluteerror", "tree_method": "exact", "n_estimators": 4, "valid": df}
@@ -230,7 +230,7 @@ def test_the_set_of_categories_is_the_best_of_all(seed, has_missing, exact):
 # --- histograms -------------------------------------------------------------------------------------------------------
 
 
-def test_only_the_lighter_sibling_is_asked_for(monkeypatch):
+def test_only_the_smaller_siblings_histogram_is_built(monkeypatch):
     rng = np.random.default_rng(3)
     frame = pl.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400), "y": rng.normal(size=400)})
     histograms, apply_splits, asked, children = MemoryEngine.histograms, MemoryEngine.apply_splits, [], [[0]]
@@ -293,7 +293,7 @@ def _naive_trees(x, y, candidates, p):
 
 @pytest.mark.parametrize("tree_method", ["hist", "exact"])
 @cases("seed", range(4))
-def test_the_whole_algorithm_by_the_book(tree_method, seed):
+def test_trees_are_those_of_a_plain_implementation(tree_method, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 12, (70, 3)).astype(float)
     x[rng.random(x.shape) < 0.15] = np.nan

@@ -245,7 +245,7 @@ def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 1000])
-def test_queries_of_one_row_or_of_one_label_pull_nothing(n_rows):
+def test_queries_of_one_row_or_one_label_have_no_gradient(n_rows):
     lonely = pl.DataFrame({"a": [float(i % 7) for i in range(n_rows)], "y": [0] * n_rows}).with_columns(
         query=pl.int_range(pl.len()).cast(pl.Int64) if n_rows < 1000 else pl.lit(0, dtype=pl.Int64)
     )
@@ -291,7 +291,7 @@ def test_a_query_without_relevant_rows_counts_with_its_weight():
         assert model.history.row(0)[1:] == (1.0, 0.75, 1.0, 0.75)
 
 
-def test_labels_of_very_different_worth_do_not_lose_the_small_ones():
+def test_small_gains_are_kept_beside_very_large_ones():
     # 2^31 - 1 and 1 on one grid of gains would leave little of the 1.
     frame = pl.DataFrame({
         "a": [1.0, 2.0, 3.0] * 2000, "y": [0, 31, 5] + [0, 1, 0] * 1999, "query": [i // 3 for i in range(6000)],

@@ -193,7 +193,7 @@ SHAPES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases("shape", SHAPES)
-def test_as_many_rows_are_likely_to_be_taken_as_asked_for(shape, engine):
+def test_the_expected_sample_size_is_the_requested_one(shape, engine):
     label = SHAPES[shape](np.random.default_rng(1))
     for share, reg_lambda in ((0.1, 1.0), (0.1, 0.0), (0.5, 0.5), (0.9, 0.0)):
         parameters = Parameters(subsample=share, sampling_method="gradient_based", reg_lambda=reg_lambda)

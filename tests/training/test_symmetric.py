@@ -71,7 +71,7 @@ def test_the_split_of_a_level_is_the_best_of_all():
             assert value == pytest.approx(-g[rows].sum() / (rows.sum() + 1.0))
 
 
-def test_a_leaf_too_light_to_say_anything_says_what_its_parent_says():
+def test_a_leaf_below_min_child_weight_has_its_parents_value():
     frame = pl.DataFrame({"x": [0] * 8 + [1] * 8, "z": [0] * 8 + [0] * 4 + [1] * 4,
                           "y": [0.0] * 8 + [5.0] * 4 + [9.0] * 4})  # fmt: skip
     model = fb.fit(frame, "y", n_estimators=1, learning_rate=1, reg_lambda=0, max_depth=2, min_child_weight=2,

@@ -69,7 +69,7 @@ def test_all_forms_of_the_model_agree(frame, tmp_path):
     assert [list(row) for row in con.sql(model.query("rows", keep=[])).fetchall()] == expected.to_list()
 
 
-def test_what_takes_one_target_says_so(frame):
+def test_several_targets_are_refused_where_one_is_needed(frame):
     def message(**options) -> str:
         with pytest.raises((fb.ParameterError, fb.DataError)) as error:
             fb.fit(frame, ["a", "b"], features=FEATURES, **options)

@@ -75,7 +75,7 @@ def test_the_page_is_what_the_source_says():
     )
 
 
-def test_every_row_says_what_it_should():
+def test_every_row_of_the_table_is_complete():
     assert {row.section for row in ROWS} == {*SECTIONS, "ours"}
     for row in ROWS:
         if row.section == "ours":
@@ -244,7 +244,7 @@ def is_there(name: str) -> bool:
 
 
 @cases("row", [row for row in ROWS if row.status in ("same", "different")])
-def test_what_is_same_or_different_is_there(row):
+def test_rows_marked_same_or_different_exist_here(row):
     if row.section in ("objectives", "metrics"):
         there = row.here in (LOSSES if row.section == "objectives" else known_metrics())
     elif row.section == "estimators" and not row.ours:
@@ -333,7 +333,7 @@ def test_arguments_of_cv_that_are_not_there_are_refused(row):
         fb.cv(DATA, "y", folds=2, n_estimators=1, **{row.name: 1})
 
 
-def test_what_models_and_estimators_do_not_have_is_not_there():
+def test_methods_marked_not_there_do_not_exist():
     predict = keywords(fb.Model.predict)
     assert not predict & {row.name for row in of("predict", status="not there")}
     for row in of("booster", status="not there"):

@@ -158,7 +158,7 @@ def root_covers(booster: xgboost.Booster) -> np.ndarray:
     return frame.loc[frame["Node"] == 0, "Cover"].to_numpy()
 
 
-def test_subsample_takes_such_a_share_of_the_rows_anew_for_each_tree():
+def test_subsample_draws_a_share_of_rows_for_each_tree():
     settings = {"subsample": 0.4, "n_estimators": 20, **BINNED}
     covers = ours("amount", settings, weight=None).trees.filter(node=0)["cover"].to_numpy()  # the number of rows
     beside = root_covers(theirs("amount", settings, matrix(rows(), "amount", weight=None)))

@@ -109,7 +109,7 @@ def test_a_frame_with_names_that_differ_only_in_case_trains_in_duckdb():
 
 
 @pytest.mark.slow
-def test_rows_written_in_any_order_still_meet(con, frame):
+def test_rows_join_their_gradients_whatever_the_insertion_order(con, frame):
     big = pl.concat([frame] * 400)  # more than one row group
     con.execute("CREATE TABLE big AS SELECT * FROM big")
     con.execute("SET preserve_insertion_order = false")
@@ -118,7 +118,7 @@ def test_rows_written_in_any_order_still_meet(con, frame):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
-def test_rows_read_by_several_threads_still_meet(threads):
+def test_rows_join_their_gradients_whatever_the_number_of_threads(threads):
     # There are several row groups, each of 122,880 rows.
     con = duckdb.connect()
     con.execute(f"SET threads = {threads}")

@@ -42,7 +42,7 @@ def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
 
 
 @cases("text", EXPRESSIONS)
-def test_as_polars(text):
+def test_programs_compute_the_bits_of_polars(text):
     rng = np.random.default_rng(0)
     values = {name: rng.normal(size=1500) * 3 for name in NAMES}
     values["label"][:20], values["margin"][10:30] = 0.0, [-0.0, 1.0] * 10
@@ -96,7 +96,7 @@ def test_the_logistic_gradient_is_the_program_of_the_documentation():
     assert (program.columns, program.constants[0]) == (("margin", "label"), 1.0)
 
 
-def test_the_same_is_computed_once_and_a_weight_of_one_not_at_all():
+def test_common_subexpressions_are_computed_once_and_weights_of_one_dropped():
     text = "EXP(margin) * weight + EXP(margin) * weight"
     program = compile_program([Expression(text)], {}, {"weight": 1.0})
     assert [NAME_OF[number] for number in program.instructions[:, 0]] == ["COLUMN", "EXP", "NUMBER", "+"]
