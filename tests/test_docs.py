@@ -1,4 +1,4 @@
-"""Paths, modules and links that the pages name exist, and the drawing of the layers is that of the package."""
+"""The documentation: paths, modules and links in it exist, and its drawing of the layers is that of the package."""
 
 import re
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What `df.boost` and `lf.boost` do is what the functions and methods do."""
+"""`df.boost` and `lf.boost` give the results of the functions and methods."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""Every public function checks its arguments: a value of a wrong kind is one sentence, whichever argument it is."""
+"""Argument checks: every public function refuses a value of a wrong type in one sentence."""
 
 import inspect
 

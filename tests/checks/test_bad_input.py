@@ -1,4 +1,4 @@
-"""What can't be trained on or scored is refused in one clear sentence, before any work starts."""
+"""Bad data and bad options: refused in one clear sentence before any work starts, in training and in scoring."""
 
 import math
 import re

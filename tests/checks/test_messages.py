@@ -1,4 +1,4 @@
-"""Messages are short whatever the user has given: every value in them goes through `frameboost.checks.messages`."""
+"""Error messages stay short whatever value they name, since each value passes through `frameboost.checks.messages`."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The command line does what Python does, and says in one line what it can't."""
+"""The command line: the same results as the Python API, and errors of one line."""
 
 import json
 import os

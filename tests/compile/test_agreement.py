@@ -1,4 +1,4 @@
-"""predict, expr and sql say the same, bit for bit, whatever the columns hold."""
+"""Bit-identical scores of predict, expr and sql, for columns with any values."""
 
 import pickle
 import random

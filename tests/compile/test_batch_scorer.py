@@ -1,4 +1,4 @@
-"""Arrow batches are scored as frames are, wherever their buffers start and whatever is missing in them."""
+"""Arrow batches are scored like frames, with any buffer offset and any missing values."""
 
 from itertools import pairwise
 

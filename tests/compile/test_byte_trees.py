@@ -1,4 +1,4 @@
-"""Trees over bytes say what a walk down the same trees says."""
+"""Trees over byte codes score like a plain walk down the same trees."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""The kernels against definitions: every subset of features, the paper's algorithm 2, a walk per row."""
+"""Contribution kernels against definitions: sums over all subsets, algorithm 2 of the paper, a walk per row."""
 
 import random
 from dataclasses import replace

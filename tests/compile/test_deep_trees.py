@@ -1,4 +1,4 @@
-"""Trees of many levels: chains of thousands of splits, and what each database takes of CASE in CASE."""
+"""Deep trees: chains of thousands of splits, and the nesting of CASE that each database accepts."""
 
 import random
 import sqlite3

@@ -1,8 +1,8 @@
-"""What is written for each database reads back as it was meant, fits its limits, or is refused in a sentence.
+"""SQL for each database: it parses to what was meant and fits the limits, or is refused in one sentence.
 
-Databases that don't run here have their SQL read by sqlglot's parser for them, and golden files in ``golden``, which
-were read against ``docs/vendors.md``; ``FRAMEBOOST_WRITE_GOLDEN=1`` writes them anew. Limits that only those databases
-have are put upon DuckDB, where the SQL that is laid out for them runs.
+Databases that don't run here are checked with sqlglot's parser for them, and with the golden files in ``golden``. Those
+were read against ``docs/vendors.md``; ``FRAMEBOOST_WRITE_GOLDEN=1`` rewrites them. Limits that only those databases
+have are imposed on DuckDB, which then runs the SQL that is laid out for them.
 """
 
 import itertools

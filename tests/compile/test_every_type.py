@@ -1,4 +1,4 @@
-"""Every way to score in DuckDB decides alike for every type of feature, also at and beside the thresholds."""
+"""Every form of scoring in DuckDB takes the same branches for every feature type, also at and next to thresholds."""
 
 import math
 import random

@@ -1,6 +1,6 @@
-"""What only other libraries' trees ask: codes, zeros that are missing, categories that go where missing values go.
+"""What only imported trees have: category codes, zeros treated as missing, categories sent with missing values.
 
-What is expected comes from walks through the trees that are written here, over plain values.
+Expected values come from plain walks through the trees that are built here.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""1,000 trees of depth 8 run in every database that runs here, in the form that fits."""
+"""1,000 trees of depth 8 run in every installed database, in the form that fits its limits."""
 
 import numpy as np
 import polars as pl

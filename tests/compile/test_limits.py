@@ -1,4 +1,4 @@
-"""What is more than a database takes is refused, or written in another way: views, and limits of one's own."""
+"""Limits of databases: a query beyond one is refused or takes another form; limits of views, and limits of the user."""
 
 import datetime as dt
 import inspect

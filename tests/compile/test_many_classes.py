@@ -1,4 +1,4 @@
-"""A softmax of hundreds of classes is a sum that parsers can read."""
+"""Models of hundreds of classes: sums and functions of many arguments that SQL parsers and databases accept."""
 
 import re
 import sqlite3

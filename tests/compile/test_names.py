@@ -1,4 +1,4 @@
-"""Columns whose names mean something else in SQL, in every form of query and every database that runs here."""
+"""Columns whose names mean something else in SQL, in every form of query and every installed database."""
 
 import random
 import sqlite3

@@ -1,4 +1,4 @@
-"""Reason codes of models as large as they are in use, and what else names a value and then uses it often."""
+"""Reason codes of models of realistic size, and other queries that use a named value many times."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""Rows in the order of the first tree's leaves score the same, bit for bit; they come in any order."""
+"""``form="sorted"``: rows sorted by their leaf in the first tree get the same scores, bit for bit, in any order."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A model says the same, bit for bit, in every database that runs here."""
+"""Bit-identical scores of a model in every installed database."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Rows to validate on, in every form they come in; history, early stopping and callbacks."""
+"""Validation rows in every form that ``valid=`` takes; history, early stopping and callbacks."""
 
 from __future__ import annotations
 

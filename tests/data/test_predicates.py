@@ -1,4 +1,4 @@
-"""``valid=`` as a predicate: the same rows in every engine, and none that changes from one reading to the next."""
+"""``valid=`` as a SQL predicate: it selects the same rows in every engine, and must be deterministic."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""Anything that is a table will do, in training and in scoring."""
+"""Every kind of table (polars, pandas, Arrow, DuckDB), in training and in scoring."""
 
 import re
 from datetime import date, datetime

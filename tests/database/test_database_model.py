@@ -1,4 +1,4 @@
-"""What a model says once for a database holds for all that it makes there."""
+"""`DatabaseModel`: columns, base margins and limits that are given once apply to every statement."""
 
 import dataclasses
 import pickle

@@ -1,6 +1,6 @@
-"""The watch over a model's inputs: bins, shares and the population stability index, worked out here once more by hand.
+"""Drift of a model's inputs: bins, shares and the population stability index.
 
-What is expected comes from plain Python over physical values, by the edges that the baseline names.
+Expected values are computed in plain Python over physical values, by the edges in the baseline.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""A model on its way elsewhere: SQL files, dbt projects, XGBoost's files, and functions of a DuckDB connection."""
+"""Export of models: SQL files, dbt projects, XGBoost's files, and functions of a DuckDB connection."""
 
 import datetime as dt
 import hashlib

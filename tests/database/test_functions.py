@@ -1,4 +1,4 @@
-"""Nothing of the user's is dropped or hidden by `register`, unless it was told so, and nothing is left half-made."""
+"""`register` drops or hides no function of the user's unless told to, and leaves nothing half-made."""
 
 import duckdb
 import numpy as np

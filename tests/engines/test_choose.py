@@ -1,4 +1,4 @@
-"""Which engine is taken, what it is given to read, and which engines honour which parameters."""
+"""The choice of an engine by data and parameters, and what each engine refuses."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Engines of other packages: found by entry point, trained with, and refused with a reason where they are wrong."""
+"""Engines of other packages: found by entry point, used in training, refused with a reason if something is wrong."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""The engine, the kind of table and the order of the rows never change the model (threads: see `test_threads`)."""
+"""The engine, the kind of table and the order of the rows never change the model."""
 
 import datetime as dt
 import math

@@ -1,4 +1,4 @@
-"""The model file: one text for one model, and nothing but a model is read from it."""
+"""The model file: equal models have equal text, and what is no valid model is refused."""
 
 import copy
 import json

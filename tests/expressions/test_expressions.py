@@ -1,4 +1,4 @@
-"""A loss in SQL means the same in polars and DuckDB, and nothing else gets through."""
+"""SQL expressions of losses: the same values in polars and DuckDB; all else than the grammar is refused."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Whatever number a file has in whatever place, it is read or refused in a sentence, in memory bounded by its size."""
+"""Model files with any number in any place: read, or refused in one sentence, in memory bounded by the file's size."""
 
 import json
 import re

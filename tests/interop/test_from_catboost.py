@@ -1,4 +1,4 @@
-"""Models of CatBoost's predict here what they predict there, to the same leaves."""
+"""Imported CatBoost models: the same predictions and leaves as in CatBoost."""
 
 import json
 

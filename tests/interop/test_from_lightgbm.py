@@ -1,4 +1,4 @@
-"""Models of LightGBM's predict here what they predict there, to the same leaves."""
+"""Imported LightGBM models: the same predictions and leaves as in LightGBM."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Models of scikit-learn's predict here what they predict there, to the same leaves."""
+"""Imported scikit-learn models: the same predictions and leaves as in scikit-learn."""
 
 import numpy as np
 import pandas as pd

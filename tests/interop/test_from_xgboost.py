@@ -1,7 +1,7 @@
-"""Models of XGBoost's, held to what XGBoost predicts.
+"""Imported XGBoost models, compared with XGBoost's predictions.
 
-Margins are compared within a millionth of the sum of the magnitudes: XGBoost adds its leaves up in float32, whose
-last bit is 6e-8 of the sum, once a tree. Which leaf a row ends in has to be the same in every case.
+Margins are compared within a millionth of the sum of their magnitudes: XGBoost adds leaves in float32, whose last bit
+is 6e-8 of the sum, once for each tree. The leaf of a row must always be the same.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the readers of other libraries' models refuse, in one sentence that says who reads it."""
+"""What `load` and the ``from_*`` functions refuse, in one sentence that names the function for such a model."""
 
 import gzip
 import json

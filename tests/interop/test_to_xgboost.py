@@ -1,4 +1,4 @@
-"""Models written for XGBoost, held to what the installed XGBoost predicts with them.
+"""Exported models, compared with what the installed XGBoost predicts with them.
 
 Margins are compared within a millionth of the sum of the magnitudes, as XGBoost adds float32 leaves in float32.
 """

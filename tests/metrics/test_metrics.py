@@ -1,4 +1,4 @@
-"""Every metric is XGBoost's and the same in all engines; a user's own is the SQL aggregate that it spells."""
+"""Metrics: equal to XGBoost's, and the same in all engines; a user's own evaluates its SQL aggregate."""
 
 from __future__ import annotations
 

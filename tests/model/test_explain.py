@@ -1,4 +1,4 @@
-"""Explanations as users see them, and beside XGBoost's of the same trees."""
+"""Explanations through the public API, compared with XGBoost's of the same trees."""
 
 import datetime as dt
 import random

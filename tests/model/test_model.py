@@ -1,4 +1,4 @@
-"""The model's ways into SQL and polars."""
+"""Methods of a model that write SQL and polars expressions."""
 
 import duckdb
 import polars as pl

@@ -1,4 +1,4 @@
-"""Parameters have XGBoost's names, defaults and ranges, and say what is wrong with what they are given."""
+"""Parameters: XGBoost's names, defaults and ranges, and errors that name what is wrong."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What a signal's handler raises comes out of a fit, Ctrl-C first of all, also while kernels run or are compiled."""
+"""Signals during a fit: the exceptions of their handlers are raised, also while kernels run or compile."""
 
 import contextlib
 import io

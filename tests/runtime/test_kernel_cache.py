@@ -1,4 +1,4 @@
-"""Kernels work, and say so once, where what was compiled can't be kept on disk or read from it."""
+"""The kernel cache on disk: where it can't be written or read, kernels are compiled, with one warning."""
 
 import ctypes
 import importlib.util

@@ -1,4 +1,4 @@
-"""A bar for people who watch, silence for everybody else."""
+"""The progress bar: shown at a terminal or with ``verbose=True``, otherwise silent."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Threads in a kernel: every item is done once, whoever is there to do it."""
+"""Threads in a kernel: each work item is done exactly once, by any number of threads."""
 
 import threading
 import time

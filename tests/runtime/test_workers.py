@@ -1,4 +1,4 @@
-"""Threads share work out in order, and leave nothing out."""
+"""Worker threads: results in the order of the items, no item left out, exceptions raised again."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""From X and y to the model that `frameboost.fit` makes of them, whatever kind of table or array they are."""
+"""Estimators train the model of `frameboost.fit`, from X and y in any kind of table or array."""
 
 import copy
 

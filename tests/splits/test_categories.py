@@ -1,4 +1,4 @@
-"""Splits of categorical columns: by hand, against every subset and a plain twin of XGBoost's scan, and many levels."""
+"""Splits of categorical columns: by hand, against all subsets and XGBoost's scan, and with many categories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels over histograms compute what their plain twins do, on any input."""
+"""Kernels over histograms, compared with their plain twins on random input."""
 
 import numpy as np
 from hypothesis import given, settings

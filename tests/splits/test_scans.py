@@ -1,4 +1,4 @@
-"""The scans of one feature's histogram, on the examples that their modules work out by hand."""
+"""The scans of one feature's histogram, on the worked examples of their modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits and whole trees against a plain twin that goes through all rows for every candidate, and histograms."""
+"""Splits and whole trees, compared with a plain search over all rows for each candidate; histogram subtraction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits proposed anew (`approx`): cuts weighted by hessians, for each tree or in each node, alike in every engine."""
+"""``tree_method="approx"``: cuts weighted by hessians, for each tree or in each node, the same in every engine."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Dropout: XGBoost's weights where nothing is left to chance, one model in all engines, and what the draws choose."""
+"""Dropout (DART): XGBoost's weights where all trees are dropped, one model in all engines, the effect of draws."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""How a tree grows: which node next, when it stops, what ties and limits do."""
+"""Tree growth: the order of nodes, stopping, tie-breaks and limits."""
 
 from itertools import combinations
 

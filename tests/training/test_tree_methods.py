@@ -1,4 +1,4 @@
-"""Which tree method the parameters ask for, and that every value of the parameters and every engine is in its table."""
+"""The choice of a tree method by parameters; its table covers all their values and all engines."""
 
 import typing
 

@@ -1,4 +1,4 @@
-"""`docs/xgboost.toml` leaves out nothing that XGBoost or frameboost has, and is true; `docs/xgboost.md` comes of it."""
+"""`docs/xgboost.toml` is complete and true of XGBoost and frameboost; `docs/xgboost.md` is generated from it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What is called as in XGBoost does what it does there: whole models beside XGBoost's, one parameter at a time.
+"""Parameters with XGBoost's names have XGBoost's effect: whole models compared, one parameter at a time.
 
-All rows are weighted, so that no two splits that part rows differently tie. What is drawn by chance is compared in its
-sizes.
+All rows are weighted, so that no two splits into different rows tie. Of random draws only the sizes are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Histograms by SQL, held against sums that numpy makes of the same rows."""
+"""Histograms by SQL, compared with numpy's sums over the same rows."""
 
 import duckdb
 import numpy as np

@@ -1,4 +1,4 @@
-"""Kernels over rows compute what their plain twins do, on any input."""
+"""Kernels over rows, compared with their plain twins on random input."""
 
 from contextlib import closing
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Rows stay with their nodes, however threads share them."""
+"""The partition of rows by node, the same for any number of threads."""
 
 import numpy as np
 import pytest

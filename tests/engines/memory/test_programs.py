@@ -1,4 +1,4 @@
-"""Programs compute what polars computes, to the last bit."""
+"""Compiled programs compute the same bits as polars' expressions."""
 
 import numpy as np
 import polars as pl
