@@ -1,12 +1,12 @@
-"""Fuzzing: random cases of five kinds, each of which can be repeated alone.
+"""Fuzzing: random cases of five kinds. Each case can be reproduced alone.
 
 A kind is a module that has
 
-- ``generate(rng)``: a case, drawn with a numpy generator;
-- ``check(case)``: raises where the package does not keep what it promises;
-- ``script(case)``: a program that repeats the case without the generator;
-- ``smaller(case)``: yields cases with less in them, the smallest first (none, if a case can't be shrunk);
-- ``MOST_SECONDS`` and ``MOST_MEGABYTES``: what a case may take.
+- ``generate(rng)``: draws a case with a numpy generator;
+- ``check(case)``: raises if the package breaks a promise (each module's docstring says which);
+- ``script(case)``: returns a program that reproduces the case without the generator;
+- ``shrink(case)``: yields simpler versions of the case, the smallest first (none if it can't be shrunk);
+- ``MAX_SECONDS`` and ``MAX_MEGABYTES``: the time and the memory that a case may take.
 
 Case n of a seed is drawn with ``numpy.random.default_rng([seed, number of the kind, n])``. See README.md.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 __all__ = ["KINDS", "draw_case", "kind_module"]
 
-# A kind's place in the list is part of the seeds of its cases: append new ones.
+# A kind's position in the list is part of its cases' seeds: append new kinds at the end.
 KINDS = ["frames", "models", "calls", "files", "faults"]
 
 
@@ -31,5 +31,5 @@ def kind_module(kind: str) -> ModuleType:
 
 
 def draw_case(kind: str, seed: int, number: int) -> Any:
-    """Return the case of that number."""
+    """Draw a case of a kind by its seed and number."""
     return kind_module(kind).generate(np.random.default_rng([seed, KINDS.index(kind), number]))

@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: run random cases for as long as one likes, or one of them again."""
+"""``python -m tests.fuzz``: runs random cases for a given time, or reproduces one case."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.fuzz.runner import run
 
 
 def main() -> int:
-    """Run what the arguments ask for; return 1 if a case failed."""
+    """Run the cases that the arguments name; return 1 if a case failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--kind", action="append", choices=KINDS, help="by default all, each for its share of the time")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="default: all, with equal shares of the time")
     parser.add_argument("--minutes", type=float, default=0.0)
     parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--seed", type=int, help="by default another each time")
+    parser.add_argument("--seed", type=int, help="default: a random one, which is printed")
     parser.add_argument("--case", type=int, help="run this case only")
     given = parser.parse_args()
     seed = secrets.randbelow(2**31) if given.seed is None else given.seed
@@ -25,9 +25,10 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     outcomes = []
     for kind in kinds:
-        one = {} if given.case is None else {"first": given.case, "count": 1}
-        outcomes.append(run(kind, [seed], seconds / len(kinds), tell=lambda failure: print(failure, flush=True), **one))
-        print(outcomes[-1], flush=True)
+        only = {} if given.case is None else {"first": given.case, "count": 1}
+        outcome = run(kind, [seed], seconds / len(kinds), report=lambda failure: print(failure, flush=True), **only)
+        outcomes.append(outcome)
+        print(outcome, flush=True)
     print("\n".join(["", *map(str, outcomes)]))
     return int(any(outcome.failures for outcome in outcomes))
 

@@ -1,4 +1,7 @@
-"""Random wrong calls: each works, or raises an error of the package's in a sentence, and changes nothing."""
+"""Kind of case: calls of public functions with wrong arguments.
+
+A call works, or raises a `FrameboostError` of one sentence. It changes no argument and leaves nothing in the database.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ import polars as pl
 import frameboost as fb
 from tests.fuzz.entry_points import PRELUDE, EntryPoint, entry_points
 
-__all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
 
-MOST_SECONDS, MOST_MEGABYTES = 30, 1000
-_MOST_CHARACTERS = 1000
+MAX_SECONDS, MAX_MEGABYTES = 30, 1000
+_MAX_CHARACTERS = 1000
 
 VALUES = [
     "None", "0", "1", "-1", "2", "0.5", "-0.0", "2**31", "2**63", "-2**63", "2**64", "10**400", "math.nan", "math.inf",
@@ -54,21 +57,23 @@ VALUES = [
     "dt.timedelta(1)", "dt.datetime(2013, 1, 1)", "ValueError('x')", "[[1, 2], [3]]",
     "[10**400]", "'1e999'", "-5", "10**9",
 ]  # fmt: skip
-_FAILING = ("df.lazy().select('absent')", "1 // 0")
-_PYTHONS_OWN = re.compile(r"unexpected keyword argument|missing \d+ required|multiple values for|takes \d+ positional"
+_FAILING_QUERIES = ("df.lazy().select('absent')", "1 // 0")
+_CALL_ERRORS = re.compile(r"unexpected keyword argument|missing \d+ required|multiple values for|takes \d+ positional"
                           r"|takes no arguments|takes no keyword|required positional")  # fmt: skip
-_INTERNAL = re.compile("truth value|has no attribute|not subscriptable|unhashable|not iterable|not callable|unpack")
-# What a fit takes, and is at for years.
-_ENDLESS = {"n_estimators": ("10**9",)}
+_INTERNAL_ERRORS = re.compile(
+    "truth value|has no attribute|not subscriptable|unhashable|not iterable|not callable|unpack"
+)
+# Valid arguments with which a fit would take years.
+_TOO_SLOW = {"n_estimators": ("10**9",)}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A call as text: what is called, and its arguments by name; ``odd`` are those that were replaced."""
+    """A call as text: the function, and its arguments by name; ``wrong`` are the names of the replaced arguments."""
 
     text: str
     arguments: tuple[tuple[str, str], ...]
-    odd: tuple[str, ...]
+    wrong: tuple[str, ...]
     is_estimator: bool = False
 
     def call(self) -> str:
@@ -76,56 +81,56 @@ class Case:
 
 
 def generate(rng: np.random.Generator) -> Case:
-    points = entry_points()
-    # fit and cv take many times the arguments that others take.
-    sizes = [len(point.required) + len(point.optional) + len(point.keywords) for point in points]
+    entries = entry_points()
+    # fit and cv have many times as many arguments as others, so they are drawn more often.
+    sizes = [len(entry.required) + len(entry.optional) + len(entry.keywords) for entry in entries]
     weights = np.sqrt(np.array(sizes) + 1.0)
-    entry: EntryPoint = points[int(rng.choice(len(points), p=weights / weights.sum()))]
+    entry: EntryPoint = entries[int(rng.choice(len(entries), p=weights / weights.sum()))]
     arguments = dict(entry.required)
     own = list(dict.fromkeys([*arguments, *entry.optional]))
     choices = list(entry.keywords) if entry.keywords and (rng.random() < 0.4 or not own) else own
     count = min(len(choices), 1 if rng.random() < 0.8 else 2)
-    odd = [str(name) for name in rng.choice(choices, size=count, replace=False)] if choices else []
-    for name in odd:
+    wrong = [str(name) for name in rng.choice(choices, size=count, replace=False)] if choices else []
+    for name in wrong:
         value = VALUES[int(rng.integers(len(VALUES)))]
-        arguments[name] = "0" if value in _ENDLESS.get(name, ()) else value
+        arguments[name] = "0" if value in _TOO_SLOW.get(name, ()) else value
     if rng.random() < 0.02:
         arguments["unknown"] = "1"
-    return Case(entry.text, tuple(arguments.items()), tuple(odd), entry.is_estimator)
+    return Case(entry.text, tuple(arguments.items()), tuple(wrong), entry.is_estimator)
 
 
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
 def check(case: Case) -> None:
-    world: dict[str, Any] = {}
-    exec(PRELUDE, world)
-    with contextlib.chdir(world["folder"]):
-        _check_call(case, world)
+    namespace: dict[str, Any] = {}
+    exec(PRELUDE, namespace)
+    with contextlib.chdir(namespace["folder"]):
+        _check_call(case, namespace)
 
 
-def _check_call(case: Case, world: dict[str, Any]) -> None:
+def _check_call(case: Case, namespace: dict[str, Any]) -> None:
     try:
-        given = {name: eval(text, world) for name, text in case.arguments}
-        before = {name: _frozen(value) for name, value in given.items()}
+        given = {name: eval(text, namespace) for name, text in case.arguments}
+        before = {name: _snapshot(value) for name, value in given.items()}
         shown = contextlib.redirect_stdout(io.StringIO())
-        function = eval(case.text, world)
+        function = eval(case.text, namespace)
         try:
             with shown:
-                _used(function(**given))
+                _use_result(function(**given))
         except BaseException as error:
             _check_error(error, case)
         for name, value in given.items():
-            if not _same(before[name], value):
+            if not _is_unchanged(before[name], value):
                 raise AssertionError(f"argument {name} has been changed: {before[name]!r:.200} to {value!r:.200}")
-        left = world["con"].execute("SELECT table_name FROM duckdb_tables() WHERE table_name <> 't'").fetchall()
+        left = namespace["con"].execute("SELECT table_name FROM duckdb_tables() WHERE table_name <> 't'").fetchall()
         assert not left, f"left in the database: {left}"
     finally:
-        shutil.rmtree(world["folder"], ignore_errors=True)
+        shutil.rmtree(namespace["folder"], ignore_errors=True)
 
 
-def _used(result: Any) -> None:
-    """Do with a result what one does with it."""
+def _use_result(result: Any) -> None:
+    """Use a result: a model by its repr, a lazy frame by collecting it."""
     if isinstance(result, fb.Model):
         repr(result)
         assert result.n_trees > 0
@@ -134,44 +139,44 @@ def _used(result: Any) -> None:
 
 
 def _check_error(error: BaseException, case: Case) -> None:
-    if _is_someone_elses(error, case) or (case.is_estimator and _is_scikit_learns(error)):
+    if _is_foreign_error(error, case) or (case.is_estimator and _is_sklearn_error(error)):
         return
     message = str(error)
     assert isinstance(error, fb.FrameboostError), f"raises {type(error).__name__}: {message:.500}"
     assert message.strip(), "an empty message"
-    assert len(message) <= _MOST_CHARACTERS, f"a message of {len(message):,} characters: {message:.300}..."
+    assert len(message) <= _MAX_CHARACTERS, f"a message of {len(message):,} characters: {message:.300}..."
     assert message.count("\n") <= 1, f"a message of {message.count(chr(10)) + 1} lines: {message:.300}"
     message.encode("utf-8")
 
 
-def _is_someone_elses(error: BaseException, case: Case) -> bool:
-    """Whether the error is that of the user's own functions and queries, of Python, or of the operating system."""
+def _is_foreign_error(error: BaseException, case: Case) -> bool:
+    """Whether the error comes from the user's functions and queries, from Python, or from the operating system."""
     call = case.call()
     if isinstance(error, ZeroDivisionError) and "1 / 0" in call:
         return True
-    if isinstance(error, duckdb.Error | pl.exceptions.PolarsError) and any(text in call for text in _FAILING):
+    if isinstance(error, duckdb.Error | pl.exceptions.PolarsError) and any(text in call for text in _FAILING_QUERIES):
         return True
     if isinstance(error, OSError) and any(word in case.text for word in ("load", "save", "to_", "from_")):
         return True
-    if isinstance(error, TypeError) and _PYTHONS_OWN.search(str(error)):
-        # Python's own is raised where the call is made; what has a ** of another function behind it, one call below.
+    if isinstance(error, TypeError) and _CALL_ERRORS.search(str(error)):
+        # Python raises it at the call itself, or, where keywords are passed on by **, one call below.
         is_deeper = "/frameboost/" in traceback.extract_tb(error.__traceback__)[-1].filename
         return not is_deeper or "unknown" in dict(case.arguments) or case.text.endswith("_sql")
     return False
 
 
-def _is_scikit_learns(error: BaseException) -> bool:
-    """Whether the error is one that scikit-learn's estimators may raise of X and y."""
+def _is_sklearn_error(error: BaseException) -> bool:
+    """Whether the error is one that scikit-learn's estimators may raise about X and y."""
     if not isinstance(error, ValueError | TypeError | AttributeError):
         return False
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     ours = [file for file in files if "/frameboost/" in file]
     is_check = "/sklearn/" in files[-1] or "/numpy/" in files[-1] or not ours
-    return is_check or (ours[-1].endswith(("/sklearn.py", "/estimator.py")) and not _INTERNAL.search(str(error)))
+    return is_check or (ours[-1].endswith(("/sklearn.py", "/estimator.py")) and not _INTERNAL_ERRORS.search(str(error)))
 
 
-def _frozen(value: Any) -> Any:
-    """Return a copy to compare with later, or the value itself where it can't be changed or compared."""
+def _snapshot(value: Any) -> Any:
+    """Return a copy to compare with later, or the value itself if it is immutable or can't be compared."""
     if isinstance(value, pl.DataFrame | pl.Series):
         return value.clone()
     if isinstance(value, pd.DataFrame | pd.Series | np.ndarray | list | dict | set | bytearray):
@@ -182,7 +187,7 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _same(before: Any, after: Any) -> bool:
+def _is_unchanged(before: Any, after: Any) -> bool:
     if before is after:
         return True
     if isinstance(after, pl.DataFrame | pl.Series | pd.DataFrame | pd.Series):
@@ -193,14 +198,14 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def script(case: Case) -> str:
-    return f"{PRELUDE}\nresult = {case.call()}  # to work, or to raise a FrameboostError of a sentence\nprint(result)\n"
+    return f"{PRELUDE}\nresult = {case.call()}  # must work, or raise a short FrameboostError\nprint(result)\n"
 
 
-def smaller(case: Case) -> Iterator[Case]:
-    required = {point.text: dict(point.required) for point in entry_points()}.get(case.text, {})
-    for name in case.odd:
+def shrink(case: Case) -> Iterator[Case]:
+    required = {entry.text: dict(entry.required) for entry in entry_points()}.get(case.text, {})
+    for name in case.wrong:
         arguments = dict(case.arguments)
-        if len(case.odd) > 1:
+        if len(case.wrong) > 1:
             arguments.pop(name)
             arguments |= {key: value for key, value in required.items() if key not in arguments}
-            yield replace(case, arguments=tuple(arguments.items()), odd=tuple(o for o in case.odd if o != name))
+            yield replace(case, arguments=tuple(arguments.items()), wrong=tuple(w for w in case.wrong if w != name))

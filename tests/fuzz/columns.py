@@ -1,4 +1,4 @@
-"""Random columns, as literals: what the kinds of cases make their frames of."""
+"""Random columns, which can be written as Python literals in a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from frameboost.schema.types import FeatureType
 from tests.support.random_models import NAMES, TYPES, random_values, to_polars
 
-__all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "smaller_columns"]
+__all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "shrink_columns"]
 
 HEADER = """\
 import math
@@ -21,7 +21,7 @@ from frameboost.schema.types import FeatureType
 from tests.support.random_models import to_duckdb, to_polars
 nan, inf = math.nan, math.inf
 """
-# Names that no database refuses beside those that need care.
+# Plain names, and names that need quoting or are used by the package itself.
 _NAMES = [*(name for name in NAMES if name), "x", "y_", "label", "margin", "weight", "prediction", "row", "node", "^x$",
           "*", "x0", "frameboost_", "é", "fold", "bias"]  # fmt: skip
 _ZONES = ["Europe/Paris", "Asia/Kathmandu", "America/New_York", "UTC"]
@@ -29,7 +29,7 @@ _ZONES = ["Europe/Paris", "Asia/Kathmandu", "America/New_York", "UTC"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column by its physical values; ``cast`` is a polars type that holds them too, as text, or empty."""
+    """A column as its physical values; ``cast`` is the text of a polars type to cast it to, or empty."""
 
     name: str
     type: str
@@ -45,7 +45,7 @@ class Column:
         return made.cast(eval(self.cast, {"pl": pl})) if self.cast else made
 
     def text(self) -> str:
-        """Return the call that makes the series."""
+        """Return the series as Python source."""
         made = f"to_polars(FeatureType({self.type!r}), {list(self.values)!r}, {self.name!r})"
         return f"{made}.cast({self.cast})" if self.cast else made
 
@@ -59,14 +59,14 @@ def frame_text(columns: Sequence[Column]) -> str:
 
 
 def random_columns(rng: np.random.Generator, n_rows: int, most: int) -> list[Column]:
-    """Draw columns of any types, with names that differ also where case is ignored."""
+    """Draw columns of random types, whose names differ even if case is ignored."""
     python = random.Random(int(rng.integers(2**62)))
     n_columns = int(rng.integers(1, most + 1))
     names = python.sample(_NAMES, n_columns)
     columns: list[Column] = []
     for name in names:
         kind = FeatureType(python.choice(TYPES))
-        if columns and python.random() < 0.1:  # the same again
+        if columns and python.random() < 0.1:  # a copy of another column
             columns.append(replace(python.choice(columns), name=name))
             continue
         values = _values(kind, n_rows, python)
@@ -93,7 +93,7 @@ def _values(kind: FeatureType, n_rows: int, rng: random.Random) -> list:
 
 
 def _smooth(kind: FeatureType, n_rows: int, rng: random.Random) -> list:
-    """Draw values that are close to one another, some of them missing."""
+    """Draw values from a small range, a tenth of them missing."""
     if kind.is_categorical:
         values: list = [f"c{rng.randrange(12)}" for _ in range(n_rows)]
     elif kind.is_float:
@@ -117,8 +117,8 @@ def _cast(kind: FeatureType, values: list, rng: random.Random) -> str:
     return ""
 
 
-def smaller_columns(columns: Sequence[Column], keep: Sequence[str] = ()) -> Iterator[list[Column]]:
-    """Yield the columns with fewer rows (half, ..., one fewer), and without one of those that are not to keep."""
+def shrink_columns(columns: Sequence[Column], keep: Sequence[str] = ()) -> Iterator[list[Column]]:
+    """Yield the columns without a range of rows (half of them, ..., one), then without one column not in ``keep``."""
     n_rows = len(columns[0].values)
     size = n_rows // 2
     while size:

@@ -1,4 +1,4 @@
-"""The public functions and methods, found by introspection, with a call of each that works, as text."""
+"""The public functions and methods, found by introspection, each with a valid call as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frameboost.parameters.parameters import Parameters
 
 __all__ = ["PRELUDE", "EntryPoint", "entry_points"]
 
-# What the arguments of calls are made of; a script of a call starts with it.
+# Defines the names that arguments use; the script of a case starts with it.
 PRELUDE = """\
 import datetime as dt, decimal, io, math, pathlib, pickle, tempfile, warnings
 import duckdb, numpy as np, pandas as pd, polars as pl, pyarrow as pa, frameboost as fb
@@ -31,16 +31,16 @@ classes = fb.fit(df, "y", objective="multi:softprob", **shape)
 model.save(folder / "model.json")
 """
 
-_GOOD = {
+_VALID = {
     "data": "df", "X": "df.select('x', 's')", "target": "'y'", "path": "folder / 'model.json'", "table": "'t'",
     "view": "'v'", "column": "'scored'", "con": "con", "name": "'scored'", "baseline": "model.database().baseline(df)",
     "feature": "'x'", "folder": "folder / 'dbt'", "source": "'t'", "model": "model",
     "n_estimators": "2", "verbose": "False", "folds": "2",
 }  # fmt: skip
-# What the package itself sets.
-_INTERNAL = {"fb.Metric": ("columns", "terms")}
-# By function, where it differs.
-_OTHER = {
+# Arguments that only the package itself passes.
+_INTERNAL_ARGUMENTS = {"fb.Metric": ("columns", "terms")}
+# Valid arguments of single functions, in place of those above.
+_VALID_BY_FUNCTION = {
     "FrameBoost": {"y": "df['y'].to_numpy()"},
     "create_table_sql": {"target": "'scored'"},
     "Metric": {"name": "'mine'", "sql": "'avg(abs(label - prediction))'"},
@@ -50,25 +50,25 @@ _OTHER = {
 }  # fmt: skip
 _FIT = [name for name in inspect.signature(fb.fit).parameters if name not in ("data", "target", "parameters")]
 _SETTINGS = [field.name for field in dataclasses.fields(Parameters)]
-# What is behind the name of a ** of a signature.
-_KEYWORDS = {
+# The keywords that a ** argument of that name takes.
+_KEYWORDS_OF = {
     "parameters": lambda: _SETTINGS,
     "options": lambda: [*_FIT, *_SETTINGS],
     "keywords": lambda: [*_FIT, *_SETTINGS],
 }
-_OWNERS = {
+_INSTANCES = {
     fb.Model: ["model", "classes"],
     fb.DatabaseModel: ["model.database()", "classes.database('postgres')", "model.database(base_margin='w')"],
 }
 _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
-# scikit-learn's own, and what engines ask of a metric and a loss.
-_OTHERS = ("loss", "evaluate", "over", "set_params", "get_params",
+# Methods of scikit-learn, and those of metrics and losses that engines call.
+_SKIPPED = ("loss", "evaluate", "over", "set_params", "get_params",
            "get_metadata_routing", "set_fit_request", "set_predict_request", "set_score_request")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """Something to call, as text; what it must be given, with values that work; what it takes besides, or by ``**``."""
+    """A function as text, its required arguments with valid values, its optional arguments, and its ``**`` keywords."""
 
     text: str
     required: tuple[tuple[str, str], ...]
@@ -80,21 +80,21 @@ class EntryPoint:
 def _entry(text: str, function: Callable[..., Any], *, bound: bool, is_estimator: bool = False) -> EntryPoint:
     parameters = list(inspect.signature(function).parameters.values())
     parameters = parameters[1:] if bound and parameters and parameters[0].name == "self" else parameters
-    other = next((values for key, values in _OTHER.items() if key in text), {})
+    own = next((values for key, values in _VALID_BY_FUNCTION.items() if key in text), {})
     required, optional, keywords = [], [], []
     for parameter in parameters:
-        if parameter.name in _INTERNAL.get(text, ()):
+        if parameter.name in _INTERNAL_ARGUMENTS.get(text, ()):
             continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            # One that is not known here is given a keyword that is not known there.
-            keywords += _KEYWORDS.get(parameter.name, lambda: ["unknown"])()
+            # A ** argument of another name is given an unknown keyword.
+            keywords += _KEYWORDS_OF.get(parameter.name, lambda: ["unknown"])()
         elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             continue
         elif parameter.default is inspect.Parameter.empty:
-            required.append((parameter.name, (_GOOD | other).get(parameter.name, "None")))
+            required.append((parameter.name, (_VALID | own).get(parameter.name, "None")))
         else:
             optional.append(parameter.name)
-    if {"n_estimators", "verbose"} <= {*optional, *keywords}:  # so that a call is short
+    if {"n_estimators", "verbose"} <= {*optional, *keywords}:  # keeps a fit short
         required += [("n_estimators", "2"), ("verbose", "False")]
     return EntryPoint(text, tuple(required), tuple(optional), tuple(dict.fromkeys(keywords)), is_estimator)
 
@@ -106,12 +106,12 @@ def entry_points() -> list[EntryPoint]:
         item = getattr(fb, name)
         if (inspect.isclass(item) and issubclass(item, BaseException)) or not callable(item):
             continue
-        if item not in _OWNERS:  # which users do not make by their names
+        if item not in _INSTANCES:  # users get these from methods, not from the class
             found.append(_entry(f"fb.{name}", item, bound=False))
         if inspect.isclass(item):
-            owners = _OWNERS.get(item) or [_made(f"fb.{name}")]
-            found += [_entry(f"{owner}.{method}", function, bound=True)
-                      for owner in owners for method, function in _methods(item)]  # fmt: skip
+            instances = _INSTANCES.get(item) or [_constructor_call(f"fb.{name}")]
+            found += [_entry(f"{instance}.{method}", function, bound=True)
+                      for instance in instances for method, function in _methods(item)]  # fmt: skip
     for frame, space in (("df", pl.DataFrame.boost), ("df.lazy()", pl.LazyFrame.boost)):
         found += [_entry(f"{frame}.boost.{method}", function, bound=True) for method, function in _methods(space)]
     found += [
@@ -132,7 +132,7 @@ def entry_points() -> list[EntryPoint]:
 
 def _methods(item: type) -> list[tuple[str, Callable[..., Any]]]:
     members = inspect.getmembers(item, callable)
-    named = [(name, function) for name, function in members if not name.startswith("_") and name not in _OTHERS]
+    named = [(name, function) for name, function in members if not name.startswith("_") and name not in _SKIPPED]
     return [(name, function) for name, function in named if not inspect.isclass(function) and _is_ours(function)]
 
 
@@ -140,6 +140,6 @@ def _is_ours(function: Callable[..., Any]) -> bool:
     return (getattr(function, "__module__", "") or "").startswith(("frameboost", "sklearn.base"))
 
 
-def _made(text: str) -> str:
-    values = next(values for key, values in _OTHER.items() if key in text)
+def _constructor_call(text: str) -> str:
+    values = next(values for key, values in _VALID_BY_FUNCTION.items() if key in text)
     return f"{text}({', '.join(f'{name}={value}' for name, value in values.items())})"

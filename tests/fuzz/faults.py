@@ -1,4 +1,7 @@
-"""Fits that are stopped: by signals, by callbacks, by sources that go; what is left is what was there before."""
+"""Kind of case: fits stopped by signals, callbacks or a source that disappears.
+
+Afterwards the database is as it was before, and the next fit gives the same model.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ import polars as pl
 import frameboost as fb
 from tests.fuzz.killed import check_killed_fit, check_killed_save
 
-__all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
 
-MOST_SECONDS, MOST_MEGABYTES = 60, 2000
+MAX_SECONDS, MAX_MEGABYTES = 60, 2000
 
 FAULTS = ["SIGINT", "SIGALRM", "SIGINT twice", "interrupt()", "callback raises", "callback exits", "callback queries",
           "callback fits", "callback drops ours", "callback drops the source", "callback closes", "file goes",
@@ -39,7 +42,7 @@ _OPTIONS = [
 
 @dataclass(frozen=True)
 class Case:
-    """A fault, where the rows are, how they are trained on, and when the fault comes: a share of a fit's time."""
+    """A fault, the source of the rows, the options of the fit, and when the fault occurs: a share of a fit's time."""
 
     fault: str
     source: str
@@ -56,10 +59,10 @@ def generate(rng: np.random.Generator) -> Case:
 
 
 class Stopped(Exception):  # noqa: N818, as it is no error
-    """What a signal's handler and callbacks raise."""
+    """Raised by the handler of a signal and by callbacks."""
 
 
-# --- where the rows are -----------------------------------------------------------------------------------------------
+# --- the data ---------------------------------------------------------------------------------------------------------
 
 _ROWS = """
     SELECT hash(i) % 1000 AS x, 'k' || i % 7 AS s, hash(-i) % 1000 / 7 AS y, hash(i * 3) % 2 = 0 AS late,
@@ -73,8 +76,8 @@ _CATALOG = """
 """
 
 
-class Place:
-    """A database with the rows, and a folder."""
+class Workspace:
+    """A database that holds the rows, and a folder with its file and a Parquet file."""
 
     def __init__(self, source: str, folder: Path) -> None:
         self.source, self.folder = source, folder
@@ -98,12 +101,12 @@ class Place:
         return self.con.table("seen" if self.source == "view" else "t")
 
     def state(self) -> tuple:
-        """Return all that a fit must leave as it is."""
+        """Return everything that a fit must leave unchanged: catalog and settings, the rows, the files."""
         sums = self.con.execute("SELECT count(*), sum(hash(t)) FROM t").fetchall()
         return self.con.execute(_CATALOG).fetchall(), sums, sorted(path.name for path in self.folder.iterdir())
 
     def recover(self) -> None:
-        """Do what a user does after an error in a transaction."""
+        """Roll back, as a user does after an error in a transaction, and begin another one."""
         if self.source == "transaction":
             self.con.execute("ROLLBACK")
             self.con.execute("BEGIN")
@@ -123,49 +126,49 @@ def check(case: Case) -> None:
             return check_killed_fit(Path(name), case.options, case.moment)
         if case.fault == "kill while saving":
             return check_killed_save(Path(name), case.moment)
-        place = Place(case.source, Path(name))
-        expected = fit(place.data(), case.options)
+        workspace = Workspace(case.source, Path(name))
+        expected = fit(workspace.data(), case.options)
         start = time.perf_counter()
-        assert fit(place.data(), case.options) == expected
+        assert fit(workspace.data(), case.options) == expected
         moment = (time.perf_counter() - start) * case.moment
-        before = place.state()
-        found = _with_fault(case, place, moment)
+        before = workspace.state()
+        found = _with_fault(case, workspace, moment)
         if case.fault != "callback closes":
-            place.recover()
+            workspace.recover()
         if case.fault not in ("callback drops the source", "callback closes", "file goes"):
-            after = place.state()
+            after = workspace.state()
             differ = [set(map(str, a)) ^ set(map(str, b)) for a, b in zip(before, after, strict=True)]
             assert after == before, f"left behind: {differ}"
-            assert fit(place.data(), case.options) == expected, "the next fit gives another model"
+            assert fit(workspace.data(), case.options) == expected, "the next fit gives another model"
         elif case.fault != "callback closes":
-            left = [row for row in place.con.execute(_CATALOG).fetchall() if "frameboost_" in str(row[1])]
+            left = [row for row in workspace.con.execute(_CATALOG).fetchall() if "frameboost_" in str(row[1])]
             assert not left, f"left behind: {left}"
         assert found is None or found == expected, "the fit gives another model"
     return None
 
 
-def _with_fault(case: Case, place: Place, moment: float) -> fb.Model | None:
-    """Return the model, or None if the fit was stopped as the fault asks for."""
+def _with_fault(case: Case, workspace: Workspace, moment: float) -> fb.Model | None:
+    """Return the model, or None if the fit raised an error that the fault may cause."""
     kind = case.fault.partition(" ")[0]
-    expected = _EXPECTED[case.fault] + (duckdb.TransactionException,) * (place.source == "transaction")
-    with _Signals(case.fault, moment, place) as signals:
-        more = {"callbacks": [_callback(case, place)]} if kind in ("callback", "file") else {}
+    expected = _EXPECTED[case.fault] + (duckdb.TransactionException,) * (workspace.source == "transaction")
+    with _Signals(case.fault, moment, workspace) as signals:
+        more = {"callbacks": [_callback(case, workspace)]} if kind in ("callback", "file") else {}
         try:
             try:
                 signals.arm()
-                return fit(place.data(), case.options, **more)
+                return fit(workspace.data(), case.options, **more)
             finally:
                 signals.disarm()
         except expected:
             return None
 
 
-# What a fit may raise of each fault.
+# The errors that a fit may raise for each fault.
 _EXPECTED: dict[str, tuple[type[BaseException], ...]] = {
     "SIGINT": (KeyboardInterrupt,), "SIGINT twice": (KeyboardInterrupt,),
     "SIGALRM": (Stopped,), "interrupt()": (duckdb.InterruptException,),
     "callback raises": (Stopped,), "callback exits": (SystemExit,), "callback queries": (), "callback fits": (),
-    # What the database says of what is gone is the database's to say.
+    # Errors about dropped tables and closed connections come from DuckDB.
     "callback drops ours": (fb.FrameboostError, duckdb.Error),
     "callback drops the source": (fb.FrameboostError, duckdb.Error),
     "callback closes": (fb.FrameboostError, duckdb.Error),
@@ -174,11 +177,11 @@ _EXPECTED: dict[str, tuple[type[BaseException], ...]] = {
 
 
 class _Signals:
-    """Sends what a fault asks for, so long after it is armed; nothing is raised, or comes, where it is not."""
+    """A thread that sends a fault's signals ``moment`` seconds after `arm`; handlers raise only until `disarm`."""
 
-    def __init__(self, fault: str, moment: float, place: Place) -> None:
+    def __init__(self, fault: str, moment: float, workspace: Workspace) -> None:
         self.armed = False
-        self._fault, self._moment, self._con = fault, moment, place.con
+        self._fault, self._moment, self._con = fault, moment, workspace.con
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._send) if fault.startswith(("SIG", "interrupt")) else None
 
@@ -194,13 +197,13 @@ class _Signals:
                 os.kill(os.getpid(), signal.SIGALRM if self._fault == "SIGALRM" else signal.SIGINT)
 
     def arm(self) -> None:
-        """Let them come; one Ctrl-C meets Python's own handler, two meet one of the user's."""
+        """Start sending. One Ctrl-C is handled by Python's own handler, two by a handler of the user's."""
         self.armed = True
         if self._fault == "SIGINT":
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def disarm(self) -> None:
-        """Let none come any more; one that is on its way may be raised here."""
+        """Stop sending; a signal that was sent just before may be raised here."""
         self.armed = False
         signal.signal(signal.SIGINT, self._stop)
 
@@ -218,13 +221,13 @@ class _Signals:
         self._done.set()
         if self._thread is not None:
             self._thread.join()
-        time.sleep(0.001)  # one that was sent just now arrives here
+        time.sleep(0.001)  # a signal that was sent just before arrives here
         for number, handler in self._before:
             signal.signal(number, handler)
 
 
-def _callback(case: Case, place: Place) -> Callable[[int, dict], None]:
-    at, con = 1 + int(case.moment * 3), place.con
+def _callback(case: Case, workspace: Workspace) -> Callable[[int, dict], None]:
+    at, con = 1 + int(case.moment * 3), workspace.con
 
     def drop(kind: str, names: str) -> None:
         for (name,) in con.execute(names).fetchall():
@@ -250,21 +253,21 @@ def _callback(case: Case, place: Place) -> Callable[[int, dict], None]:
         elif case.fault == "callback closes":
             con.close()
         else:
-            (place.folder / "t.parquet").unlink()
+            (workspace.folder / "t.parquet").unlink()
 
     return called
 
 
 def script(case: Case) -> str:
     return f"""from tests.fuzz.faults import Case, check
-# {case.fault}, in a fit on a {case.source}; what follows must find what was there before, and fit the same model again
-for _ in range(20):  # as a moment is never quite the same
+# {case.fault}, in a fit on a {case.source}: the database must stay as it was, and the next fit give the same model
+for _ in range(20):  # the timing varies from run to run
     check({case!r})
 """
 
 
-def smaller(case: Case) -> Iterator[Case]:
-    """Yield it with plainer options and on a plainer source."""
+def shrink(case: Case) -> Iterator[Case]:
+    """Yield the case with default options, and on a plain table."""
     if case.options and not case.fault.startswith("kill"):
         yield replace(case, options={})
     if case.source not in ("table", "parquet") and not case.fault.startswith("kill"):

@@ -1,4 +1,7 @@
-"""Model files of every format that is read, damaged: a model that works, or an error that says what is wrong."""
+"""Kind of case: damaged model files of every supported format.
+
+Reading one gives a model that works, or an error that says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ from frameboost.schema.feature import Feature
 from tests.fuzz.original_files import FORMATS, original
 from tests.support.random_models import random_values, to_polars
 
-__all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
 
-MOST_SECONDS, MOST_MEGABYTES = 10, 500
+MAX_SECONDS, MAX_MEGABYTES = 10, 500
 
-# What takes the place of a field. (As the name of a column, 300,000 characters cost polars hundreds of megabytes.)
-_VALUES = [
+# Replacements of a field. (A column name of 300,000 characters costs polars hundreds of megabytes.)
+_REPLACEMENTS = [
     None, True, False, 0, -1, 1, 2, 1.5, -0.0, 1e308, 5e-324, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63), 10**30, 10**400,
     "", "0", "-1", "1e9", "99999999999", "nan", "NaN", "Infinity", "x" * 10_000, "\x00", "\ud800", "é", "[0]", "string",
     [], {}, [[]], [None], [0] * 10_000, {"a": {}}, [1e308, 1e308], ["x", "x"], math.nan, math.inf,
@@ -34,11 +37,11 @@ _VALUES = [
 
 @dataclass(frozen=True)
 class Case:
-    """What a file holds, which format it had before, and what was done to it."""
+    """The bytes of a damaged file, its original format, and the damages as text."""
 
     format: str
     data: bytes
-    done: tuple[str, ...] = ()
+    damages: tuple[str, ...] = ()
 
 
 def generate(rng: np.random.Generator) -> Case:
@@ -51,14 +54,14 @@ def generate(rng: np.random.Generator) -> Case:
 
 
 def _damaged(case: Case, rng: random.Random) -> Case:
-    ways = [_flip, _truncate, _cut_out, _repeat]
+    damages = [_flip, _truncate, _cut_out, _repeat]
     if case.format in ("frameboost", "frameboost classes", "xgboost", "catboost", "catboost leafwise"):
-        ways += [_edit_json] * 8 + [_nest]
+        damages += [_edit_json] * 8 + [_nest]
     else:
-        ways += [_edit_text] * 4
-    way = rng.choice(ways)
-    data, what = way(case.data, rng)
-    return Case(case.format, data, (*case.done, what))
+        damages += [_edit_text] * 4
+    damage = rng.choice(damages)
+    data, what = damage(case.data, rng)
+    return Case(case.format, data, (*case.damages, what))
 
 
 def _flip(data: bytes, rng: random.Random) -> tuple[bytes, str]:
@@ -85,17 +88,17 @@ def _repeat(data: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 
 def _edit_text(data: bytes, rng: random.Random) -> tuple[bytes, str]:
-    """Replace a line of text, or a value in one (in UBJSON: what lies between two such bytes)."""
+    """Replace a part of a text file between two separators: a line, a word or a value."""
     separator = rng.choice([b"\n", b" ", b"="])
     parts = data.split(separator)
     at = rng.randrange(len(parts))
-    value = rng.choice([v for v in _VALUES if not isinstance(v, list | dict)])
+    value = rng.choice([v for v in _REPLACEMENTS if not isinstance(v, list | dict)])
     new = rng.choice([b"", str(value).encode(errors="replace"), rng.choice(parts)])
     return separator.join([*parts[:at], new, *parts[at + 1 :]]), f"part {at} at {separator!r} replaced by {new[:40]!r}"
 
 
 def _edit_json(data: bytes, rng: random.Random) -> tuple[bytes, str]:
-    """Replace, remove or double a field somewhere."""
+    """Replace, remove, duplicate or reorder a random field of a JSON document."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
@@ -119,11 +122,11 @@ def _edit_json(data: bytes, rng: random.Random) -> tuple[bytes, str]:
         holder[key] = at[:: rng.choice([-1, 2])]
         what = f"{path} reordered"
     elif how < 0.5 and isinstance(at, list) and at:
-        value = rng.choice(_VALUES)
+        value = rng.choice(_REPLACEMENTS)
         holder[key] = [value] * len(at)
         what = f"all of {path} = {value!r:.60}"
     else:
-        value = rng.choice(_VALUES)
+        value = rng.choice(_REPLACEMENTS)
         holder[key] = str(value) if isinstance(at, str) and rng.random() < 0.5 else value
         what = f"{path} = {value!r:.60}"
     return _as_json(document), what
@@ -134,7 +137,7 @@ def _as_json(document: object) -> bytes:
 
 
 def _nest(data: bytes, rng: random.Random) -> tuple[bytes, str]:
-    """Put lists or objects into one another, deeper than any stack."""
+    """Insert lists or objects nested deeper than any recursion limit."""
     depth = rng.choice([50, 900, 100_000])
     start, end = rng.choice([(b"[", b"]"), (b'{"left":', b"}")])
     nested = start * depth + b"0" + end * depth
@@ -157,7 +160,7 @@ def check(case: Case) -> None:
                 assert 0 < len(message) <= 1000, f"a message of {len(message):,} characters: {message:.300}"
                 assert message.count("\n") <= 1, f"a message of {message.count(chr(10)) + 1} lines: {message:.300}"
                 continue
-            works(model)
+            check_works(model)
 
 
 def _readers(format_: str) -> list:
@@ -166,8 +169,8 @@ def _readers(format_: str) -> list:
     return [own, open_model]
 
 
-def works(model: fb.Model) -> None:
-    """Use the model in every way that needs no database: an unusable one must not be read."""
+def check_works(model: fb.Model) -> None:
+    """Use the model in every way that needs no database: a broken model must be refused when it is read."""
     repr(model)
     rng = random.Random(0)
     frame = pl.DataFrame({feature.name: _column(feature, rng) for feature in model.ensemble.features})
@@ -181,7 +184,7 @@ def works(model: fb.Model) -> None:
         assert fb.load(Path(folder) / "again").to_json() == text
     try:
         model.query("t")
-    except fb.ParameterError:  # names that differ only in case, say
+    except fb.ParameterError:  # such as names that differ only in case
         return
 
 
@@ -195,18 +198,18 @@ def script(case: Case) -> str:
     return f"""import pathlib, tempfile
 import frameboost as fb
 from frameboost.loading import open_model
-from tests.fuzz.files import Case, check, works
-# {case.format}: {"; ".join(case.done)}
+from tests.fuzz.files import Case, check, check_works
+# {case.format}: {"; ".join(case.damages)}
 data = {case.data!r}
 path = pathlib.Path(tempfile.mkdtemp()) / "model"
 path.write_bytes(data)
-check(Case({case.format!r}, data))  # which reads it, and, where that works, uses the model:
-works(open_model(path))  # a model, or ModelFileError or ParameterError, is to come of it
+check(Case({case.format!r}, data))  # reads the file and uses the model
+check_works(open_model(path))  # expected: a model, ModelFileError or ParameterError
 """
 
 
-def smaller(case: Case) -> Iterator[Case]:
-    """Yield the file with one of the changed fields only: the fields of the original in all other places."""
+def shrink(case: Case) -> Iterator[Case]:
+    """Yield the file with one of the damaged top-level fields restored."""
     if case.format not in ("frameboost", "frameboost classes", "xgboost", "catboost", "catboost leafwise"):
         return
     try:

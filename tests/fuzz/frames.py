@@ -1,4 +1,7 @@
-"""Random frames, parameters, objectives and metrics: every engine gives the same model, or the same error."""
+"""Kind of case: random frames, parameters, objectives and metrics.
+
+Every engine gives the same model, or the same error.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,20 @@ import numpy as np
 import polars as pl
 
 import frameboost as fb
-from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, smaller_columns
+from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, shrink_columns
 from tests.fuzz.labels import draw_labels
 from tests.fuzz.same_models import ARITHMETIC, difference
 from tests.support.random_models import to_duckdb
 
-__all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
 
-MOST_SECONDS, MOST_MEGABYTES = 60, 2000
+MAX_SECONDS, MAX_MEGABYTES = 60, 2000
 _ENGINES = ("numba", "polars", "duckdb")
 
 
 @dataclass(frozen=True)
 class Case:
-    """Columns, and the keywords of `fb.fit`; ``relation`` where a table of DuckDB is to give the same model too."""
+    """Columns and the keywords of `fb.fit`; with ``relation`` a DuckDB table must give the same model too."""
 
     columns: tuple[Column, ...]
     options: dict
@@ -43,11 +46,11 @@ def generate(rng: np.random.Generator) -> Case:
             options["early_stopping_rounds"] = int(rng.integers(1, 4))
     options |= _parameters(rng, features)
     relation = rng.random() < 0.3 and not any("duration[ms]" in c.type or "duration[ns]" in c.type for c in features)
-    return Case((*features, *roles), options, relation and _known_alike(features))
+    return Case((*features, *roles), options, relation and _has_same_types(features))
 
 
-def _known_alike(columns: list[Column]) -> bool:
-    """Whether DuckDB has the columns under the same type as polars."""
+def _has_same_types(columns: list[Column]) -> bool:
+    """Whether every column has the same feature type in DuckDB as in polars."""
     return not any(column.type == "timestamptz[ms]" or column.type == "timestamptz[ns]" for column in columns)
 
 
@@ -91,7 +94,7 @@ def _parameters(rng: np.random.Generator, features: list[Column]) -> dict:
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
-def _relation(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+def _relation_of(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
     to_duckdb(con, frame, "t")
     return con.sql("SELECT * EXCLUDE position FROM t ORDER BY position")
 
@@ -112,11 +115,11 @@ def check(case: Case) -> None:
     before = frame.clone()
     found = {engine: outcome_of(frame, case.options, engine) for engine in engines(case.options)}
     found["one thread"] = outcome_of(frame, case.options | {"n_jobs": 1}, "numba")
-    if not _takes_rows_by_place(case.options):
+    if not _depends_on_row_order(case.options):
         found["shuffled"] = outcome_of(frame.sample(fraction=1, shuffle=True, seed=1), case.options, "numba")
     if case.relation and "duckdb" in found:
         con = duckdb.connect()
-        found["relation"] = outcome_of(_relation(frame, con), case.options, "duckdb")
+        found["relation"] = outcome_of(_relation_of(frame, con), case.options, "duckdb")
         left = con.execute("SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views() "
                            "WHERE NOT internal").fetchall()  # fmt: skip
         assert left == [("t",)], f"left in the database: {left}"
@@ -136,7 +139,7 @@ def engines(options: dict) -> tuple[str, ...]:
     return ("numba",) if options.get("tree_method") == "exact" else _ENGINES
 
 
-def _takes_rows_by_place(options: dict) -> bool:
+def _depends_on_row_order(options: dict) -> bool:
     return "subsample" in options or str(options["objective"]).startswith("rank:")
 
 
@@ -154,20 +157,20 @@ found = {{engine: outcome_of(frame, options, engine) for engine in engines(optio
 found["one thread"] = outcome_of(frame, options | {{"n_jobs": 1}}, "numba")
 found["shuffled"] = outcome_of(frame.sample(fraction=1, shuffle=True, seed=1), options, "numba")
 {relation if case.relation else ""}
-for engine, model in found.items():  # all are to be the same
+for engine, model in found.items():  # all must be equal
     print(engine, model if isinstance(model, str) else model.to_json())
     print(None if isinstance(model, str) else model.history)
 """
 
 
-def smaller(case: Case) -> Iterator[Case]:
+def shrink(case: Case) -> Iterator[Case]:
     used = {value for value in case.options.values() if isinstance(value, str)} | {"target", "valid"}
     for name in case.options:
         if name not in ("target", "objective", "features", "n_estimators"):
             yield replace(case, options={key: value for key, value in case.options.items() if key != name})
     if case.relation:
         yield replace(case, relation=False)
-    for columns in smaller_columns(case.columns, keep=tuple(used)):
+    for columns in shrink_columns(case.columns, keep=tuple(used)):
         names = [column.name for column in columns]
         left = [name for name in case.options["features"] if name in names]
         if left:

@@ -1,4 +1,4 @@
-"""Processes that are killed in a fit on a database's file, or while they save a model."""
+"""Checks of child processes that are killed while they train on a database file or save a model."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ while True:
 """
 
 
-def _killed(program: str, arguments: list[str], seconds: float) -> None:
-    """Run the program, and kill it so long after it has started what it does over and over."""
+def _run_and_kill(program: str, arguments: list[str], seconds: float) -> None:
+    """Run a program, wait for its line "ready", and kill it after that many seconds."""
     process = subprocess.Popen([sys.executable, "-c", program, *arguments], cwd=_ROOT, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -49,15 +49,15 @@ def _killed(program: str, arguments: list[str], seconds: float) -> None:
 
 
 def check_killed_fit(folder: Path, options: dict, moment: float) -> None:
-    """Make sure that a database whose user was killed in a fit holds what it held, and can be trained on."""
-    from tests.fuzz.faults import Place, fit
+    """Check that a database file is unchanged after a process was killed in a fit on it, and can be trained on."""
+    from tests.fuzz.faults import Workspace, fit
 
-    place = Place("file database", folder)
-    before = place.con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL").fetchall()
-    rows = place.con.execute("SELECT count(*), sum(hash(t)) FROM t").fetchall()
-    expected = fit(place.data(), options)
-    place.con.close()
-    _killed(_FIT, [str(folder / "d.db"), json.dumps(options)], moment)
+    workspace = Workspace("file database", folder)
+    before = workspace.con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL").fetchall()
+    rows = workspace.con.execute("SELECT count(*), sum(hash(t)) FROM t").fetchall()
+    expected = fit(workspace.data(), options)
+    workspace.con.close()
+    _run_and_kill(_FIT, [str(folder / "d.db"), json.dumps(options)], moment)
     with duckdb.connect(folder / "d.db") as con:
         assert con.execute("SELECT count(*), sum(hash(t)) FROM t").fetchall() == rows, "the user's rows have changed"
         after = con.execute("SELECT table_name FROM duckdb_tables() ORDER BY ALL").fetchall()
@@ -66,7 +66,7 @@ def check_killed_fit(folder: Path, options: dict, moment: float) -> None:
 
 
 def check_killed_save(folder: Path, moment: float) -> None:
-    """Make sure that a file that was being written over when the process was killed is one model or the other."""
+    """Check that a file is one of two whole models after a process was killed while it saved them in turn."""
     con = duckdb.connect()
     paths = []
     for rounds in (60, 61):
@@ -74,7 +74,7 @@ def check_killed_save(folder: Path, moment: float) -> None:
         model = fb.fit(rows, "y", n_estimators=rounds, verbose=False)
         paths.append(folder / f"{rounds}.json")
         model.save(paths[-1])
-    _killed(_SAVE, [str(folder / "saved.json"), *map(str, paths)], moment / 2)
+    _run_and_kill(_SAVE, [str(folder / "saved.json"), *map(str, paths)], moment / 2)
     if (folder / "saved.json").exists():
         assert fb.load(folder / "saved.json").n_rounds in (60, 61)
         assert (folder / "saved.json").read_bytes() in [path.read_bytes() for path in paths]

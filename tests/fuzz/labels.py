@@ -1,4 +1,4 @@
-"""Random labels for random objectives, with the columns and metrics that go with them."""
+"""Random objectives with suitable labels, weights, groups, bounds, base margins and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS = {
     "class": lambda rng, n: rng.integers(0, 3, n).astype(float),
     "signed time": lambda rng, n: np.exp(rng.normal(size=n)).round(2) * rng.choice([-1, 1], n),
 }
-_SUITED = {
+_KINDS_BY_OBJECTIVE = {
     "reg:squarederror": ["number", "small integer", "wide", "class"],
     "reg:squaredlogerror": ["positive", "count"],
     "reg:logistic": ["share", "binary"],
@@ -31,21 +31,21 @@ _SUITED = {
     "survival:cox": ["signed time"],
     "survival:aft": ["positive"],
 } | {name: ["class"] for name in LOSSES if name.startswith(("multi:", "rank:"))}
-# Losses of the user's own, as the arguments of `fb.Objective`, that need nothing but + - * /.
-_OWN = [
+# Custom losses, as the arguments of `fb.Objective`, with + - * / only, so that all engines agree exactly.
+_CUSTOM_OBJECTIVES = [
     ("CASE WHEN margin > label THEN 0.75 ELSE -0.25 END", "1"),
     ("(margin - label) * 3", "3"),
     ("(margin - label) / (1 + ABS(margin - label))", "1 / (1 + ABS(margin - label))"),
 ]
-_ELSE = {"binary": ["binary"], "reg": ["number", "small integer"]}
+_KINDS_BY_FAMILY = {"binary": ["binary"], "reg": ["number", "small integer"]}
 
 
 def draw_labels(rng: np.random.Generator, n_rows: int) -> tuple[list[Column], dict]:
-    """Return the columns that are no features, and the keywords of `fb.fit` that name them."""
-    # Many of the fits are of the loss that all is exact for.
+    """Draw the columns that are not features, and the keywords of `fb.fit` that name them."""
+    # At least two in five fits use squared error, for which engines must agree exactly.
     objective = "reg:squarederror" if rng.random() < 0.4 else str(rng.choice(list(LOSSES)))
-    suited = _SUITED.get(objective) or _ELSE[objective.partition(":")[0]]
-    kind = str(rng.choice(suited if rng.random() < 0.95 else list(_KINDS)))
+    kinds = _KINDS_BY_OBJECTIVE.get(objective) or _KINDS_BY_FAMILY[objective.partition(":")[0]]
+    kind = str(rng.choice(kinds if rng.random() < 0.95 else list(_KINDS)))
     with np.errstate(over="ignore"):
         target = _KINDS[kind](rng, n_rows)
     if rng.random() < 0.03:
@@ -83,7 +83,7 @@ def draw_labels(rng: np.random.Generator, n_rows: int) -> tuple[list[Column], di
             names = ["ndcg", "ndcg@3", "map", "map@2-", "pre@2", "auc"]
         options["eval_metric"] = str(rng.choice(names))
     if objective == "reg:squarederror" and rng.random() < 0.1:
-        options["objective"] = _OWN[int(rng.integers(len(_OWN)))]
+        options["objective"] = _CUSTOM_OBJECTIVES[int(rng.integers(len(_CUSTOM_OBJECTIVES)))]
     return columns, options
 
 

@@ -1,4 +1,7 @@
-"""Random models, scored in every way: the same bits everywhere, the same model from its file, sums that add up."""
+"""Kind of case: random models, scored in every way.
+
+Margins have the same bits everywhere, a file gives the model back, and contributions add up to the margin.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,21 @@ import frameboost as fb
 from frameboost.ensemble.model_file import read_model
 from frameboost.trees.tree import Tree
 from tests.fuzz import frames
-from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, smaller_columns
+from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, shrink_columns
 from tests.support.models import model_of_parts
 from tests.support.random_models import naive_leaves, random_model, to_duckdb
 from tests.support.warehouses import Warehouse, open_warehouse
 
-__all__ = ["MOST_MEGABYTES", "MOST_SECONDS", "Case", "check", "generate", "script", "smaller"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
 
-MOST_SECONDS, MOST_MEGABYTES = 60, 2000
-# Databases beside DuckDB; the others that tests/support/warehouses.py knows take seconds to start.
+MAX_SECONDS, MAX_MEGABYTES = 60, 2000
+# Databases besides DuckDB. The others in tests/support/warehouses.py take seconds to start.
 _WAREHOUSES = os.environ.get("FRAMEBOOST_FUZZ_WAREHOUSES", "sqlite").split(",")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model as the text of its file, and rows to score."""
+    """The text of a model file, and rows to score."""
 
     model: str
     columns: tuple[Column, ...]
@@ -55,7 +58,7 @@ def generate(rng: np.random.Generator) -> Case:
 
 
 def _covers(tree: Tree) -> tuple[float, ...]:
-    """Return covers that add up, as those of training do: the number of leaves below each node."""
+    """Return the number of leaves below each node as covers: they add up, as those of training do."""
     covers = [1.0] * len(tree)
     for node in reversed(range(len(tree))):
         if not tree.is_leaf(node):
@@ -74,13 +77,13 @@ def _trained(rng: np.random.Generator) -> Case | None:
 
 
 def bits(values: Sequence, n_outputs: int) -> list[list[int]]:
-    """Return margins, of each row a number or several, as the integers that their bits make."""
+    """Return the bits of margins as int64, a list for each row."""
     rows = [value if isinstance(value, list | tuple) else [value] for value in values]
     return np.array(rows, dtype=np.float64).reshape(len(rows), n_outputs).view(np.int64).tolist()
 
 
 def expected_margins(model: fb.Model, columns: Sequence[Column]) -> list[list[float]]:
-    """Return the margins by walking through the trees: exact sums, rounded once."""
+    """Return the margins by a plain walk through the trees: exact sums, rounded once."""
     values = {column.name: list(column.values) for column in columns}
     margins = []
     for leaves in naive_leaves(model, values):
@@ -95,8 +98,8 @@ def model_of(text: str) -> fb.Model:
     return fb.Model(read_model(text.encode()))
 
 
-def in_duckdb(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Column]) -> dict[str, list]:
-    """Return the margins by all ways to have them in DuckDB."""
+def duckdb_margins(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Column]) -> dict[str, list]:
+    """Return the margins of every way to compute them in DuckDB, by its name."""
     con, found = duckdb.connect(), {}
     to_duckdb(con, frame, "t")
     for i, statement in enumerate(model.database().table_statements("trees")):
@@ -122,10 +125,10 @@ def _unpacked(rows: list[list]) -> list:
     return [row[0] for row in rows]
 
 
-def in_warehouse(name: str, model: fb.Model, columns: Sequence[Column]) -> dict[str, tuple[list, list]]:
-    """Return the margins from another database, by form, with what they should be; nothing if it lacks a type.
+def warehouse_margins(name: str, model: fb.Model, columns: Sequence[Column]) -> dict[str, tuple[list, list]]:
+    """Return the margins from another database and the expected ones, by form; nothing if it lacks a type.
 
-    Values that it can't hold are NULL there, and names that it can't have are others.
+    Values that the database can't store become NULL, and column names that it does not allow are replaced.
     """
     warehouse = open_warehouse(name)
     if any(warehouse.column_type(c.kind) is None or not warehouse.holds(c.kind, 0 if c.kind.bounds else None)
@@ -133,7 +136,7 @@ def in_warehouse(name: str, model: fb.Model, columns: Sequence[Column]) -> dict[
         return {}
     held = [replace(c, values=tuple(v if v is None or warehouse.holds(c.kind, v) else None for v in c.values))
             for c in columns]  # fmt: skip
-    names = {c.name: c.name if _is_name(c.name, warehouse) else f"column {i}" for i, c in enumerate(columns)}
+    names = {c.name: c.name if _can_name(c.name, warehouse) else f"column {i}" for i, c in enumerate(columns)}
     warehouse.fill("t", {names[column.name]: (column.kind, list(column.values)) for column in held})
     warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
     renamed = {feature: names[feature] for feature in model.features}
@@ -141,17 +144,17 @@ def in_warehouse(name: str, model: fb.Model, columns: Sequence[Column]) -> dict[
         warehouse.run(statement)
     found, expected = {}, expected_margins(model, held)
     for form in ("case", "staged", "table"):
-        how = {"form": form, "trees": "trees" if form == "table" else None, "columns": renamed}
+        options = {"form": form, "trees": "trees" if form == "table" else None, "columns": renamed}
         try:
-            query = model.query("t", name, keep=["id"], output="margin", **how)
-        except fb.ParameterError as error:  # larger than what the database says that it takes
+            query = model.query("t", name, keep=["id"], output="margin", **options)
+        except fb.ParameterError as error:  # the query exceeds a limit of the database
             assert form == "case" and "does not fit" in str(error), error
             continue
         found[f"{name}, {form}"] = [list(row[1:]) for row in sorted(warehouse.rows(query))], expected
     return found
 
 
-def _is_name(name: str, warehouse: Warehouse) -> bool:
+def _can_name(name: str, warehouse: Warehouse) -> bool:
     dialect = warehouse.dialect
     return not set(name) & set(dialect.names.unnameable) and (dialect.names.ends_in_blank or name == name.strip())
 
@@ -164,23 +167,23 @@ def check(case: Case) -> None:
     found = {"predict": model.predict(frame, "margin").to_list()}
     found["expr"] = frame.select(model.expr("margin")).to_series().to_list()
     found["expr, lazy"] = frame.lazy().select(model.expr("margin")).collect(engine="streaming").to_series().to_list()
-    found |= in_duckdb(model, frame, case.columns)
+    found |= duckdb_margins(model, frame, case.columns)
     for way, values in found.items():
         assert bits(values, n_outputs) == expected, f"{way}: {values} is not {margins}"
     for name in filter(None, _WAREHOUSES):
-        for way, (values, wanted) in in_warehouse(name, model, case.columns).items():
+        for way, (values, wanted) in warehouse_margins(name, model, case.columns).items():
             assert bits(values, n_outputs) == bits(wanted, n_outputs), f"{way}: {values} is not {wanted}"
     leaves = model.predict(frame, "leaf").to_list()
     values = {column.name: list(column.values) for column in case.columns}
     assert leaves == naive_leaves(model, values), "other leaves"
-    _check_means(model, frame)
+    _check_predictions(model, frame)
     _check_file(model)
-    _check_sums(model, frame, margins)
+    _check_explanations(model, frame, margins)
     assert frame.equals(before), "the frame has been changed"
 
 
-def _check_means(model: fb.Model, frame: pl.DataFrame) -> None:
-    """Hold predictions, which may need exp, to one another: equal but for the last bits of exp."""
+def _check_predictions(model: fb.Model, frame: pl.DataFrame) -> None:
+    """Check that predictions, which may use exp, agree but for the last bits of exp."""
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
     rows = sorted(con.execute(model.query("t", keep=["position"])).fetchall())
@@ -199,12 +202,12 @@ def _check_file(model: fb.Model) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save(path)
-        assert fb.load(path) == model, "the model that is read is not the one that was saved"
-        assert list(Path(folder).iterdir()) == [path], "more than the model's file is there"
-    assert pickle.loads(pickle.dumps(model)) == model, "the model that is unpickled is not the one that was pickled"
+        assert fb.load(path) == model, "the loaded model differs from the saved one"
+        assert list(Path(folder).iterdir()) == [path], "other files were left behind"
+    assert pickle.loads(pickle.dumps(model)) == model, "the unpickled model differs from the original"
 
 
-def _check_sums(model: fb.Model, frame: pl.DataFrame, margins: list[list[float]]) -> None:
+def _check_explanations(model: fb.Model, frame: pl.DataFrame, margins: list[list[float]]) -> None:
     if "bias" in model.features:
         return
     con = duckdb.connect()
@@ -227,24 +230,24 @@ def _check_sums(model: fb.Model, frame: pl.DataFrame, margins: list[list[float]]
 def script(case: Case) -> str:
     return f"""{HEADER}
 from tests.fuzz.columns import Column
-from tests.fuzz.models import bits, expected_margins, in_duckdb, model_of
+from tests.fuzz.models import bits, expected_margins, duckdb_margins, model_of
 model = model_of({case.model!r})
 columns = {list(case.columns)!r}
 frame = {frame_text(case.columns)}
 print("expected", expected_margins(model, columns))
 print("predict ", model.predict(frame, "margin").to_list())
 print("expr    ", frame.select(model.expr("margin")).to_series().to_list())
-for way, values in in_duckdb(model, frame, columns).items():
+for way, values in duckdb_margins(model, frame, columns).items():
     print(way, values)
-# and explain, save and load, other databases:
+# all other checks: explain, save and load, other databases
 from tests.fuzz.models import Case, check
 check(Case(model.to_json(), columns))
 """
 
 
-def smaller(case: Case) -> Iterator[Case]:
+def shrink(case: Case) -> Iterator[Case]:
     model = model_of(case.model)
-    for columns in smaller_columns(case.columns, keep=model.features):
+    for columns in shrink_columns(case.columns, keep=model.features):
         yield replace(case, columns=tuple(columns))
     if model.n_rounds > 1:
         half = model.n_rounds // 2

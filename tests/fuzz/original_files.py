@@ -1,4 +1,4 @@
-"""Small model files of every format that is read, as the libraries write them: what is damaged."""
+"""Small undamaged model files of every supported format, as the libraries write them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FORMATS = ["frameboost", "frameboost classes", "frameboost own loss", "xgboost",
 
 @cache
 def original(format_: str) -> bytes:
-    """Return the bytes of the file."""
+    """Return the bytes of a model file of that format."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of other libraries
+        warnings.simplefilter("ignore")  # from other libraries
         path = Path(folder) / ("model.ubj" if format_ == "xgboost ubj" else "model.json")
         {"frameboost": _frameboost, "xgboost": _xgboost, "lightgbm": _lightgbm, "catboost": _catboost}[
             format_.partition(" ")[0]
@@ -80,9 +80,9 @@ def _catboost(path: Path, format_: str) -> None:
     model.fit(X, y).save_model(str(path), format="json")
 
 
-def _is_there(format_: str) -> bool:
+def _is_installed(format_: str) -> bool:
     library = format_.partition(" ")[0]
     return library == "frameboost" or importlib.util.find_spec(library) is not None
 
 
-FORMATS = [format_ for format_ in FORMATS if _is_there(format_)]
+FORMATS = [format_ for format_ in FORMATS if _is_installed(format_)]

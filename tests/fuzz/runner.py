@@ -1,4 +1,4 @@
-"""Runs the cases of a kind in a process of their own, since a case may kill it or never end."""
+"""The runner: it runs the cases of a kind in a child process, since a case may crash or hang it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STARTING_SECONDS, _SHRINKING_SECONDS, _COMPILING_SECONDS = 60, 40, 60
 
 @dataclass
 class Failure:
-    """A case that failed, with the script that repeats it; ``times`` counts the cases that failed alike."""
+    """A failed case and the script that reproduces it; ``times`` counts the cases with the same signature."""
 
     kind: str
     seed: int
@@ -34,23 +34,23 @@ class Failure:
     times: int = 1
 
     def __str__(self) -> str:
-        alike = f" (and {self.times - 1} more cases alike)" if self.times > 1 else ""
+        others = f" (and {self.times - 1} more cases of this cause)" if self.times > 1 else ""
         return (
-            f"--- {self.kind}, seed {self.seed}, case {self.case}: {self.signature}{alike}\n{self.error.rstrip()}\n"
-            f"--- to repeat it: python -m tests.fuzz --kind {self.kind} --seed {self.seed} --case {self.case}, or\n"
+            f"--- {self.kind}, seed {self.seed}, case {self.case}: {self.signature}{others}\n{self.error.rstrip()}\n"
+            f"--- to reproduce it: python -m tests.fuzz --kind {self.kind} --seed {self.seed} --case {self.case}, or\n"
             f"{self.script.rstrip()}\n"
         )
 
 
 @dataclass
 class Outcome:
-    """What the cases of a kind came to."""
+    """The number of cases of a kind that were run, and their failures by signature."""
 
     kind: str
     seeds: list[int]
     cases: int = 0
     failures: dict[str, Failure] = field(default_factory=dict)
-    tell: Callable[[Failure], object] = lambda failure: None
+    report: Callable[[Failure], object] = lambda failure: None
 
     def __str__(self) -> str:
         seeds = ", ".join(map(str, self.seeds))
@@ -59,42 +59,44 @@ class Outcome:
 
 
 def run(kind: str, seeds: list[int], seconds: float, *, first: int = 0, count: int | None = None,
-        tell: Callable[[Failure], object] = lambda failure: None) -> Outcome:  # fmt: skip
-    """Run cases of a kind, of the seeds in turn, for so many seconds, or just ``count`` of them from ``first`` on.
+        report: Callable[[Failure], object] = lambda failure: None) -> Outcome:  # fmt: skip
+    """Run cases of a kind for that many seconds, or ``count`` cases from number ``first`` on.
 
-    Each failure that is not like one before is told at once.
+    Cases alternate between the seeds: case 0 of each seed, then case 1 of each seed. ``report`` is called at once with
+    each failure that has a new signature.
     """
-    outcome, deadline, at = Outcome(kind, seeds, tell=tell), time.monotonic() + seconds, first * len(seeds)
+    outcome, deadline, at = Outcome(kind, seeds, report=report), time.monotonic() + seconds, first * len(seeds)
     end = None if count is None else at + count
     while (end is None and time.monotonic() < deadline) or (end is not None and at < end):
         left = deadline - time.monotonic()
-        at = _one_process(outcome, {"kind": kind, "seconds": left, "seeds": seeds, "first": at,
+        at = _run_process(outcome, {"kind": kind, "seconds": left, "seeds": seeds, "first": at,
                                     "count": None if end is None else end - at})  # fmt: skip
     return outcome
 
 
-def _one_process(outcome: Outcome, task: dict) -> int:
-    """Run cases until the process ends, on its own or of a case; return the number of the first that was not run."""
-    at, patience, fresh = task["first"], _STARTING_SECONDS, True
+def _run_process(outcome: Outcome, task: dict) -> int:
+    """Run cases in one child process until it ends, crashes or hangs; return the number of the next case to run."""
+    at, timeout, is_starting = task["first"], _STARTING_SECONDS, True
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.worker", json.dumps(task)],
             cwd=_ROOT, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
         )  # fmt: skip
         try:
-            while (line := _read(process, patience)) is not None:
-                said = json.loads(line)
-                if "done" in said:
-                    return said["done"]
-                if "failed" in said:
-                    _note(outcome, said["failed"], said["signature"], said.get("error", ""), said.get("script"))
-                elif "at" in said:
+            while (line := _read_line(process, timeout)) is not None:
+                message = json.loads(line)
+                if "done" in message:
+                    return message["done"]
+                if "failed" in message:
+                    failed, error, script = message["failed"], message.get("error", ""), message.get("script")
+                    _record_failure(outcome, failed, message["signature"], error, script)
+                elif "at" in message:
                     outcome.cases += 1
-                    at, fresh, patience = said["at"], False, _patience(outcome.kind)
+                    at, is_starting, timeout = message["at"], False, _timeout(outcome.kind)
                 else:
-                    patience = _SHRINKING_SECONDS + _patience(outcome.kind)
+                    timeout = _SHRINKING_SECONDS + _timeout(outcome.kind)
             hung = process.poll() is None
-            if hung:  # faulthandler writes where each thread is
+            if hung:  # on SIGABRT faulthandler writes the stack of each thread
                 process.send_signal(signal.SIGABRT)
             code = process.wait(30)
         finally:
@@ -105,28 +107,29 @@ def _one_process(outcome: Outcome, task: dict) -> int:
                 process.stdout.close()
         errors.seek(0)
         text = errors.read().decode(errors="replace")[-6000:]
-    if fresh:
+    if is_starting:
         raise RuntimeError(f"the process that runs the cases did not start:\n{text}")
-    _note(outcome, at, "the case does not end" if hung else f"the process died (exit code {code})", text, None)
+    signature = "the case does not end" if hung else f"the process died (exit code {code})"
+    _record_failure(outcome, at, signature, text, None)
     return at + 1
 
 
-def _patience(kind: str) -> float:
-    """Return how long a case may be silent: twice what it may take, and kernels may have to be compiled for it."""
-    return kind_module(kind).MOST_SECONDS * 2 + _COMPILING_SECONDS
+def _timeout(kind: str) -> float:
+    """Return the seconds that a case may be silent: twice its limit, since it may run twice, and time to compile."""
+    return kind_module(kind).MAX_SECONDS * 2 + _COMPILING_SECONDS
 
 
-def _read(process: subprocess.Popen, patience: float) -> bytes | None:
-    """Return the next line, or None if the process has ended or has said nothing for so long."""
+def _read_line(process: subprocess.Popen, timeout: float) -> bytes | None:
+    """Return the next line, or None if the process has ended or nothing arrives within the timeout."""
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
-        if not selector.select(patience):
+        if not selector.select(timeout):
             return None
     return process.stdout.readline() or None
 
 
-def _note(outcome: Outcome, at: int, signature: str, error: str, script: str | None) -> None:
+def _record_failure(outcome: Outcome, at: int, signature: str, error: str, script: str | None) -> None:
     if signature in outcome.failures:
         outcome.failures[signature].times += 1
         return
@@ -134,7 +137,7 @@ def _note(outcome: Outcome, at: int, signature: str, error: str, script: str | N
     if script is None:
         try:
             script = kind_module(outcome.kind).script(draw_case(outcome.kind, seed, number))
-        except Exception as failed:  # what the case is drawn with fails too: that is the failure
+        except Exception as failed:  # drawing the case fails as well: report that
             script = f"# drawing the case fails: {type(failed).__name__}: {failed}"
     outcome.failures[signature] = Failure(outcome.kind, seed, number, signature, error, script)
-    outcome.tell(outcome.failures[signature])
+    outcome.report(outcome.failures[signature])

@@ -1,4 +1,7 @@
-"""What is promised of two models of one fit: equal, or, where exp or ln come in, of equal trees and close leaves."""
+"""The comparison of two models of one fit.
+
+They are equal if the loss is exact (`ARITHMETIC`); with exp or ln their trees are equal and their leaves close.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,18 @@ _TOLERANCE = 1e-9
 
 
 def difference(first: fb.Model, other: fb.Model, *, exact: bool) -> str:
-    """Return what differs between two models that should be the same, or an empty text."""
+    """Return the difference between two models that should be the same, or an empty text."""
     if exact:
         if first != other:
             return f"{first.to_json()}\nis not\n{other.to_json()}"
         return _history(first, other)
     for one, two in zip(first.ensemble.trees, other.ensemble.trees, strict=False):
-        at = next((i for i, pair in enumerate(zip(_asked(one), _asked(two), strict=False)) if len(set(pair)) > 1), None)
+        pairs = zip(_splits_of(one), _splits_of(two), strict=False)
+        at = next((i for i, pair in enumerate(pairs) if len(set(pair)) > 1), None)
         if at is not None:
-            # Gains that are equal but for the last bits may come in another order: from there on trees may differ.
+            # Gains that differ only in the last bits may be ranked differently; from there on the trees may differ.
             return "" if math.isclose(one.gain[at], two.gain[at], rel_tol=1e-6) else f"{one}\nis not\n{two}"
-        # A leaf whose gradients sum to nothing holds what exp's last bits leave of them.
+        # A leaf whose gradients sum to 0 holds the rounding errors of exp.
         least = max(_TOLERANCE * max(map(abs, one.value), default=0.0), 1e-12)
         if len(one) != len(two) or not np.allclose(one.value, two.value, rtol=_TOLERANCE, atol=least):
             return f"{one}\nis not\n{two}"
@@ -37,7 +41,7 @@ def difference(first: fb.Model, other: fb.Model, *, exact: bool) -> str:
     return _history(first, other)
 
 
-def _asked(tree) -> list[tuple]:
+def _splits_of(tree) -> list[tuple]:
     parts = tree.feature, tree.threshold, tree.categories, tree.missing_left, tree.left, tree.right
     return list(zip(*parts, strict=True))
 

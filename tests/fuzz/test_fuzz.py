@@ -1,8 +1,8 @@
 """Random cases of each kind, for a fixed time: ``FRAMEBOOST_FUZZ_SECONDS`` in all, 60 by default.
 
-Half of the cases are drawn with a seed that is always the same, so that a change is judged by cases that passed before
-it; half with the date, so that each day tries others, and a failure of today can be had again today by running the
-test, and later by the seed, which the failure names.
+Half of the cases have a fixed seed, so that a change is judged by cases that passed before it. The other half have the
+date as their seed: each day tries new cases. A failure is reproduced on the same day by running the test again, and
+later by its seed, which the message names.
 """
 
 import datetime as dt
