@@ -1,4 +1,4 @@
-"""Many cases in one test, where `pytest.mark.parametrize` would make one test each."""
+"""A decorator that runs many cases in one test, where `pytest.mark.parametrize` would make a test of each."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LONGEST = 100  # characters of a value in a failure's message
 def cases(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test once for each value; fail at the end with the first failure, naming all values that failed.
 
-    Takes the first two arguments of `pytest.mark.parametrize`. Meant for seeds, types and wrong values, of which there
-    are so many that setting up and reporting a test for each costs more than the tests do. Fixtures are made once for
-    all values. A case may skip itself; the test is skipped if all cases are.
+    Takes the first two arguments of `pytest.mark.parametrize`. Use it for long lists of seeds, types and wrong values:
+    setting up and reporting a test for each would take longer than the cases themselves. All values share one set of
+    fixtures. A case may skip itself; the test counts as skipped if all cases are.
     """
     argnames = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     values = list(values)

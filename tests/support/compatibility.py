@@ -1,4 +1,4 @@
-"""The comparison with XGBoost as data; ``python -m tests.support.compatibility`` writes `docs/xgboost.md` from it."""
+"""The table `docs/xgboost.toml` as data; ``python -m tests.support.compatibility`` writes `docs/xgboost.md` from it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Row:
 
     @property
     def here(self) -> str:
-        """Its name here."""
+        """Its name in frameboost."""
         return self.ours or self.name
 
 
@@ -80,7 +80,7 @@ def read_rows() -> list[Row]:
 
 
 def markdown() -> str:
-    """Return the page."""
+    """Return the text of `docs/xgboost.md`."""
     rows = read_rows()
     parts = [_INTRODUCTION.format(counts=_counts(rows))]
     for section, title in SECTIONS.items():

@@ -1,4 +1,4 @@
-"""An engine opened as a fit opens it, for tests that call its methods."""
+"""Opens an engine as a fit does, for tests that call its methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["open_engine"]
 def open_engine(
     engine: str, data: object, features: Sequence[Feature], roles: Mapping[str, str], parameters: Parameters
 ) -> Any:
-    """Return the engine over training rows that a fit with those parameters would open."""
+    """Return the engine over training rows that a fit with these parameters would open."""
     source, method = open_source(data), choose_tree_method(parameters)
     description = choose_engine(engine, source, method.contract, method.setting, parameters.n_jobs)
     request = EngineRequest(source, tuple(features), roles, parameters, Workers(parameters.n_jobs))

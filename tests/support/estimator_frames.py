@@ -1,4 +1,4 @@
-"""Frames and arrays that the estimators are tested on."""
+"""Frames and arrays for the tests of the estimators."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ ESTIMATORS = [fb.FrameBoostRegressor, fb.FrameBoostClassifier, fb.FrameBoostRank
 
 
 def typed() -> pl.DataFrame:
-    """Return a frame of many types: features called ``COLUMNS``, and ``amount``, ``late`` and ``w``."""
+    """Return a frame of many types: the features ``COLUMNS``, and ``amount``, ``late`` and ``w``."""
     return every_type(300).select(*COLUMNS, "amount", "late", "w")
 
 
 def numbers() -> tuple[np.ndarray, np.ndarray]:
-    """Return 200 rows of 5 numbers, and a number that depends on them."""
+    """Return 200 rows of 5 numbers, and a numeric target that depends on them."""
     return make_regression(200, 5, noise=5.0, random_state=0)
 
 
 def as_pandas(frame: pl.DataFrame) -> pd.DataFrame:
-    """Return the frame in pandas, its types kept."""
+    """Return the frame in pandas with the same types (Arrow extension arrays)."""
     return frame.to_pandas(use_pyarrow_extension_array=True)

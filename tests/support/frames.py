@@ -9,14 +9,14 @@ import polars as pl
 
 __all__ = ["FEATURES_BY_TYPE", "LABELS", "every_type"]
 
-# What a label may be for each loss, as a column of `every_type`.
+# For each loss, the column of `every_type` to use as its label.
 LABELS = {"reg:squarederror": "amount", "binary:logistic": "late"}
 
 _CARRIERS = ["AA", "B6", "DL", "EV", "MQ", "UA", "it's", 'a"b', "Ünïcode", ""]
 
 
 def every_type(n_rows: int = 400, seed: int = 0, *, missing: float = 0.1) -> pl.DataFrame:
-    """Return a frame with a column of every type that a feature may have, named by it, and labels that depend on all.
+    """Return a frame with a column of every feature type, named by the type, and labels that depend on all of them.
 
     Besides the features: ``amount`` (a float label), ``late`` (a Boolean one) and ``w`` (weights). A share of
     ``missing`` of each feature is NULL; half of that is NaN in float columns.
@@ -28,16 +28,16 @@ def every_type(n_rows: int = 400, seed: int = 0, *, missing: float = 0.1) -> pl.
         pl.Series(name, [make(int(v)) for v in levels[:, i]], dtype=dtype)
         for i, (name, (dtype, make)) in enumerate(FEATURES_BY_TYPE.items())
     ]
-    gone = rng.random((n_rows, k)) < missing
+    is_missing = rng.random((n_rows, k)) < missing
     frame = pl.DataFrame(columns)
     frame = frame.with_columns(
-        pl.when(pl.Series(gone[:, i])).then(None).otherwise(pl.col(name)).alias(name)
+        pl.when(pl.Series(is_missing[:, i])).then(None).otherwise(pl.col(name)).alias(name)
         for i, name in enumerate(frame.columns)
     )
     for name in ("float32", "float64"):
         nans = pl.Series(rng.random(n_rows) < missing / 2)
         frame = frame.with_columns(pl.when(nans).then(float("nan")).otherwise(pl.col(name)).alias(name))
-    effect = np.where(gone, 7.0, np.sin(levels / 9.0) * 10.0 + levels * 0.1) @ rng.uniform(-1, 1, k)
+    effect = np.where(is_missing, 7.0, np.sin(levels / 9.0) * 10.0 + levels * 0.1) @ rng.uniform(-1, 1, k)
     amount = np.round(effect + rng.normal(size=n_rows), 3)
     return frame.with_columns(
         pl.Series("amount", amount),
@@ -46,12 +46,12 @@ def every_type(n_rows: int = 400, seed: int = 0, *, missing: float = 0.1) -> pl.
     )
 
 
-# name -> (dtype, what makes a value of it from an integer in [-60, 60))
+# name -> (dtype, function from an integer in [-60, 60) to a value)
 FEATURES_BY_TYPE = {
     "int8": (pl.Int8, lambda v: v),
     "int16": (pl.Int16, lambda v: v * 300),
     "int32": (pl.Int32, lambda v: v * 10_000_000),
-    "int64": (pl.Int64, lambda v: 2**60 + v),  # neighbours that a float64 can't tell apart
+    "int64": (pl.Int64, lambda v: 2**60 + v),  # neighbours that are equal in float64
     "uint8": (pl.UInt8, lambda v: v + 60),
     "uint16": (pl.UInt16, lambda v: (v + 60) * 500),
     "uint32": (pl.UInt32, lambda v: (v + 60) * 30_000_000),

@@ -1,4 +1,4 @@
-"""A frameboost model of an XGBoost booster's very trees, so that what is worked out from trees can be compared."""
+"""Conversion of an XGBoost booster's trees to a frameboost model, to compare what both compute from the same trees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["from_xgboost"]
 
 
 def from_xgboost(booster: xgboost.Booster, features: list[tuple[str, tuple[str, ...]]], base: float) -> fb.Model:
-    """Return the same trees; ``features`` are names and categories (empty for numbers), ``base`` the base margin."""
+    """Return a model of the same trees; ``features`` are names and categories (empty for numbers)."""
     document = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]
     described = [
         Feature(name, FeatureType("string" if categories else "float32"), categories) for name, categories in features
@@ -39,9 +39,9 @@ def _tree(tree: dict, n_categories: list[int]) -> Tree:
     missing_left = [bool(default) and not leaf for default, leaf in zip(tree["default_left"], is_leaf, strict=True)]
     categories = [None] * n
     for node, codes in goes_right.items():
-        # Ours are those on the other side than missing.
-        everything = set(range(n_categories[tree["split_indices"][node]]))
-        categories[node] = tuple(sorted(codes if missing_left[node] else everything - codes))
+        # A frameboost split names the categories on the side opposite to missing values.
+        all_codes = set(range(n_categories[tree["split_indices"][node]]))
+        categories[node] = tuple(sorted(codes if missing_left[node] else all_codes - codes))
     numbers = [float(np.float32(v)) for v in tree["split_conditions"]]  # JSON has the shortest text of each float32
     return Tree(
         feature=tuple(-1 if leaf else f for leaf, f in zip(is_leaf, tree["split_indices"], strict=True)),

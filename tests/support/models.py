@@ -1,4 +1,4 @@
-"""Models put together from their parts."""
+"""Models built from their parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,5 +15,5 @@ def model_of_parts(
     loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
     trees: Sequence[Tree], calibration: Expression | None = None,
 ) -> fb.Model:  # fmt: skip
-    """Return the model of an ensemble of those parts."""
+    """Return the model of an ensemble with these parts."""
     return fb.Model(Ensemble(loss, parameters, tuple(features), tuple(base_margins), tuple(trees), calibration))

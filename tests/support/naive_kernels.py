@@ -1,7 +1,7 @@
-"""A plain twin of each kernel: what it computes, in loops over rows, without sharing, blocks or bit tricks.
+"""A plain twin of each kernel: the same computation as loops over rows, without threads, blocks or bit tricks.
 
-``naive_x`` is the twin of the kernel ``x`` and returns what that returns or writes. Tests run both on the same random
-arrays. Numbers in those are small dyadic fractions where sums are compared, so that sums are exact in any order.
+``naive_x`` is the twin of the kernel ``x`` and returns what the kernel returns or writes. Tests run both on the same
+random arrays. Where sums are compared, the numbers are small dyadic fractions, so that sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = [
     "naive_take_rows",
 ]  # fmt: skip
 
-# Kernels without a twin here, and the tests that compare what they compute with something independent.
+# Kernels without a twin here, and the tests that compare them with an independent computation.
 TESTED_OTHERWISE = {
-    # in frameboost.splits.gain, of which splits are made
+    # in frameboost.splits.gain, called by the scans
     "best_score": "tests/splits/test_kernels.py",
     "bounded_score": "tests/training/test_constraints.py",
     "bounded_weight": "tests/splits/test_kernels.py",  # naive_bounded_weights
@@ -37,9 +37,9 @@ TESTED_OTHERWISE = {
     "add_interactions": "tests/model/test_explain.py",  # tests.support.naive_shap.interaction
     "add_shap": "tests/model/test_explain.py",  # tests.support.naive_shap.shapley and algorithm_2
     "add_steps": "tests/model/test_explain.py",  # tests.support.naive_shap.saabas
-    "link_nodes": "tests/model/test_explain.py",  # of which the three above are made
+    "link_nodes": "tests/model/test_explain.py",  # called by the three above
     "find_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_leaves
-    "is_named": "tests/compile/test_agreement.py",  # of which the next one is made
+    "is_named": "tests/compile/test_agreement.py",  # called by the next one
     "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
     "compute_pairs": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
     "compute_shares": "tests/engines/memory/test_programs.py",
@@ -51,14 +51,14 @@ TESTED_OTHERWISE = {
     "share_out": "tests/runtime/test_team.py",
 }
 
-Piece = list[int]  # whose rows, start, stop
+Piece = list[int]  # [node, start, stop]: a range of a node's rows
 
 
 # --- frameboost.binning.kernels ---------------------------------------------------------------------------------------
 
 
 def naive_cut_starts(ordered: list[Any], max_bin: int) -> list[int]:
-    """Return where an even split of the ranks has a boundary between a value and the one before it."""
+    """Return the ranks where bins begin, except the first bin: the ranks are split evenly into ``max_bin`` parts."""
     distinct = sorted(set(ordered))
     if len(distinct) <= max_bin:
         return [ordered.index(value) for value in distinct[1:]]
@@ -95,7 +95,7 @@ def naive_build_histograms(
     codes: np.ndarray, rows: np.ndarray, pieces: list[Piece], pairs: np.ndarray, slots: np.ndarray,
     histograms: np.ndarray, places: list[int], *, is_first: bool,
 ) -> np.ndarray:  # fmt: skip
-    """Return the histograms with the pairs of all rows added, those of nodes set to 0 before if ``is_first``."""
+    """Return the histograms with the pairs of all rows added; with ``is_first`` those of the nodes start at 0."""
     out = histograms.copy()
     if is_first:
         out[places] = 0.0
@@ -109,7 +109,7 @@ def naive_build_histograms(
 def naive_add_more(
     parts: list[Piece], firsts: list[int], more: np.ndarray, histograms: np.ndarray, places: list[int]
 ) -> np.ndarray:
-    """Return the histograms with ``more[share - 1]`` added to the node that the share and the one before it have."""
+    """Return the histograms with ``more[share - 1]`` added if a share begins in the node where the last one ended."""
     out = histograms.copy()
     for share, (first, stop) in enumerate(pairwise(firsts)):
         if share and first < stop and parts[first][0] == parts[first - 1][0]:
@@ -149,7 +149,7 @@ def naive_shares_of(nodes: list[int], pieces: list[Piece], most: int, smallest: 
 def naive_move_pieces(
     nodes: list[int], children: list[list[int]], pieces: list[Piece], parted: list[Piece], n_left: list[int], half: int
 ) -> list[Piece]:
-    """Return the pieces of nodes that are not split, then for each part in the other half its left and right rows."""
+    """Return the pieces of unsplit nodes, then those of the children: the left and right rows of each part, moved."""
     found = [piece for piece in pieces if piece[0] not in nodes]
     for (place, start, stop), left in zip(parted, n_left, strict=True):
         there = half if start < half else -half
@@ -169,9 +169,10 @@ def naive_fill_sides(bins: list[int], missing_left: list[bool], n_codes: list[in
 def naive_part_rows(
     columns: np.ndarray, places: list[int], sides: np.ndarray, rows: list[int], parts: list[Piece]
 ) -> tuple[list[int], list[int | None]]:
-    """Return both halves of the rows and how many of each part go left; None of a part that is not there.
+    """Return both halves of the rows, and how many rows of each part go left (None if its column is not here).
 
-    The rows of a part go to the same place of the other half: left ones first, then right ones, last come first.
+    The rows of a part move to the same position in the other half: left rows to the front in order, right rows to the
+    back in reverse order. Rows 4 5 6 7, of which 5 and 7 go left, become 5 7 6 4.
     """
     moved, n_left, half = list(rows), [], len(rows) // 2
     for split, start, stop in parts:
@@ -231,9 +232,9 @@ def naive_part_block(block: list[int], starts: list[int], stops: list[int], goes
 def naive_scan_column(
     codes: np.ndarray, missing: int, pairs: np.ndarray, reg_lambda: float, min_child_weight: float
 ) -> tuple[float, list[int] | None]:
-    """Return the gain and the split of a node's rows: the ranks on both sides of it, and whether missing goes left.
+    """Return the gain and the best split of a node's rows: the ranks below and above it, and whether missing goes left.
 
-    The rank above is -1 where all present values go left.
+    The rank above is -1 if all present values go left.
     """
     values = sorted(set(codes.tolist()) - {missing})
     bins = np.array([pairs[codes == value].sum(axis=0) for value in [*values, missing]])
@@ -254,7 +255,7 @@ def naive_category_histogram(
 
 
 def naive_move_rows(codes: np.ndarray, node_of: list[int], splits: dict[int, dict[str, Any]]) -> list[int]:
-    """Return the nodes of the rows once the nodes in ``splits`` have been split."""
+    """Return the node of each row after the nodes in ``splits`` have been split."""
     moved = []
     for row, node in enumerate(node_of):
         split = splits.get(int(node))
@@ -280,7 +281,8 @@ def naive_sum_by_rank(ranks: list[int], values: list[float], n: int) -> list[flo
 def naive_bin_nodes(ranks: np.ndarray, missing: int, pairs: np.ndarray, max_bin: int) -> tuple[list[int], np.ndarray]:
     """Return the first rank of each bin of a node's rows, and the sums of the bins, the missing bin last.
 
-    Chen & Guestrin 2016, equations 8 and 9: a bin begins where the share of H below a value passes a ``1 / max_bin``.
+    Chen & Guestrin 2016, equations 8 and 9: a bin begins where the share of H below a value reaches the
+    next multiple of ``1 / max_bin``.
     """
     distinct, h = sorted(set(ranks.tolist()) - {missing}), pairs[:, 1]
     total = h[ranks != missing].sum()
@@ -306,9 +308,9 @@ def naive_bin_nodes(ranks: np.ndarray, missing: int, pairs: np.ndarray, max_bin:
 def naive_sum_pairs(
     labels: list[float], margins: list[float], change: str, truncation: int, *, by_difference: bool
 ) -> list[list[float]]:
-    """Return g, h and the sum of sizes of the rows of one query (Burges 2010, LambdaMART), in the rows' order.
+    """Return g, h and the sum of |λ| of each row of one query, in the order of the rows (Burges 2010, LambdaMART).
 
-    ``change`` is what a swap counts: "pairwise" 1, "ndcg" and "map" what it changes of that metric.
+    ``change`` is the weight of a pair: 1 for "pairwise", for "ndcg" and "map" the metric's change if both rows swap.
     """
     order = sorted(range(len(labels)), key=lambda i: (-margins[i], i))
     labels, margins = [labels[i] for i in order], [margins[i] for i in order]
@@ -361,7 +363,7 @@ def naive_scan_histograms(
 ) -> tuple[float, list[int] | None]:
     """Return the gain and the split of a node: feature, position and whether missing goes left.
 
-    Of equal gains the first counts: the lowest feature, then the lowest position, then missing right.
+    Ties go to the lowest feature, then to the lowest position, then to missing right.
     """
     best: tuple[float, list[int] | None] = (0.0, None)
     for feature, (first, stop) in enumerate(pairwise(offsets)):
@@ -390,7 +392,7 @@ def naive_bounded_weights(
 def naive_scan_numbers(
     bins: np.ndarray, G: float, H: float, reg_lambda: float, min_child_weight: float
 ) -> tuple[float, int, bool]:
-    """Return gain, position and whether missing goes left of the best split of the bins of a node, missing last."""
+    """Return the best split of a node's bins (the missing bin last): gain, position, and whether missing goes left."""
 
     def score(G: float, H: float) -> float:
         return G * G / (H + reg_lambda) if H > 0 else 0.0
@@ -422,7 +424,7 @@ def naive_present_categories(histogram: np.ndarray, lightest: float) -> list[int
 def naive_ends_by_weight(
     histogram: np.ndarray, codes: list[int], most: int, cat_smooth: float, reg_lambda: float
 ) -> tuple[list[int], list[int]]:
-    """Return the codes of the lowest weights, ascending, and of the highest, descending; ties by code, ascending."""
+    """Return the codes of the lowest weights, ascending, and of the highest, descending; ties by ascending code."""
     order = sorted(codes, key=lambda c: (-histogram[c, 0] / (histogram[c, 1] + cat_smooth + reg_lambda), c))
     return order[:most], order[::-1][:most]
 
@@ -431,7 +433,7 @@ def naive_ends_by_weight(
 
 
 def naive_code_buffers(values: list[Any], present: list[bool], cuts: list[Any], missing: int) -> list[int]:
-    """Return how many cuts are not above each value; ``missing`` of a NaN, and of a value that is not present."""
+    """Return the number of cuts at or below each value, or ``missing`` if it is NaN or not present."""
     return [
         sum(cut <= value for cut in cuts) if is_here and value == value else missing
         for value, is_here in zip(values, present, strict=True)
@@ -443,8 +445,8 @@ def naive_add_leaves(
 ) -> np.ndarray:
     """Return the margins with each row's leaf added; a tree is {node: (column, bound, also, right, table)}.
 
-    The left child of a node has the next number. A row goes left where the table says so of its code; where there is no
-    table (-1), if its code is less than the bound, or ``also``.
+    The left child of a node has the next number. A row goes left if the node's table says so for its code.
+    Without a table (-1) it goes left if its code is less than the bound, or equals ``also``.
     """
     out = margins.copy()
     for tree, of_leaves in zip(trees, values, strict=True):

@@ -1,6 +1,7 @@
-"""Contributions by definition: Shapley's sum over all subsets, and the paper's algorithm 2, both a walk at a time.
+"""Contributions by definition: Shapley's sum over all subsets, and algorithm 2 of the paper, one row at a time.
 
-Nothing of the package is used but the trees.
+The paper is Lundberg, Erion & Lee 2018, "Consistent individualized feature attribution for tree ensembles". Only the
+trees come from the package.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Row = dict[str, object]
 
 
 def with_covers(model: fb.Model, rng: random.Random, *, empty: float = 0.2) -> fb.Model:
-    """Return the model with random covers; those of a share ``empty`` of the leaves are 0."""
+    """Return the model with random covers; a share ``empty`` of the leaves has cover 0."""
     trees = []
     for tree in model.ensemble.trees:
         cover = [0.0 if rng.random() < empty else rng.uniform(0.1, 9.0) for _ in range(len(tree))]
@@ -49,7 +50,7 @@ def _shares(tree: Tree, node: int) -> tuple[float, float]:
 
 
 def expectation(model: fb.Model, tree: Tree, row: Row, known: set[int], node: int = 0) -> float:
-    """Return v(S), the paper's algorithm 1."""
+    """Return v(S), the expectation of the tree given the features in ``known`` (algorithm 1 of the paper)."""
     if tree.is_leaf(node):
         return tree.value[node]
     left, right = tree.left[node], tree.right[node]
@@ -62,6 +63,7 @@ def expectation(model: fb.Model, tree: Tree, row: Row, known: set[int], node: in
 
 
 def _game(model: fb.Model, row: Row) -> Callable[[set[int]], float]:
+    """Return the function v(S) of all trees, memoised."""
     found: dict[frozenset[int], float] = {}
 
     def v(known: set[int]) -> float:
@@ -74,7 +76,7 @@ def _game(model: fb.Model, row: Row) -> Callable[[set[int]], float]:
 
 
 def shapley(model: fb.Model, row: Row) -> list[float]:
-    """Return φ_i = Σ_S |S|! (M − |S| − 1)! / M! (v(S ∪ i) − v(S)), a number a feature."""
+    """Return φ_i = Σ_S |S|! (M − |S| − 1)! / M! (v(S ∪ i) − v(S)) for each feature i."""
     v, m = _game(model, row), len(model.features)
     return [
         sum(
@@ -100,7 +102,7 @@ def interaction(model: fb.Model, row: Row, i: int, j: int) -> float:
 
 
 def saabas(model: fb.Model, row: Row) -> list[float]:
-    """Return the sum of the changes of the mean at the splits on each feature that the row passes."""
+    """Return for each feature the sum of the changes of the mean at its splits on the row's path."""
     out = [0.0] * len(model.features)
     for tree in model.ensemble.trees:
         node = 0
@@ -119,6 +121,7 @@ Path = list[tuple[int, float, float, float]]  # feature, z, o, w
 
 
 def algorithm_2(model: fb.Model, tree: Tree, row: Row) -> list[float]:
+    """Return the Shapley values of one tree. Names are the paper's: z and o are shares of zeros and ones, w weights."""
     phi = [0.0] * len(model.features)
 
     def recurse(node: int, path: Path, z: float, o: float, feature: int) -> None:
@@ -128,20 +131,20 @@ def algorithm_2(model: fb.Model, tree: Tree, row: Row) -> list[float]:
                 weight = sum(w for *_, w in _unwind(path, i))
                 phi[path[i][0]] += weight * (path[i][2] - path[i][1]) * tree.value[node]
             return
-        asked = tree.feature[node]
+        split_feature = tree.feature[node]
         left, right = _shares(tree, node)
         branches = [(tree.left[node], left), (tree.right[node], right)]
         if not goes_left(model, tree, node, row):
             branches.reverse()
         z_in, o_in = 1.0, 1.0
         for k in range(1, len(path)):
-            if path[k][0] == asked:
+            if path[k][0] == split_feature:
                 _, z_in, o_in, _ = path[k]
                 path = _unwind(path, k)
                 break
         (hot, hot_share), (cold, cold_share) = branches
-        recurse(hot, path, z_in * hot_share, o_in, asked)
-        recurse(cold, path, z_in * cold_share, 0.0, asked)
+        recurse(hot, path, z_in * hot_share, o_in, split_feature)
+        recurse(cold, path, z_in * cold_share, 0.0, split_feature)
 
     recurse(0, [], 1.0, 1.0, -1)
     return phi

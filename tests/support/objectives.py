@@ -1,4 +1,4 @@
-"""Rows with labels for every objective, and what each objective is to be trained with."""
+"""Rows with labels for every objective, and for each objective its label, parameters and columns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import xgboost
 __all__ = ["ARITHMETIC", "CASES", "FEATURES", "Case", "labelled_rows", "matrix", "train_xgboost"]
 
 FEATURES = ["x0", "x1", "x2", "x3"]
-# Losses of + - * / and √, all of which round alike everywhere.
+# Losses that need only + - * / and √, which round the same everywhere.
 ARITHMETIC = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror", "binary:hinge")
 
 
 @dataclass(frozen=True)
 class Case:
-    """An objective with its label, its own parameters and columns; ``outputs`` margins a row."""
+    """An objective with its label, parameters and columns; ``outputs`` is the number of margins for each row."""
 
     objective: str
     label: str
@@ -60,14 +60,14 @@ CASES = [
 
 @cache
 def labelled_rows(n: int = 300, seed: int = 1) -> pl.DataFrame:
-    """Return rows with a tenth of the features missing; all floats are float32's, as XGBoost keeps them."""
+    """Return rows with a tenth of the features missing; all floats are float32 values, as XGBoost stores them."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 4)).astype(np.float32)
     x[rng.random(x.shape) < 0.1] = np.nan
     present = np.nan_to_num(x, nan=0.7)
     signal = present[:, 0] + np.sin(2 * present[:, 1]) + np.isnan(x[:, 2]) + rng.normal(size=n) / 2
     life = np.exp(signal / 2 + rng.normal(size=n) / 2)
-    known = rng.integers(0, 4, n)  # 0 known, 1 right-, 2 left-, 3 interval-censored
+    known = rng.integers(0, 4, n)  # 0 uncensored, 1 right-, 2 left-, 3 interval-censored
     earliest = np.where(known == 2, 0, np.where(known == 3, life * 0.75, life))
     latest = np.where(known == 0, life, life * 1.5)
     labels = {
@@ -94,7 +94,7 @@ def labelled_rows(n: int = 300, seed: int = 1) -> pl.DataFrame:
 
 
 def matrix(case: Case, rows: pl.DataFrame, weight: str | None = None, base_margin: list[str] | None = None):
-    """Return the rows as XGBoost takes them."""
+    """Return the rows as an XGBoost `DMatrix`."""
     given = xgboost.DMatrix(rows.select(FEATURES).to_numpy(), nthread=1)
     label = rows[case.label].to_numpy()
     if case.objective == "survival:aft":

@@ -1,4 +1,4 @@
-"""Random models over columns of any type, nasty data for them, and a scorer that knows nothing of the package's own."""
+"""Random models over columns of any type, edge-case values for them, and a scorer independent of the package's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DAYS = [0, -1, 1, 15_000, -719_162, -719_163, 2_932_896, 2_932_897, -2_000_000,
 
 
 def odd_values(kind: FeatureType) -> list:
-    """Return physical values at which a type's arithmetic goes wrong first, without missing ones."""
+    """Return the edge cases of a type as physical values, without missing ones."""
     if kind.is_categorical:
         return _CATEGORIES
     if kind.is_float:
@@ -47,7 +47,7 @@ def odd_values(kind: FeatureType) -> list:
         return _DAYS
     if kind.unit:
         second = {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-        if kind.name == "duration[ns]":  # DuckDB's INTERVAL holds microseconds, and so does what is scored
+        if kind.name == "duration[ns]":  # DuckDB's INTERVAL holds microseconds only
             return [v * 1000 for v in (0, 1, -1, 10**6, -(10**6) - 1, 10**15)]
         days = [day for day in _DAYS if abs(day) * 86_400 * second < 2**62]
         return [0, 1, -1, second, -second - 1, *(day * 86_400 * second + offset for day in days for offset in (0, 1))]
@@ -57,13 +57,13 @@ def odd_values(kind: FeatureType) -> list:
 
 
 def random_values(kind: FeatureType, n: int, rng: random.Random) -> list:
-    """Return physical values, None for NULL."""
+    """Draw physical values, None for NULL."""
     odd = [None, math.nan] if kind.is_float else [None]
     return [rng.choice(odd) if rng.random() < 0.2 else rng.choice(odd_values(kind)) for _ in range(n)]
 
 
 def random_categories(kind: FeatureType, rng: random.Random) -> tuple[str, ...]:
-    """Return the categories of a feature, none if it has a type without."""
+    """Draw eight categories of a feature, or none if its type is not categorical."""
     return tuple(sorted(rng.sample(_CATEGORIES, 8))) if kind.is_categorical else ()
 
 
@@ -103,7 +103,7 @@ def _split(leaf: dict, features: list[Feature], rng: random.Random) -> None:
         count = rng.randint(1, len(feature.categories))
         leaf["categories"] = tuple(sorted(rng.sample(range(len(feature.categories)), count)))
     elif rng.random() < 0.1:
-        leaf["missing_left"] = False  # presence: the present go left
+        leaf["missing_left"] = False  # a split on presence: present values go left
     else:
         leaf["threshold"] = rng.choice(odd_values(feature.type))
         if feature.type.is_float:
@@ -111,9 +111,9 @@ def _split(leaf: dict, features: list[Feature], rng: random.Random) -> None:
 
 
 def lopsided_model(features: list[Feature], rng: random.Random, n_trees: int, n_splits: int) -> fb.Model:
-    """Return a model of deep trees: each split but some is of a leaf that the split before has made.
+    """Return a model of deep, unbalanced trees: four in five splits split a child of the split before.
 
-    Categories that a node names may go where missing goes, as in models of XGBoost's.
+    Named categories may go with missing values, as in models imported from XGBoost.
     """
     base, trees = on_leaf_grid([0.5], [_lopsided_tree(features, rng, n_splits) for _ in range(n_trees)])
     return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
@@ -132,24 +132,24 @@ def _lopsided_tree(features: list[Feature], rng: random.Random, n_splits: int) -
 
 
 def chain_model(n_splits: int, side: str) -> fb.Model:
-    """Return a model of one tree over a float64 ``x``, each of whose splits has a leaf on the other side."""
+    """Return a model of one tree over a float64 ``x``: a chain of splits, which continues on ``side``."""
     nodes = []
     for i in range(n_splits):
-        leaf, further = 2 * i + 1, 2 * i + 2
-        asked = {
+        leaf, next_split = 2 * i + 1, 2 * i + 2
+        split = {
             "feature": 0, "threshold": float(i if side == "right" else n_splits - i), "missing_left": i % 7 == 3,
-            "left": leaf if side == "right" else further, "right": further if side == "right" else leaf,
+            "left": leaf if side == "right" else next_split, "right": next_split if side == "right" else leaf,
             "gain": 1.0, "cover": 1.0, "value": 0.0, "categories": None,
         }  # fmt: skip
-        nodes += [asked, _end(float(i % 97))]
-    nodes.append(_end(-5.0))
+        nodes += [split, _constant_leaf(float(i % 97))]
+    nodes.append(_constant_leaf(-5.0))
     tree = Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
     base, trees = on_leaf_grid([0.5], [tree])
     features = [Feature("x", FeatureType("float64"), ())]
     return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, base, trees)
 
 
-def _end(value: float) -> dict:
+def _constant_leaf(value: float) -> dict:
     return {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
             "gain": 0.0, "cover": 1.0, "value": value}  # fmt: skip
 
@@ -204,7 +204,7 @@ def _walk(model: fb.Model, tree: Tree, columns: dict[str, list], row: int) -> in
 
 
 def naive_margins(model: fb.Model, columns: dict[str, list]) -> np.ndarray:
-    """Return the sums with one rounding, the last: what any order of exact additions gives."""
+    """Return exact sums, rounded once: the result of exact additions in any order."""
     return np.array([
         math.fsum([model.base_margin, *(t.value[leaf] for t, leaf in zip(model.ensemble.trees, leaves, strict=True))])
         for leaves in naive_leaves(model, columns)

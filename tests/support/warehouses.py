@@ -1,6 +1,6 @@
-"""Real databases that a model's SQL is run in: each makes a table of physical values and answers queries.
+"""Real databases for running a model's SQL: each stores a table of physical values and answers queries.
 
-Values reach them through their own drivers, as Python values or as files, never through the package's literals.
+Values are loaded by the databases' own drivers, as Python values or files, never through the package's literals.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def python_value(kind: FeatureType, value: Any) -> Any:
-    """Return a physical value as what drivers take; durations as the timedelta or the number that the column holds."""
+    """Return a physical value as the Python value that drivers take; durations stay numbers."""
     if value is None or isinstance(value, str) or kind.is_float:
         return value
     if kind.precision_and_scale:
@@ -52,7 +52,7 @@ def python_value(kind: FeatureType, value: Any) -> Any:
 
 
 class Warehouse:
-    """A database."""
+    """A database: `fill` makes a table, `run` executes a statement, `rows` returns the rows of a query."""
 
     name: str
 
@@ -63,7 +63,7 @@ class Warehouse:
         return self.dialect.type_of(kind)
 
     def holds(self, kind: FeatureType, value: Any) -> bool:
-        """Whether a column of the type can hold the value, and the driver, or Python's calendar, hand it over."""
+        """Whether a column of the type can store the value, and the driver and Python's calendar can pass it."""
         if value is not None and kind.family in ("date", "timestamp", "timestamptz"):
             return self._has_date(kind, value)
         if kind.is_float and value is not None and not math.isfinite(value):
@@ -76,7 +76,7 @@ class Warehouse:
         return -719_162 <= days <= 2_932_896 and (kind.unit != "ns" or value % 1000 == 0)
 
     def fill(self, table: str, columns: dict[str, tuple[FeatureType, list]]) -> None:
-        """Make the table, with a column "id" that numbers the rows from 0."""
+        """Create or replace the table, with a column "id" that numbers the rows from 0."""
         raise NotImplementedError
 
     def run(self, sql: str) -> None:
@@ -86,12 +86,12 @@ class Warehouse:
         raise NotImplementedError
 
     def load_trees(self, table: str, model: fb.Model, folder: Path) -> None:
-        """Make the table of a model's trees."""
+        """Create or replace the table of a model's trees."""
         self.run(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
         for statement in model.database(self.name).table_statements(table):
             self.run(statement)
 
-    # what most drivers share
+    # --- shared by most drivers ---
 
     def _definition(self, table: str, columns: dict[str, tuple[FeatureType, list]]) -> str:
         quote, nullable = self.dialect.quote, self.dialect.types.nullable
@@ -189,7 +189,7 @@ class SQLite(Warehouse):
         return super().value(kind, value)
 
     def holds(self, kind, value):
-        # A decimal is kept as a float64, of which 15 digits can be told apart.
+        # A decimal is stored as float64, which keeps 15 digits.
         if kind.precision_and_scale:
             return kind.precision_and_scale[0] <= 15
         return super().holds(kind, value)
@@ -232,7 +232,7 @@ class ClickHouse(Warehouse):
         read = ["id"]
         for i, (kind, values) in enumerate(columns.values()):
             type_ = f"Nullable({self.column_type(kind)})"
-            if kind.bounds and (abs(kind.bounds[1]) > 2**64 or kind.precision_and_scale):  # not all of these in Parquet
+            if kind.bounds and (abs(kind.bounds[1]) > 2**64 or kind.precision_and_scale):  # Parquet lacks some of these
                 texts = [None if v is None else str(python_value(kind, v)) for v in values]
                 texts = [t if t is None else f"{Decimal(t):f}" for t in texts]
                 frame = frame.with_columns(pl.Series(f"c{i}", texts, dtype=pl.String))
@@ -268,7 +268,7 @@ class Spark(Warehouse):
 
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.driver.memory", "4g").config("spark.sql.shuffle.partitions", "2")
-        # Queries are few and short: the quick compiler of the JVM is enough for them, and one thread for its garbage.
+        # Queries are few and short: the JVM's fast compiler and a garbage collector of one thread are enough.
         builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp())
         self.spark = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()
@@ -314,7 +314,7 @@ class Spark(Warehouse):
         return [tuple(row) for row in self.spark.sql(sql).collect()]
 
     def load_trees(self, table, model, folder):
-        model.database().table_frame().write_parquet(folder / "trees.parquet")  # an INSERT takes half a second
+        model.database().table_frame().write_parquet(folder / "trees.parquet")  # an INSERT takes half a second each
         self.spark.read.parquet(str(folder / "trees.parquet")).createOrReplaceTempView(table)
 
 
@@ -387,15 +387,15 @@ class MariaDB(Warehouse):
 WAREHOUSES: dict[str, type[Warehouse]] = {
     warehouse.name: warehouse for warehouse in (DuckDB, Postgres, SQLite, ClickHouse, Spark, MariaDB)
 }
-# Databases that take seconds to start; the others are libraries in the tests' own process.
+# Databases that take seconds to start; the others are libraries in the test process.
 _SERVERS = {"postgres", "clickhouse", "spark", "mariadb"}
 
 
 def databases(*names: str) -> list[Any]:
-    """Return parameters for the databases of these names.
+    """Return pytest parameters for the databases of these names.
 
-    Every test that opens a server has its name as such a parameter: by its id, `tests.conftest` gives all tests of a
-    server to one worker, so that it starts once. Those of Spark are slow: it takes a second a query.
+    Every test that opens a server must take its name as such a parameter. By the parameter's id `tests.conftest` gives
+    all tests of a server to one worker, so that it starts once. Tests of Spark are marked slow: a query takes a second.
     """
     return [
         pytest.param(
@@ -413,7 +413,7 @@ _OPEN: dict[str, Warehouse | str] = {}
 
 
 def open_warehouse(name: str) -> Warehouse:
-    """Return the database, one for all tests of a process; skip the test, with the reason, where it can't run."""
+    """Return the database, one for all tests of a process; skip the test with a reason if it is not installed."""
     if name not in _OPEN:
         try:
             _OPEN[name] = WAREHOUSES[name]()

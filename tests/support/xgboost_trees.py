@@ -1,8 +1,8 @@
-"""Trees of frameboost and XGBoost side by side, node for node.
+"""Comparison of frameboost's and XGBoost's trees, node for node.
 
-Both see the same rows and the same margins, one tree at a time. XGBoost keeps gradients, scores and gains in float32,
-so two candidate splits whose gains it can't tell apart are taken as equal; how far that goes is worked out from the
-rows of the node, not from either library.
+Both are trained one tree at a time on the same rows and the same margins. XGBoost stores gradients, scores and gains in
+float32, so two candidate splits count as tied if their gains are equal within float32's rounding errors. These error
+bounds are computed from the rows of the node, not taken from either library.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import frameboost as fb
 
 __all__ = ["Case", "Node", "compare_models", "our_trees", "quantile_cuts", "random_case", "share_equal", "to_frame"]
 
-# Unit roundoff of float32: what one rounding changes at most, relative to the number.
+# Unit roundoff of float32: the largest relative error of one rounding.
 U = 2.0**-24
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node of either library's tree; ``threshold`` None asks whether the value is present."""
+    """A node of either library's tree; with ``threshold`` None present values go left."""
 
     feature: int
     threshold: float | None
@@ -48,14 +48,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Case:
-    """Data and settings that both libraries are given."""
+    """Data and settings for both libraries."""
 
     x: np.ndarray  # float32, NaN is missing
     y: np.ndarray
     objective: str
     settings: dict
     weight: np.ndarray | None = None
-    cuts: dict | None = None  # with approx, those that it must come to
+    cuts: dict | None = None  # with approx, the cuts that it must find
 
 
 def to_frame(case: Case) -> pl.DataFrame:
@@ -65,10 +65,10 @@ def to_frame(case: Case) -> pl.DataFrame:
 
 
 def random_case(seed: int, shapes: tuple[dict, ...] = ({},)) -> Case:
-    """Return rows and settings drawn at random, one of ``shapes`` among them.
+    """Draw random rows and settings, with one of ``shapes``.
 
-    Columns are continuous, coarse, of few values, steep, constant or a copy of another; some are never missing, some
-    mostly. Weights, where there are any, may be 0.
+    Columns are continuous, rounded, of few values, heavy-tailed, constant or a copy of another. Some are never missing,
+    others mostly. Weights, if there are any, may be 0.
     """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(40, 400))
@@ -78,11 +78,11 @@ def random_case(seed: int, shapes: tuple[dict, ...] = ({},)) -> Case:
         np.round(normal[:, 5] * 100), normal[:, 0],
     ]).astype(np.float32)  # fmt: skip
     signal = np.sin(2 * normal[:, 0]) + normal[:, 1] * (x[:, 2] - 1) + 0.5 * normal[:, 3] + rng.normal(size=n) / 2
-    gone = rng.random(x.shape) < rng.choice([0.0, 0.0, 0.1, 0.5, 0.9], x.shape[1])
-    gone[:, 6] = gone[:, 0]
-    gone[0] = False  # no column without any value
-    x[gone] = np.nan
-    y = signal * 10 + 3 * gone[:, :6].sum(axis=1)
+    is_missing = rng.random(x.shape) < rng.choice([0.0, 0.0, 0.1, 0.5, 0.9], x.shape[1])
+    is_missing[:, 6] = is_missing[:, 0]
+    is_missing[0] = False  # no column without any value
+    x[is_missing] = np.nan
+    y = signal * 10 + 3 * is_missing[:, :6].sum(axis=1)
     logistic = bool(rng.integers(2))
     settings = {
         "n_estimators": 3,
@@ -93,7 +93,7 @@ def random_case(seed: int, shapes: tuple[dict, ...] = ({},)) -> Case:
         "min_child_weight": float(rng.choice([0.0, 1.0, 3.0])),
         "max_bin": int(rng.choice([8, 64])),
     }
-    # Not both: XGBoost 3.2 takes α with the wrong sign in the gain where the step is bounded.
+    # Not both: with a bounded step XGBoost 3.2 uses α with the wrong sign in the gain.
     settings |= ({}, {"reg_alpha": 0.7}, {"max_delta_step": 0.5})[rng.integers(3)]
     weights = (None, rng.integers(1, 9, n) / 4, rng.integers(0, 3, n) / 2)
     return Case(
@@ -105,7 +105,8 @@ def random_case(seed: int, shapes: tuple[dict, ...] = ({},)) -> Case:
 def quantile_cuts(case: Case, *, trimmed: bool = True) -> dict:
     """Return XGBoost's own cuts, as ``cuts=`` takes them.
 
-    The first of a column's values lies below, the last above all of the column's, so ``trimmed`` they part nothing.
+    The first cut of a column lies below all its values, the last above: they separate nothing, and ``trimmed`` drops
+    both.
     """
     matrix = xgboost.QuantileDMatrix(case.x, case.y, max_bin=case.settings["max_bin"], weight=case.weight, nthread=1)
     indptr, values = matrix.get_quantile_cut()
@@ -131,7 +132,7 @@ def their_tree(booster: xgboost.Booster) -> list[Node]:
     fields = ("split_indices", "split_conditions", "default_left", "left_children", "right_children", "loss_changes",
               "sum_hessian")  # fmt: skip
     return [
-        # Of a leaf the condition is its value. JSON has the shortest text of each float32.
+        # The condition of a leaf is its value. JSON has the shortest text of each float32.
         Node(
             -1 if left < 0 else feature, float(np.float32(condition)), bool(default_left), left, right, gain,
             float(np.float32(condition)), cover,
@@ -155,7 +156,7 @@ def predict(tree: list[Node], x: np.ndarray) -> np.ndarray:
 
 
 def compare_models(case: Case, tree_method: str) -> Counter:
-    """Train both, compare tree by tree, assert that each difference is a tie; return how many nodes were what."""
+    """Train both, compare tree by tree, and assert that each difference is a tie; return counts of nodes by outcome."""
     data = to_frame(case)
     model = fb.fit(
         data, "y", objective=case.objective, tree_method=tree_method, weight=None if case.weight is None else "w",
@@ -164,9 +165,9 @@ def compare_models(case: Case, tree_method: str) -> Counter:
     margin = np.full(len(case.y), model.base_margin)
     counts: Counter = Counter()
     for tree in our_trees(model):
-        theirs = their_tree(_train_one(case, tree_method, margin))
-        everything = np.arange(len(case.y))
-        _Comparison(case, margin, tree, theirs, counts).at(0, 0, everything, everything)
+        theirs = their_tree(_train_one_tree(case, tree_method, margin))
+        all_rows = np.arange(len(case.y))
+        _Comparison(case, margin, tree, theirs, counts).compare(0, 0, all_rows, all_rows)
         counts["splits"] += sum(not node.is_leaf for node in tree)
         margin = margin + predict(tree, case.x)
     np.testing.assert_allclose(margin, model.predict(data, output="margin"), rtol=1e-12, atol=1e-12)
@@ -174,11 +175,11 @@ def compare_models(case: Case, tree_method: str) -> Counter:
 
 
 def share_equal(counts: Counter) -> float:
-    """Return the share of all our splits, compared or below a tie, that are XGBoost's."""
+    """Return the share of our splits that equal XGBoost's, of all splits, including those below a tie."""
     return (counts["equal"] + counts["same rows"]) / counts["splits"]
 
 
-def _train_one(case: Case, tree_method: str, margin: np.ndarray) -> xgboost.Booster:
+def _train_one_tree(case: Case, tree_method: str, margin: np.ndarray) -> xgboost.Booster:
     names = {"learning_rate": "eta", "reg_lambda": "lambda", "reg_alpha": "alpha"}
     ours_only = ("n_estimators", "max_bin", "n_jobs", "base_score", "monotone_constraints", "interaction_constraints")
     settings = {names.get(k, k): v for k, v in case.settings.items() if k not in ours_only}
@@ -195,7 +196,7 @@ def _train_one(case: Case, tree_method: str, margin: np.ndarray) -> xgboost.Boos
 
 
 def _constraints(case: Case) -> dict:
-    """Return the constraints as XGBoost takes them: by number."""
+    """Return the constraints as XGBoost takes them: by the number of the column."""
     settings, n = {}, case.x.shape[1]
     if (monotone := case.settings.get("monotone_constraints")) is not None:
         settings["monotone_constraints"] = str(tuple(monotone.get(f"x{i}", 0) for i in range(n)))
@@ -206,7 +207,7 @@ def _constraints(case: Case) -> dict:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The weights that a node may have, and by how much float32 may be off at each end."""
+    """The bounds of a node's weight, and the error of float32 at each bound."""
 
     lower: float = -np.inf
     upper: float = np.inf
@@ -214,11 +215,11 @@ class Bounds:
     upper_error: float = 0.0
 
     def clip(self, w: float, error: float) -> tuple[float, float]:
-        """Return the weight within the bounds, and what float32 may add to it."""
+        """Return the weight clipped to the bounds, and its error bound in float32."""
         ends = [(self.lower, self.lower_error)] * (w < self.lower) + [(self.upper, self.upper_error)] * (w > self.upper)
         if ends:
             return ends[0]
-        # Near a bound either side may be taken.
+        # Near a bound, either library may clip or not.
         near = [e for end, e in ((self.lower, self.lower_error), (self.upper, self.upper_error)) if abs(end - w) <= e]
         return w, max([error, *near])
 
@@ -227,19 +228,19 @@ ANY = Bounds()
 
 
 class _Comparison:
-    """One tree of each library; ``g``, ``h`` in float64, ``g_error``, ``h_error`` what float32 may add to them."""
+    """One tree of each library; ``g_error`` and ``h_error`` are the error bounds of ``g`` and ``h`` in float32."""
 
     def __init__(self, case: Case, margin: np.ndarray, ours: list[Node], theirs: list[Node], counts: Counter) -> None:
         self.case, self.ours, self.theirs, self.counts = case, ours, theirs, counts
         self.monotone = case.settings.get("monotone_constraints") or {}
         gamma = case.settings.get("gamma", 0.0)
-        # `exact` grows by the one and prunes by the other.
-        self.least_gains = (1e-6, gamma) if case.cuts is None else (max(1e-6, gamma),)
+        # `exact` grows while the gain exceeds the first, and prunes by the second.
+        self.min_gains = (1e-6, gamma) if case.cuts is None else (max(1e-6, gamma),)
         weight = np.ones(len(case.y)) if case.weight is None else case.weight
         if case.objective == "binary:logistic":
             p = 1 / (1 + np.exp(-margin))
             g, h = p - case.y, np.maximum(p * (1 - p), 1e-16)
-            # exp(margin) is off by the rounding of the margin and by its own; 1 + exp and 1 / ... by one each.
+            # Errors: the margin's rounding and exp's own; one rounding each for 1 + exp and 1 / ....
             p_error = U * (p * (1 - p) * (np.abs(margin) + 4) + 2 * p)
             g_error, h_error = p_error + 2 * U * np.abs(g), p_error + 3 * U * h
         else:
@@ -247,20 +248,20 @@ class _Comparison:
             g_error, h_error = U * (np.abs(margin) + np.abs(case.y) + 2 * np.abs(g)), np.zeros(len(case.y))
         self.g, self.h, self.g_error, self.h_error = (part * weight for part in (g, h, g_error, h_error))
 
-    def at(self, i: int, j: int, our_rows: np.ndarray, their_rows: np.ndarray, bounds: Bounds = ANY) -> None:
-        """Compare our node i with their node j. They hold the same rows, but for rows that weigh nothing."""
+    def compare(self, i: int, j: int, our_rows: np.ndarray, their_rows: np.ndarray, bounds: Bounds = ANY) -> None:
+        """Compare our node i with their node j, recursively. They hold the same rows, except rows of weight 0."""
         ours, theirs = self.ours[i], self.theirs[j]
         rows = our_rows[self.h[our_rows] > 0]
         assert np.array_equal(rows, their_rows[self.h[their_rows] > 0])
         H, H_error = self.h[rows].sum(), self.h_error[rows].sum()
         assert abs(ours.cover - theirs.cover) <= H_error + 2 * U * H, (ours, theirs)
         if ours.is_leaf and theirs.is_leaf:
-            self._leaves(ours, theirs, rows, bounds)
+            self._compare_leaves(ours, theirs, rows, bounds)
             return
         if ours.is_leaf or theirs.is_leaf:
-            # A split that only one of them makes must gain next to nothing more or less than is asked for.
+            # A split that only one library makes must have a gain within the error bound of the smallest allowed one.
             gain, error = self._gain(theirs if ours.is_leaf else ours, rows, bounds)
-            assert min(abs(gain - least) for least in self.least_gains) <= error, (ours, theirs, gain, error)
+            assert min(abs(gain - threshold) for threshold in self.min_gains) <= error, (ours, theirs, gain, error)
             self.counts["tied"] += 1
             return
         our_gain, our_error = self._gain(ours, rows, bounds)
@@ -270,14 +271,16 @@ class _Comparison:
         our_left, their_left = ours.goes_left(self.case.x[rows]), theirs.goes_left(self.case.x[rows])
         same = bool((our_left == their_left).all())
         mirrored = ours.threshold is None and bool((our_left != their_left).all())
-        if (same and self._same_question(ours, theirs, rows)) or mirrored:
+        if (same and self._same_split(ours, theirs, rows)) or mirrored:
             self.counts["equal"] += 1
             self.counts["default direction"] += bool(np.isnan(self.case.x[rows, ours.feature]).any())
         elif same and ours.feature == theirs.feature:
-            # No row that counts lies between the two thresholds, so nothing tells them apart: the lowest is ours.
-            # XGBoost scans from above where missing goes left, and takes the highest there.
-            assert ours.threshold == self._candidates(ours, our_rows, rows)[0], (ours, theirs)
-            assert theirs.threshold == self._candidates(theirs, their_rows, rows)[-theirs.missing_left], (ours, theirs)
+            # No row of positive weight lies between the two thresholds, so both gain the same. Our tie-break takes the
+            # lowest. XGBoost scans from above where missing goes left, and then takes the highest.
+            our_ties = self._equivalent_thresholds(ours, our_rows, rows)
+            their_ties = self._equivalent_thresholds(theirs, their_rows, rows)
+            assert ours.threshold == our_ties[0], (ours, theirs)
+            assert theirs.threshold == their_ties[-theirs.missing_left], (ours, theirs)
             self.counts["same rows"] += 1
         else:
             assert abs(our_gain - their_gain) <= our_error + their_error, (ours, theirs, our_gain, their_gain)
@@ -286,12 +289,12 @@ class _Comparison:
             our_left, their_left = ours.goes_left(self.case.x[our_rows]), theirs.goes_left(self.case.x[their_rows])
             children = [(theirs.left, their_rows[their_left]), (theirs.right, their_rows[~their_left])]
             (left, left_rows), (right, right_rows) = children if same else reversed(children)
-            left_bounds, right_bounds = self._part(ours, rows, bounds)
-            self.at(ours.left, left, our_rows[our_left], left_rows, left_bounds)
-            self.at(ours.right, right, our_rows[~our_left], right_rows, right_bounds)
+            left_bounds, right_bounds = self._child_bounds(ours, rows, bounds)
+            self.compare(ours.left, left, our_rows[our_left], left_rows, left_bounds)
+            self.compare(ours.right, right, our_rows[~our_left], right_rows, right_bounds)
 
-    def _part(self, split: Node, rows: np.ndarray, bounds: Bounds) -> tuple[Bounds, Bounds]:
-        """Return the bounds of the two children; assert that the split runs in the direction that is asked for."""
+    def _child_bounds(self, split: Node, rows: np.ndarray, bounds: Bounds) -> tuple[Bounds, Bounds]:
+        """Return the bounds of the two children; assert that their weights obey the monotone constraint."""
         direction = self.monotone.get(f"x{split.feature}", 0)
         if not direction:
             return bounds, bounds
@@ -305,17 +308,17 @@ class _Comparison:
         above = replace(bounds, lower=middle, lower_error=error)
         return (below, above) if direction > 0 else (above, below)
 
-    def _same_question(self, ours: Node, theirs: Node, rows: np.ndarray) -> bool:
+    def _same_split(self, ours: Node, theirs: Node, rows: np.ndarray) -> bool:
         if ours.feature != theirs.feature:
             return False
-        if ours.threshold is None:  # "is it present?" has a made-up threshold in XGBoost
+        if ours.threshold is None:  # XGBoost writes a split on presence with an arbitrary threshold
             column = self.case.x[rows, ours.feature]
             return not (np.nanmin(column) < theirs.threshold <= np.nanmax(column))
         sees_missing = np.isnan(self.case.x[rows, ours.feature]).any()
         return ours.threshold == theirs.threshold and (not sees_missing or ours.missing_left == theirs.missing_left)
 
-    def _candidates(self, node: Node, rows: np.ndarray, counted: np.ndarray) -> list[float]:
-        """Return, in ascending order, the thresholds that part the rows that count as the node's own does."""
+    def _equivalent_thresholds(self, node: Node, rows: np.ndarray, counted: np.ndarray) -> list[float]:
+        """Return, ascending, the candidate thresholds that separate the rows of positive weight like the node's own."""
         if self.case.cuts is None:
             values = np.unique(self.case.x[rows, node.feature])
             values = values[~np.isnan(values)]
@@ -328,7 +331,7 @@ class _Comparison:
         return [float(t) for t in thresholds if np.array_equal(column < t, column < node.threshold)]
 
     def _score(self, rows: np.ndarray, bounds: Bounds) -> tuple[float, float]:
-        """Return twice the fall of the objective at the node's weight, and what float32 may add to it."""
+        """Return twice the decrease of the objective at the node's weight, and its error bound in float32."""
         s = self.case.settings
         G, H = self.g[rows].sum(), self.h[rows].sum()
         if H <= 0 or s.get("min_child_weight", 1.0) > H:
@@ -338,8 +341,8 @@ class _Comparison:
         K = H + s.get("reg_lambda", 1.0)
         score = -(2 * G * w + K * w * w + 2 * s.get("reg_alpha", 0.0) * abs(w))
         error = 2 * abs(w) * self.g_error[rows].sum() + w * w * self.h_error[rows].sum()
-        if self.monotone:  # XGBoost takes the difference of the two terms, in float32, at a weight that is off
-            # No more than the slope of the parabola where the weight is, and its bend.
+        if self.monotone:  # XGBoost subtracts the two terms in float32, at an inexact weight
+            # The error of the weight times the slope of the parabola there, plus its second-order term.
             slope = 2 * K * abs(w - free) if s.get("max_delta_step") in (None, 0.0) else 2 * abs(G + K * w)
             return score, error + slope * w_error + K * w_error**2 + 4 * U * (2 * abs(G * w) + K * w * w)
         return score, error + 2 * U * score
@@ -351,7 +354,7 @@ class _Comparison:
         return a + b - whole, a_error + b_error + error
 
     def _weight(self, rows: np.ndarray, bounds: Bounds) -> tuple[float, float]:
-        """Return the weight of a leaf of the rows within bounds, and what float32 may add to it."""
+        """Return the weight of a leaf of the rows within bounds, and its error bound in float32."""
         s = self.case.settings
         G, K = self.g[rows].sum(), self.h[rows].sum() + s.get("reg_lambda", 1.0)
         w = -np.sign(G) * max(abs(G) - s.get("reg_alpha", 0.0), 0.0) / K
@@ -359,7 +362,7 @@ class _Comparison:
         w = float(np.clip(w, -step, step)) if step else float(w)
         return bounds.clip(w, (self.g_error[rows].sum() + abs(w) * self.h_error[rows].sum()) / K + 4 * U * abs(w))
 
-    def _leaves(self, ours: Node, theirs: Node, rows: np.ndarray, bounds: Bounds) -> None:
+    def _compare_leaves(self, ours: Node, theirs: Node, rows: np.ndarray, bounds: Bounds) -> None:
         s = self.case.settings
         eta = s.get("learning_rate", 0.3)
         is_light = s.get("min_child_weight", 1.0) > self.h[rows].sum()
