@@ -24,7 +24,7 @@ from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.metrics.built_in import get_metrics
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate
-from frameboost.model.continuation import check_continues, join, with_margins
+from frameboost.model.continuation import check_continues, join_ensembles, with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.runtime.cleanup import closed_after
@@ -111,7 +111,7 @@ def fit(
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round)
     if init_model is not None:
-        ensemble = join(init_model.ensemble, ensemble)
+        ensemble = join_ensembles(init_model.ensemble, ensemble)
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
     ensemble = replace(ensemble, base_margins=base_margins, trees=trees)
     return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score)

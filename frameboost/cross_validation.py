@@ -12,7 +12,7 @@ from frameboost.checks.arguments import checked
 from frameboost.checks.messages import shown
 from frameboost.data.sources import FrameSource, Source, open_source
 from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.draws import draw_expr, draw_sql, key_of
+from frameboost.expressions.draws import draw_expr, draw_key, draw_sql
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.schema.polars_columns import column
@@ -114,7 +114,7 @@ def _parts(source: Source, folds: int | str, time: str | None, seed: int) -> Ite
 
 
 def _by_hash(source: Source, folds: int, seed: int) -> Iterator[tuple[Any, Any]]:
-    key, name = key_of(seed, _FOLD), _unlike(source.names())
+    key, name = draw_key(seed, _FOLD), _unlike(source.names())
     if isinstance(source, FrameSource):
         draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), key)
         frame = source.frame.collect().lazy()  # two collects of a lazy frame may differ in row order

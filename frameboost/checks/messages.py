@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-__all__ = ["counted", "cut", "did_you_mean", "listed", "reason", "shown"]
+__all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown"]
 
 _LONGEST = 80
 _MOST_NAMES = 10
@@ -19,10 +19,10 @@ _repr.maxlong = _repr.maxother = 4 * _LONGEST
 _repr.maxstring = 4 * _LONGEST
 
 
-def cut(text: str, longest: int = _LONGEST) -> str:
+def shortened(text: str, longest: int = _LONGEST) -> str:
     """Return the text on one line, cut to at most ``longest`` characters.
 
-    >>> cut("to be, or not to be", longest=12)
+    >>> shortened("to be, or not to be", longest=12)
     'to be, or...'
     """
     line = " ".join(text[: 4 * longest].split()) if len(text) > longest or not text.isprintable() else text
@@ -39,10 +39,10 @@ def shown(value: object) -> str:
     """
     try:
         if isinstance(value, str):
-            return cut(repr(value[:_LONGEST]) if len(value) <= _LONGEST else repr(value[:_LONGEST])[:-1] + "...")
-        return cut(_repr.repr(value))
+            return shortened(repr(value[:_LONGEST]) if len(value) <= _LONGEST else repr(value[:_LONGEST])[:-1] + "...")
+        return shortened(_repr.repr(value))
     except Exception:  # from a __repr__ of the user's; the message is about something else
-        return f"a {cut(type(value).__name__)}"
+        return f"a {shortened(type(value).__name__)}"
 
 
 def listed(names: Iterable[object], most: int | None = _MOST_NAMES) -> str:
@@ -67,7 +67,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 def reason(error: BaseException) -> str:
     """Return the first line of another library's error message, cut to the length of a sentence."""
-    return cut(str(error).strip().partition("\n")[0], 2 * _LONGEST)
+    return shortened(str(error).strip().partition("\n")[0], 2 * _LONGEST)
 
 
 def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str] | None = None) -> str:

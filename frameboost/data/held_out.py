@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameboost.checks.messages import shown
-from frameboost.data.sources import Source, check_numeric, open_source, split
+from frameboost.data.sources import Source, check_numeric, open_source, split_held_out
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 
@@ -58,7 +58,7 @@ def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, Held
     if valid is None:
         return source, {}
     if isinstance(valid, str):
-        training, part = split(source, valid)
+        training, part = split_held_out(source, valid)
         return training, {"valid": HeldOut(part)}
     if not isinstance(valid, Mapping):
         return source, {"valid": HeldOut(open_source(valid, "valid"))}

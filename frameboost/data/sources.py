@@ -22,7 +22,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
-__all__ = ["FrameSource", "RelationSource", "Source", "check_numeric", "open_source", "split"]
+__all__ = ["FrameSource", "RelationSource", "Source", "check_numeric", "open_source", "split_held_out"]
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
 _UNREADABLE = (
@@ -152,7 +152,7 @@ def check_numeric(source: Source, name: str, what: str, where: str = "") -> None
         )
 
 
-def split(source: Source, valid: str) -> tuple[Source, Source]:
+def split_held_out(source: Source, valid: str) -> tuple[Source, Source]:
     """Return the rows to train on, and the rows to validate on: those where a Boolean column or a predicate is true.
 
     Raises

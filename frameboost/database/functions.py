@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from frameboost.checks.messages import cut, shown
+from frameboost.checks.messages import shortened, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import string_literal
@@ -278,7 +278,9 @@ def create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str]
     stored = [function for function in found.hiding if function.is_stored]
     if stored:
         drop = f"DROP MACRO {stored[0].place.sql}"
-        raise ParameterError(f"{stored[0]}, which would hide a udf; drop it first ({cut(drop)}), or give another name")
+        raise ParameterError(
+            f"{stored[0]}, which would hide a udf; drop it first ({shortened(drop)}), or give another name"
+        )
     if any(not function.is_ours and _is_builtin(con, name) for function in found.same):
         raise ParameterError(
             f"DuckDB has a function {shown(name)} of its own, and no udf replaces it; give another name"

@@ -9,10 +9,10 @@ The hash is three rounds of multiply and xor-shift on 32 bits, as in Wellons' "l
 
 Draws for the first three rows; a sample of half of the rows takes those with a draw below 0.5, here row 2 alone:
 
->>> key = key_of(7, 0)
->>> key, [mix(position, key) for position in range(3)]
+>>> key = draw_key(7, 0)
+>>> key, [hash32(position, key) for position in range(3)]
 (1417765027, [3348640924, 4267088298, 2116513947])
->>> [round(mix(position, key) / 2**32, 3) for position in range(3)]
+>>> [round(hash32(position, key) / 2**32, 3) for position in range(3)]
 [0.78, 0.994, 0.493]
 >>> pl.select(draw_expr(pl.int_range(3, dtype=pl.Int64), key).round(3)).to_series().to_list()
 [0.78, 0.994, 0.493]
@@ -24,7 +24,7 @@ from typing import TypeVar
 
 import polars as pl
 
-__all__ = ["draw_expr", "draw_sql", "key_of", "mix"]
+__all__ = ["draw_expr", "draw_key", "draw_sql", "hash32"]
 
 _MASK = 2**32 - 1
 _FIRST, _SECOND, _THIRD = 0x45D9F3B, 0x7FEB352D, 0x2C1B3C6D
@@ -32,7 +32,7 @@ _FIRST, _SECOND, _THIRD = 0x45D9F3B, 0x7FEB352D, 0x2C1B3C6D
 _Number = TypeVar("_Number", int, pl.Expr)
 
 
-def mix(value: _Number, key: int) -> _Number:
+def hash32(value: _Number, key: int) -> _Number:
     """Return the hash, in [0, 2^32), of a value and a key in [0, 2^32)."""
     x = (value * _FIRST + key) % 2**32
     x = (x ^ (x // 2**16)) * _SECOND % 2**32
@@ -40,17 +40,17 @@ def mix(value: _Number, key: int) -> _Number:
     return x ^ (x // 2**16)
 
 
-def key_of(seed: int, *path: int) -> int:
+def draw_key(seed: int, *path: int) -> int:
     """Return the key of a place in a fit, such as (tree, level); keys of different places are unrelated."""
-    key = mix(seed & _MASK, seed >> 32 & _MASK)
+    key = hash32(seed & _MASK, seed >> 32 & _MASK)
     for step in path:
-        key = mix(step + 1, key)
+        key = hash32(step + 1, key)
     return key
 
 
 def draw_expr(position: pl.Expr, key: int) -> pl.Expr:
     """Return a uniform number in [0, 1) for each row position (Int64)."""
-    return mix(position % 2**32, key).cast(pl.Float64) / 2.0**32
+    return hash32(position % 2**32, key).cast(pl.Float64) / 2.0**32
 
 
 def draw_sql(position: str, key: int) -> str:

@@ -19,7 +19,7 @@ import polars as pl
 import sqlglot
 from sqlglot import exp
 
-from frameboost.checks.messages import cut, reason, shown
+from frameboost.checks.messages import reason, shortened, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.sql_writer import SqlWriter
 
@@ -163,7 +163,7 @@ class ExpressionTree:
         value = float(node.this)
         if not math.isfinite(value):
             raise ParameterError(
-                f"the expression {shown(self.text)} has the number {cut(node.this)}, which is beyond any float64"
+                f"the expression {shown(self.text)} has the number {shortened(node.this)}, which is beyond any float64"
             )
         return value
 

@@ -12,7 +12,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Change, OverQuery, Pairs, Ratio
 from frameboost.losses.loss import Derivatives, Loss, Start, Term
 
-__all__ = ["DEFAULT_TRUNCATION", "discount", "gain", "ideal_terms", "label_check", "ranking_loss"]
+__all__ = ["DEFAULT_TRUNCATION", "discount", "ideal_terms", "label_check", "label_gain", "ranking_loss"]
 
 # XGBoost's default for pairs, and for metrics without an @.
 DEFAULT_TRUNCATION = 32
@@ -21,7 +21,7 @@ DEFAULT_TRUNCATION = 32
 _LN_2 = "0.6931471805599453"
 
 
-def gain(*, exponential: bool) -> str:
+def label_gain(*, exponential: bool) -> str:
     """Return the gain of a row by its label."""
     return "POWER(2, label) - 1" if exponential else "label"
 
@@ -38,9 +38,9 @@ def ideal_terms(prefix: str, truncation: int, *, exponential: bool) -> dict[str,
     divided by the largest gain of its query.
     """
     best, place = f"{prefix}best", f"{prefix}ideal_place"
-    share = f"({gain(exponential=exponential)}) / {best} * ({discount(place)})"
+    share = f"({label_gain(exponential=exponential)}) / {best} * ({discount(place)})"
     return {
-        best: OverQuery("max", Expression(gain(exponential=exponential), ("label",))),
+        best: OverQuery("max", Expression(label_gain(exponential=exponential), ("label",))),
         place: OverQuery("rank", Expression("label", ("label",))),
         f"{prefix}ideal": OverQuery(
             "sum",
@@ -104,7 +104,7 @@ def ranking_loss(
 
 def _change_terms(change: Change, truncation: int, *, exponential: bool) -> dict[str, Term]:
     if change == "ndcg":
-        share = f"({gain(exponential=exponential)}) / best / ideal"
+        share = f"({label_gain(exponential=exponential)}) / best / ideal"
         return ideal_terms("", truncation, exponential=exponential) | {
             "gain_share": Expression(f"CASE WHEN ideal > 0 THEN {share} ELSE 0 END", ("label", "best", "ideal")),
             "discount": Expression(discount("place"), ("place",)),

@@ -15,10 +15,10 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import OverQuery
 from frameboost.losses.loss import Term
-from frameboost.losses.ranking import DEFAULT_TRUNCATION, discount, gain, ideal_terms
+from frameboost.losses.ranking import DEFAULT_TRUNCATION, discount, ideal_terms, label_gain
 from frameboost.metrics.metric import Metric
 
-__all__ = ["RANKING_METRICS", "is_ranking", "kind_of", "ranking_metric"]
+__all__ = ["RANKING_METRICS", "base_name", "is_ranking", "ranking_metric"]
 
 RANKING_METRICS = ("ndcg", "map", "pre")
 _NAME = re.compile(r"(ndcg|map|pre)(?:@([1-9][0-9]{0,8}))?(-?)")
@@ -51,7 +51,7 @@ def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
     return Metric(name, f"LEAST({of_queries}, 1)", maximize=True, terms=every_row | terms)
 
 
-def kind_of(metric: Metric) -> str:
+def base_name(metric: Metric) -> str:
     """Return the name of a ranking metric in `RANKING_METRICS`."""
     return metric.name.partition("@")[0].removesuffix("-")
 
@@ -63,7 +63,7 @@ def is_ranking(metric: object) -> bool:
 
 def _ndcg(truncation: int, *, exponential: bool) -> tuple[dict[str, Term], str, str]:
     terms = ideal_terms("ndcg_", truncation, exponential=exponential)
-    row = f"({gain(exponential=exponential)}) / ndcg_best * ({discount('ndcg_place')}) / ndcg_ideal"
+    row = f"({label_gain(exponential=exponential)}) / ndcg_best * ({discount('ndcg_place')}) / ndcg_ideal"
     return terms, row, "ndcg_ideal > 0"
 
 

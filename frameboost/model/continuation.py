@@ -24,7 +24,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
 
-__all__ = ["check_continues", "join", "with_margins"]
+__all__ = ["check_continues", "join_ensembles", "with_margins"]
 
 
 def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
@@ -87,7 +87,7 @@ def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, featu
         raise ParameterError("init_model is calibrated; train on from the model before, and calibrate the result")
 
 
-def join(initial: Ensemble, added: Ensemble) -> Ensemble:
+def join_ensembles(initial: Ensemble, added: Ensemble) -> Ensemble:
     """Return an ensemble of the initial trees and then the added ones, over the categories of both.
 
     Categories are numbered in sorted order, so a new category renumbers others: with ``("b",)`` before and

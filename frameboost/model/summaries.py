@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from frameboost.checks.messages import counted, cut, listed, shown
+from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import condition_sql
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
@@ -101,9 +101,9 @@ def summary(ensemble: Ensemble) -> str:
         f"(depth {depth}, {counted(leaves, 'leaf', 'leaves')}), {counted(len(features), 'feature')}"
     )
     first = features[:_FEATURES_SHOWN]
-    width = max(len(cut(f.name)) for f in first)
+    width = max(len(shortened(f.name)) for f in first)
     lines = [
-        f"  {cut(f.name):<{width}}  {f.type}"
+        f"  {shortened(f.name):<{width}}  {f.type}"
         + (f" ({counted(len(f.categories), 'category', 'categories')})" if f.categories else "")
         for f in first
     ]

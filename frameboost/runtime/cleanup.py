@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from frameboost.checks.messages import cut
+from frameboost.checks.messages import shortened
 
 __all__ = ["LeftBehindError", "closed_after"]
 
@@ -33,7 +33,7 @@ def closed_after(resource: Resource) -> Iterator[Resource]:
         except LeftBehindError as left:
             first.add_note(str(left))
         except Exception as error:
-            first.add_note(f"then the clean-up failed: {type(error).__name__}: {cut(str(error), 200)}")
+            first.add_note(f"then the clean-up failed: {type(error).__name__}: {shortened(str(error), 200)}")
         raise
     try:
         resource.close()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from frameboost.engines.contract import Engine
-from frameboost.expressions.draws import key_of, mix
+from frameboost.expressions.draws import draw_key, hash32
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.grower import GrownTree
 from frameboost.trees.tree import Tree
@@ -102,4 +102,4 @@ class Dropout:
 
 def _uniform(seed: int, *path: int) -> float:
     """Return a number in [0, 1) drawn by a hash of the seed and a path of numbers."""
-    return mix(0, key_of(seed, *path)) / 2.0**32
+    return hash32(0, draw_key(seed, *path)) / 2.0**32

@@ -17,7 +17,7 @@ from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import Feature
 
 __all__ = [
-    "check_held_out", "check_rows", "count_violations", "find_column", "find_roles", "pick_features", "role_words",
+    "argument_of", "check_held_out", "check_rows", "count_violations", "find_column", "find_roles", "pick_features",
 ]  # fmt: skip
 
 # Labels and weights within this bound have finite squares of gradients.
@@ -90,11 +90,11 @@ def find_roles(
     for role, column in roles.items():
         first = columns.index(column)
         if list(roles)[first] != role and role != "upper":  # an exact time is both bounds
-            raise ParameterError(f"{role_words(role)} {shown(column)} is also the {role_words(list(roles)[first])}")
+            raise ParameterError(f"{argument_of(role)} {shown(column)} is also the {argument_of(list(roles)[first])}")
     return roles
 
 
-def role_words(role: str) -> str:
+def argument_of(role: str) -> str:
     """Return the argument of `fit` that names the column of a role."""
     if role.startswith("label"):
         return "target"
@@ -130,7 +130,7 @@ def pick_features(
         if chosen.count(name) > 1:
             raise ParameterError(f"feature {shown(name)} is given {chosen.count(name)} times")
         if name in role_of:
-            raise ParameterError(f"feature {shown(name)} is also the {role_words(role_of[name])}")
+            raise ParameterError(f"feature {shown(name)} is also the {argument_of(role_of[name])}")
         if name == valid:
             raise ParameterError(f"feature {shown(name)} is also the column that tells which rows to validate on")
     if not chosen:

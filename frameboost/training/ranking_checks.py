@@ -14,8 +14,8 @@ from frameboost.losses.loss import Loss
 from frameboost.losses.ranking import label_check
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.metric import Metric
-from frameboost.metrics.ranking import is_ranking, kind_of
-from frameboost.training.data_checks import count_violations, find_column, role_words
+from frameboost.metrics.ranking import base_name, is_ranking
+from frameboost.training.data_checks import argument_of, count_violations, find_column
 
 __all__ = ["check_queries", "with_group"]
 
@@ -38,7 +38,7 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
     find_column(source, group, "feature" if group in source.names() else "group")
     for role, column in roles.items():
         if column == group:
-            raise ParameterError(f"group {shown(group)} is also the {role_words(role)}")
+            raise ParameterError(f"group {shown(group)} is also the {argument_of(role)}")
     if source.types()[group] is None:
         raise DataError(
             f"group column {shown(group)} has type {source.type_names()[group]}, which can't tell queries apart; "
@@ -67,7 +67,7 @@ def check_queries(
         )
     _check_rows(engine, roles)
     for metric in ranking:
-        words, condition = label_check("ndcg" if kind_of(metric) == "ndcg" else "map", exponential=exponential)
+        words, condition = label_check("ndcg" if base_name(metric) == "ndcg" else "map", exponential=exponential)
         if condition != loss.label_condition:  # the loss's own has been checked
             _check_labels(engine, metric, roles["label"], words, condition)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Engine, Sample
-from frameboost.expressions.draws import key_of, mix
+from frameboost.expressions.draws import draw_key, hash32
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Rounded, rounded
 from frameboost.parameters.parameters import Parameters
@@ -26,7 +26,7 @@ def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) ->
     share = parameters.subsample
     if share == 1.0:
         return None
-    key = key_of(parameters.seed, _ROWS, tree)
+    key = draw_key(parameters.seed, _ROWS, tree)
     if parameters.sampling_method == "uniform":
         taken = f"draw < {share!r}"
         return Sample(key, *(Expression(f"CASE WHEN {taken} THEN {x} ELSE 0 END", _PAIR) for x in "gh"))
@@ -115,6 +115,6 @@ class FeatureSampler:
     def _drawn(self, features: npt.NDArray[np.int64], share: float, *path: int) -> npt.NDArray[np.int64]:
         if share == 1.0:
             return features
-        key = key_of(self._parameters.seed, path[0], self._tree, *path[1:])
-        by_draw = sorted(features.tolist(), key=lambda feature: mix(feature, key))
+        key = draw_key(self._parameters.seed, path[0], self._tree, *path[1:])
+        by_draw = sorted(features.tolist(), key=lambda feature: hash32(feature, key))
         return np.array(sorted(by_draw[: max(1, math.floor(share * len(features)))]))

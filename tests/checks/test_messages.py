@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from frameboost.checks.messages import cut, did_you_mean, listed, reason, shown
+from frameboost.checks.messages import did_you_mean, listed, reason, shortened, shown
 from tests.support.cases import cases
 from tests.test_architecture import MODULES
 
@@ -40,9 +40,9 @@ def test_a_value_is_cut_after_77_characters():
     assert shown("x" * 78) == "'" + "x" * 78 + "'"
     assert shown("x" * 79) == "'" + "x" * 76 + "..."
     assert shown("x" * 500) == "'" + "x" * 76 + "..."
-    assert cut("x" * 80) == "x" * 80
-    assert cut("x" * 81) == "x" * 77 + "..."
-    assert cut("two\n  lines") == "two lines"
+    assert shortened("x" * 80) == "x" * 80
+    assert shortened("x" * 81) == "x" * 77 + "..."
+    assert shortened("two\n  lines") == "two lines"
 
 
 def test_names_are_listed_up_to_ten():

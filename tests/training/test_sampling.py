@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 
 import frameboost as fb
-from frameboost.expressions.draws import draw_expr, draw_sql, key_of, mix
+from frameboost.expressions.draws import draw_expr, draw_key, draw_sql, hash32
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
@@ -51,7 +51,7 @@ def test_polars_duckdb_and_python_draw_the_same():
     con = duckdb.connect()
     con.execute("CREATE TABLE p AS SELECT UNNEST(?::BIGINT[]) AS i", [positions])
     for key in [0, 1, 2**32 - 1, *map(int, rng.integers(0, 2**32, 8))]:
-        in_python = [mix(position % 2**32, key) / 2**32 for position in positions]
+        in_python = [hash32(position % 2**32, key) / 2**32 for position in positions]
         in_polars = pl.DataFrame({"i": positions}).select(draw_expr(pl.col("i"), key)).to_series().to_list()
         in_duckdb = [value for (value,) in con.execute(f"SELECT {draw_sql('i', key)} FROM p").fetchall()]
         assert in_polars == in_python
@@ -60,20 +60,21 @@ def test_polars_duckdb_and_python_draw_the_same():
 
 
 def test_hashes_tell_all_positions_apart():
-    hashed = [mix(position, 12345) for position in range(50_000)]
+    hashed = [hash32(position, 12345) for position in range(50_000)]
     assert len(set(hashed)) == 50_000
     assert all(0 <= value < 2**32 for value in hashed)
 
 
 @pytest.mark.parametrize("tree", range(4))
 def test_draws_are_uniform(tree):
-    counts = np.histogram(draws(64_000, key_of(0, 0, tree)), bins=64, range=(0, 1))[0]
+    counts = np.histogram(draws(64_000, draw_key(0, 0, tree)), bins=64, range=(0, 1))[0]
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(("one", "other"), [
-    (key_of(0, 0, 0), key_of(0, 0, 1)), (key_of(0, 0, 1), key_of(0, 0, 2)), (key_of(0, 0, 0), key_of(1, 0, 0)),
-    (key_of(0, 0, 5), key_of(0, 1, 5)), (key_of(7, 0, 99), key_of(7 + 2**32, 0, 99)),
+    (draw_key(0, 0, 0), draw_key(0, 0, 1)), (draw_key(0, 0, 1), draw_key(0, 0, 2)),
+    (draw_key(0, 0, 0), draw_key(1, 0, 0)), (draw_key(0, 0, 5), draw_key(0, 1, 5)),
+    (draw_key(7, 0, 99), draw_key(7 + 2**32, 0, 99)),
 ])  # fmt: skip
 def test_draws_of_two_trees_are_independent(one, other):
     assert one != other
@@ -82,15 +83,15 @@ def test_draws_of_two_trees_are_independent(one, other):
 
 
 def test_draws_of_neighbouring_rows_are_independent():
-    u = draws(64_001, key_of(3, 0, 2))
+    u = draws(64_001, draw_key(3, 0, 2))
     together = np.histogram2d(u[:-1], u[1:], bins=8, range=[[0, 1], [0, 1]])[0]
     assert scipy.stats.chisquare(together.ravel()).pvalue > 1e-3
 
 
 def test_keys_differ_with_every_step_of_the_path():
     paths = list(itertools.product(range(4), range(20), range(20)))
-    assert len({key_of(0, *path) for path in paths}) == len(paths)
-    assert len({key_of(seed, 0, 0) for seed in [*range(1000), 2**32, 2**40, 2**63 - 1]}) == 1003
+    assert len({draw_key(0, *path) for path in paths}) == len(paths)
+    assert len({draw_key(seed, 0, 0) for seed in [*range(1000), 2**32, 2**40, 2**63 - 1]}) == 1003
 
 
 # --- one model --------------------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def test_the_root_covers_the_rows_drawn(share, engine):
     data = rows(3000)
     options = {"features": FEATURES, "subsample": share, "n_estimators": 3, "max_depth": 1, "engine": engine, **QUIET}
     covers = fb.fit(data, "y", seed=5, **options).trees.filter(pl.col("node") == 0)["cover"].to_list()
-    drawn = [int((draws(3000, key_of(5, 0, tree)) < share).sum()) for tree in range(3)]
+    drawn = [int((draws(3000, draw_key(5, 0, tree)) < share).sum()) for tree in range(3)]
     assert covers == drawn  # the hessian of the squared error is 1
     assert len(set(drawn)) > 1
     assert all(abs(cover - 3000 * share) < 4 * np.sqrt(3000 * share * (1 - share)) for cover in covers)
@@ -160,7 +161,7 @@ def test_a_tree_on_a_sample_is_the_tree_of_those_rows():
     cuts = {name: np.arange(-3, 3, 0.25) for name in FEATURES}
     options = {"features": FEATURES, "cuts": cuts, "base_score": 0.0, "n_estimators": 1, "max_depth": 3, **QUIET}
     sampled = fb.fit(DATA, "y", subsample=0.4, seed=3, **options)
-    alone = fb.fit(DATA.filter(pl.Series(draws(len(DATA), key_of(3, 0, 0)) < 0.4)), "y", **options)
+    alone = fb.fit(DATA.filter(pl.Series(draws(len(DATA), draw_key(3, 0, 0)) < 0.4)), "y", **options)
     assert sampled.trees.drop("value", "gain", "cover").equals(alone.trees.drop("value", "gain", "cover"))
     for name in ("value", "gain", "cover"):
         np.testing.assert_allclose(sampled.trees[name], alone.trees[name], rtol=1e-9, atol=1e-12)
@@ -222,7 +223,7 @@ def test_gradient_based_samples_are_unbiased(shape):
     parameters = Parameters(subsample=0.2, sampling_method="gradient_based", reg_lambda=0.5)
     made = state("polars", label, np.zeros(2000), parameters)
     sample = sample_rows(made, 0, parameters, tree=0)
-    sums = [made.start_tree(0, replace(sample, key=key_of(0, 9, i))) for i in range(400)]
+    sums = [made.start_tree(0, replace(sample, key=draw_key(0, 9, i))) for i in range(400)]
     whole = made.start_tree(0)
     for found, wanted in (([s.G for s in sums], whole.G), ([s.H for s in sums], whole.H)):
         assert abs(np.mean(found) - wanted) < 4 * np.std(found) / np.sqrt(len(found))
@@ -244,7 +245,7 @@ def test_the_root_of_a_gradient_based_tree_is_the_scaled_up_sum(engine):
         middle = (low + high) / 2
         low, high = (middle, high) if np.minimum(1, size / middle).sum() > 0.3 * len(g) else (low, middle)
     p = np.minimum(1, size / high)
-    taken = draws(len(g), key_of(4, 0, 0)) < p
+    taken = draws(len(g), draw_key(4, 0, 0)) < p
     root = model.trees.row(0, named=True)
     assert root["cover"] == pytest.approx((h / p)[taken].sum(), rel=1e-9)
     assert root["value"] == pytest.approx(-(g / p)[taken].sum() / ((h / p)[taken].sum() + 0.5), rel=1e-9)
@@ -325,9 +326,9 @@ def test_a_forest_is_the_mean_of_trees_trained_apart(engine):
     assert (forest.n_trees, forest.n_rounds) == (5, 1)
     apart = []
     for tree in range(5):
-        drawn = DATA.filter(pl.Series(draws(len(DATA), key_of(2, 0, tree)) < 0.6))
-        key = key_of(2, 1, tree)
-        chosen = sorted(sorted(range(8), key=lambda i: mix(i, key))[:4])
+        drawn = DATA.filter(pl.Series(draws(len(DATA), draw_key(2, 0, tree)) < 0.6))
+        key = draw_key(2, 1, tree)
+        chosen = sorted(sorted(range(8), key=lambda i: hash32(i, key))[:4])
         names = [FEATURES[i] for i in chosen]
         model = fb.fit(drawn, "y", features=names, cuts={name: cuts[name] for name in names}, **options)
         apart.append(model.predict(DATA).to_numpy())

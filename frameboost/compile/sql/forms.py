@@ -17,7 +17,7 @@ from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
 
-__all__ = ["as_expressions", "finish", "in_stages", "sort_rows"]
+__all__ = ["as_expressions", "in_stages", "output_query", "sort_rows"]
 
 # Trees in one column of a stage: few enough for the compilers of expressions, enough to keep columns few.
 _TREES_A_COLUMN = 50
@@ -82,10 +82,10 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
             margins[margin] = f"({dialect.sum(parts)} + {base})"
         else:
             margins[margin] = dialect.sum([dialect.number(base), *parts])
-    return finish(model, stages, margins, name, into)
+    return output_query(model, stages, margins, name, into)
 
 
-def finish(model: SqlModel, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
+def output_query(model: SqlModel, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
     """Return the query that ends in the output's stages; ``margins`` are SQL over the last stage."""
     output, dialect = model.output, model.dialect
     known = margins if uses_margins_once(output) else stages.name(margins, often=True)

@@ -24,7 +24,7 @@ from dataclasses import replace
 import polars as pl
 
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.compile.sql.forms import finish
+from frameboost.compile.sql.forms import output_query
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import ROW, Stages
 from frameboost.dialects.dialect import Dialect
@@ -208,7 +208,7 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
         margin: f"({alias} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {alias})"
         for margin, base, alias in zip(model.output.margins, model.bases, sums, strict=True)
     }
-    return finish(model, stages, margins, name, into)
+    return output_query(model, stages, margins, name, into)
 
 
 class _Walk:

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from frameboost.checks.messages import cut
+from frameboost.checks.messages import shortened
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.interrupts import defer_signals, record_handler_errors
@@ -135,7 +135,7 @@ class DuckDBSession:
         if self._reason is not None:
             raise LeftBehindError(
                 f"temporary tables named {self._prefix}* stay on the connection until the next fit on it, as DuckDB "
-                f"can't drop them now: {cut(str(self._reason), 300)}"
+                f"can't drop them now: {shortened(str(self._reason), 300)}"
             ) from self._reason
 
     def _drop_all(self) -> None:
