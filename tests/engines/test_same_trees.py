@@ -340,8 +340,8 @@ def sorted_rows(monkeypatch):
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, more):
     frame = every_type(500, seed=8).with_columns(small=pl.int_range(500) % 7)
-    options = SHAPE | {"target": "amount", "engine": engine, "features": list(FEATURES_BY_TYPE)} | more
-    options["n_estimators"] = 6
+    options = SHAPE | {"target": "amount", "engine": engine, "features": list(FEATURES_BY_TYPE)[::3]} | more
+    options["n_estimators"] = 4
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
     monkeypatch.setattr(numba, "FEWEST_SORTED", 1)

@@ -165,8 +165,7 @@ def test_every_node_is_cut_by_its_own_rows(engine):
 
 @pytest.mark.slow  # ten fits of 23 columns
 @PROPOSALS
-@pytest.mark.parametrize("objective", LABELS)
-@pytest.mark.parametrize("max_bin", [4, 32])
+@pytest.mark.parametrize(("objective", "max_bin"), list(zip(LABELS, [4, 32], strict=True)))
 def test_every_engine_and_order_gives_one_model(objective, max_bin, proposal):
     frame, target = every_type(400, seed=5), LABELS[objective]
     options = {**SHAPE, "objective": objective, "weight": "w", "proposal": proposal, "max_bin": max_bin}

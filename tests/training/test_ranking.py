@@ -143,7 +143,7 @@ def test_the_default_metric_is_that_of_the_pairs():
 def test_engines_grow_the_same_trees(objective, weight):
     frame = of_loss(objective)
     metrics = ["ndcg@4", "ndcg-", *(["map@5", "pre"] if objective == "rank:map" else [])]
-    settings = {"objective": objective, "weight": weight, "eval_metric": metrics, **SHAPE}
+    settings = {"objective": objective, "weight": weight, "eval_metric": metrics, **SHAPE, "n_estimators": 3}
     first, *others = [fb.fit(frame, "y", engine=engine, **settings) for engine in ENGINES]
     others.append(fb.fit(frame, "y", n_jobs=1, **settings))
     for other in others:
