@@ -33,8 +33,9 @@ __all__ = ["LOSSES", "get_loss"]
 
 # XGBoost keeps the start of the logistic loss this far from 0 and 1; a weighted mean label may even round to them.
 _NEAREST = 1e-6
-# Terms in a chain of additions; of 493 in a row the parser of expressions runs out of its stack.
-_LONGEST_CHAIN = 256
+# Terms in a chain of additions, each in parentheses of its own in SQL. SQLite's parser runs out of its stack at 90 of
+# them, sqlglot's at 493.
+_LONGEST_CHAIN = 64
 
 
 def get_loss(name: str, parameters: Mapping[str, Any]) -> Loss:
@@ -256,9 +257,9 @@ def _softmax(name: str, num_class: int) -> Loss:
 
 
 def _nested_sum(terms: Sequence[str]) -> str:
-    """Return a sum of many terms in parentheses that parsers can read: halves, until they are chains of 256 or fewer.
+    """Return a sum of many terms in parentheses that parsers can read: halves, until they are chains of 64 or fewer.
 
-    Floats are added in the order that the text says, in every engine and database; 256 terms or fewer are one chain.
+    Floats are added in the order that the text says, in every engine and database; 64 terms or fewer are one chain.
     """
     if len(terms) <= _LONGEST_CHAIN:
         return " + ".join(terms)
