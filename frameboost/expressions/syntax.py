@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Protocol, TypeVar, cast
 
 import polars as pl
@@ -139,7 +140,11 @@ class ExpressionTree:
 
     def uses(self, name: str) -> int:
         """Return how often the expression names that column."""
-        return sum(node.name.lower() == name for node in self._root.find_all(exp.Column))
+        return self._uses[name]
+
+    @cached_property
+    def _uses(self) -> Counter[str]:
+        return Counter(node.name.lower() for node in self._root.find_all(exp.Column))
 
     def _unsupported(self, node: exp.Expression) -> ParameterError:
         if isinstance(node, exp.Column):

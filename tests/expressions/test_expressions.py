@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
 
 import frameboost as fb
 from frameboost.engines.duckdb.engine import DuckDBEngine
@@ -176,3 +177,13 @@ def test_what_databases_read_in_different_ways_is_refused(text, message):
     with pytest.raises(fb.ParameterError) as error:
         Expression(text)
     assert message in str(error.value)
+
+
+def test_names_are_counted_in_one_walk(monkeypatch):
+    """The class of hundreds of classes names each margin hundreds of times, and each margin's uses are asked for."""
+    walks = []
+    walk = exp.Expression.find_all
+    monkeypatch.setattr(exp.Expression, "find_all", lambda self, *kinds: walks.append(kinds) or walk(self, *kinds))
+    expression = Expression("CASE WHEN a >= GREATEST(B, c) THEN a * 2 ELSE -A END", ("a", "b", "c", "d"))
+    assert [expression.uses(name) for name in ("a", "b", "c", "d", "e")] == [3, 1, 1, 0, 0]
+    assert len(walks) == 1
