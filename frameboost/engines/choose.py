@@ -188,4 +188,5 @@ def _named(name: object) -> EngineDescription:
     registered = registered_names()
     if isinstance(name, str) and name in registered:
         return load_registered(name)
-    raise ParameterError(f"engine must be one of {listed((*ENGINES, *registered))}, not {shown(name)}")
+    others = [other for other in registered if other not in built_in]
+    raise ParameterError(f"engine must be one of {listed((*ENGINES, *others))}, not {shown(name)}")

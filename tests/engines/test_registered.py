@@ -96,6 +96,13 @@ def test_an_unknown_name_is_told_of_the_registered_ones():
     assert "counting_engine" not in sys.modules  # to list a name is not to import it
 
 
+def test_a_built_in_engine_keeps_its_name(install):
+    """A package that takes the name of a built-in engine changes nothing, and is not told of twice."""
+    install("another-numba", {"numba": "broken_engine:description"}, broken_engine="raise RuntimeError")
+    assert fb.fit(FRAME, "y", engine="numba", **SHAPE).n_trees == 3
+    assert refusal(engine="nmba") == "engine must be one of 'auto', 'numba', 'polars', 'duckdb', not 'nmba'"
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
