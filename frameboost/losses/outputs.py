@@ -67,7 +67,8 @@ def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> O
     if name == "probability" and loss.classes and loss.name != "binary:hinge":
         shares = loss.evaluated or links if calibration is None else links
         return Output(margins, loss.link_terms, shares)
-    named = listed(OUTPUTS if loss.classes else OUTPUTS[:2])
+    of_classes = OUTPUTS[:3] if loss.name == "binary:hinge" else OUTPUTS
+    named = listed(of_classes if loss.classes else OUTPUTS[:2])
     raise ParameterError(f"output must be one of {named}, not {shown(name)}")
 
 

@@ -232,6 +232,13 @@ def test_an_unknown_output_is_refused(model, use):
         getattr(model, use)(*arguments, output="probability")
 
 
+def test_an_output_that_is_refused_is_not_among_those_that_are_named():
+    hinge = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 1]}), "y", objective="binary:hinge", n_estimators=1)
+    with pytest.raises(fb.ParameterError) as error:
+        hinge.expr("probability")
+    assert str(error.value) == "output must be one of 'mean', 'margin', 'class', not 'probability'"
+
+
 def test_the_users_frame_is_not_modified():
     frame = good()
     copy = frame.clone()
