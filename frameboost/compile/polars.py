@@ -30,18 +30,34 @@ _NO_CODE = -(2**63)
 _LARGEST_TABLE = 2**12
 
 
-def output_expr(output: Output, margins: Sequence[pl.Expr]) -> pl.Expr:
-    """Return what the output says of rows with those margins: a number, an integer class, or an array of numbers."""
+def output_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr] = ()) -> pl.Expr:
+    """Return what the output says of rows with those margins: a number, an integer class, or an array of numbers.
+
+    ``starts`` has the columns that margins start from, if they do. Where one is null, so are the values that depend on
+    it.
+    """
     named = dict(zip(output.margins, margins, strict=True))
     if len(margins) == 1 and not output.stages:
         values = [value.to_polars(named) for value in output.values]
-        return _shaped(output, values)
+        return _shaped(output, _where_known(output, values, starts))
     # Fields of a struct are computed once, however often they are used.
     struct = pl.struct(margin.alias(name) for name, margin in named.items())
     for stage in output.stages:
         struct = struct.struct.with_fields(e.to_polars(_fields(e)).alias(name) for name, e in stage.items())
-    values = [value.to_polars(_fields(value)) for value in output.values]
+    known = [pl.field(margin) for margin in output.margins] if starts else []
+    values = _where_known(output, [value.to_polars(_fields(value)) for value in output.values], known)
     return struct.struct.with_fields(_shaped(output, values).alias("value")).struct.field("value")
+
+
+def _where_known(output: Output, values: list[pl.Expr], starts: Sequence[pl.Expr]) -> list[pl.Expr]:
+    """Return the values, null where a start is null that they depend on; a comparison with null would take ELSE."""
+    if not starts:
+        return values
+    behind = [[starts[k].is_not_null() for k in numbers] for numbers in output.margins_behind()]
+    return [
+        pl.when(pl.all_horizontal(known)).then(value) if known else value
+        for value, known in zip(values, behind, strict=True)
+    ]
 
 
 def _fields(expression: Expression) -> dict[str, pl.Expr]:

@@ -463,7 +463,7 @@ class DatabaseModel:
     def _expression(self, output: str) -> str:
         model = self._sql_model(output)
         margins = [model.margin(k) for k in range(len(model.bases))]
-        text = output_sql(model.output, margins, self.dialect)
+        text = output_sql(model.output, margins, self.dialect, model.starts)
         check_size(text, model.trees, self.dialect)
         return text
 

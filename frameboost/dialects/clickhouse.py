@@ -38,7 +38,10 @@ CLICKHOUSE = Dialect(
             "timestamptz[us]": "DateTime64(6, 'UTC')", "timestamptz[ns]": "DateTime64(9, 'UTC')", "string": "String",
         },
         # A type takes no NULL unless it is Nullable. https://clickhouse.com/docs/sql-reference/data-types/nullable
-        nullable="Nullable({t})", casts={"codes": "Nullable(Int64)", "string": "Nullable(String)"},
+        nullable="Nullable({t})",
+        casts={
+            "codes": "Nullable(Int64)", "string": "Nullable(String)", "float64": "Nullable(Float64)",
+        },
     ),
     expressions=Expressions(
         # https://clickhouse.com/docs/sql-reference/data-types/float

@@ -36,6 +36,23 @@ class Output:
     values: tuple[Expression, ...]
     is_class: bool = False
 
+    def margins_behind(self) -> list[list[int]]:
+        """Return, for each value, the numbers of the margins that it depends on, directly or through stages.
+
+        >>> from frameboost.losses.built_in import get_loss
+        >>> loss = get_loss("multi:softprob", {"num_class": 2, "scale_pos_weight": 1.0})
+        >>> output_of(loss, "mean").margins_behind(), output_of(loss, "margin").margins_behind()
+        ([[0, 1], [0, 1]], [[0], [1]])
+        """
+        behind = {margin: {k} for k, margin in enumerate(self.margins)}
+
+        def of(value: Expression) -> set[int]:
+            return set().union(*(numbers for name, numbers in behind.items() if value.uses(name)))
+
+        for stage in self.stages:
+            behind |= {name: of(value) for name, value in stage.items()}
+        return [sorted(of(value)) for value in self.values]
+
 
 def leaf_output(n_trees: int) -> Output:
     """Return the output ``leaf``: the numbers of the leaves that a row reaches, each tree's in place of a margin."""

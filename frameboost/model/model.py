@@ -274,8 +274,8 @@ class Model:
             the trees; ``"class"``: the number of the most probable class; ``"probability"``: of class 1, or of each
             class if there are more than two; ``"leaf"``: the node number of the leaf in each tree.
         base_margin
-            Columns of margins to start from, one for each output, instead of the model's own. Where one is NULL, the
-            margin is NULL.
+            Columns of margins to start from, one for each output, instead of the model's own. Where one is NULL,
+            so is the prediction.
 
         Returns
         -------

@@ -69,7 +69,8 @@ class Predictor:
         wanted = self.ensemble.output(output)
         margins = self._margins(data, base_margin)
         columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
-        value = output_expr(wanted, [pl.col(name) for name in wanted.margins])
+        named = [pl.col(name) for name in wanted.margins]
+        value = output_expr(wanted, named, () if base_margin is None else named)
         return pl.DataFrame(columns).select(value.alias("prediction")).to_series()
 
     def _leaves(self, data: Any) -> pl.Series:
@@ -102,11 +103,11 @@ class Predictor:
     def expr(self, output: str, base_margin: str | Sequence[str] | None = None) -> pl.Expr:
         """Return the polars expression of an output, as `frameboost.Model.expr` describes it."""
         wanted = self.ensemble.output(output)
-        margins = self.margin_exprs
-        if base_margin is not None:
-            starts = find_margins(None, base_margin, self.ensemble.n_outputs)
-            margins = [self._margin_expr(column(name).cast(pl.Float64), k) for k, name in enumerate(starts)]
-        return output_expr(wanted, margins).alias("prediction")
+        if base_margin is None:
+            return output_expr(wanted, self.margin_exprs).alias("prediction")
+        starts = [column(name) for name in find_margins(None, base_margin, self.ensemble.n_outputs)]
+        margins = [self._margin_expr(start.cast(pl.Float64), k) for k, start in enumerate(starts)]
+        return output_expr(wanted, margins, starts).alias("prediction")
 
     @cached_property
     def margin_exprs(self) -> list[pl.Expr]:

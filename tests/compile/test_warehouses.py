@@ -235,6 +235,28 @@ def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
 
 
 @cases("form", ["case", "sorted", "staged", "table"])
+def test_nothing_is_predicted_from_a_margin_that_is_null(fast_warehouse, tmp_path, form):
+    """LEAST and GREATEST pass over NULL in PostgreSQL, CASE takes ELSE, and ClickHouse's CAST raises an error."""
+    only_where_it_is_known(fast_warehouse, form)
+    for objective, outputs in (("binary:logistic", ("mean", "class", "probability")), ("count:poisson", ("mean",))):
+        model, frame = model_of_all_outputs(objective)
+        frame = frame.with_columns(start=pl.when(pl.col("id") % 3 > 0).then(pl.col("id") / 800))
+        columns = {name: (FeatureType("float64"), frame[name].to_list()) for name in ("x", "start")}
+        fast_warehouse.fill("t", columns | {"place": (FeatureType("string"), frame["place"].to_list())})
+        fast_warehouse.load_trees("trees", model, tmp_path)
+        margins = model.predict(frame, "margin").to_numpy() - model.base_margin + frame["start"].to_numpy()
+        for output in outputs:
+            query = model.query("t", fast_warehouse.name, keep=["id"], base_margin="start", output=output, form=form,
+                                trees="trees" if form == "table" else None)  # fmt: skip
+            found = [row[1] for row in sorted(fast_warehouse.rows(query))]
+            assert [value is None for value in found] == [k % 3 == 0 for k in range(len(frame))]
+            means = np.exp(margins) if objective == "count:poisson" else 1 / (1 + np.exp(-margins))
+            expected = (margins > 0) if output == "class" else means
+            known = [value for value in found if value is not None]
+            np.testing.assert_allclose(known, expected[~np.isnan(margins)], rtol=1e-12)
+
+
+@cases("form", ["case", "sorted", "staged", "table"])
 def test_trees_of_a_single_leaf(fast_warehouse, tmp_path, form):
     only_where_it_is_known(fast_warehouse, form)
     model, frame = model_of_all_outputs("reg:squarederror", gamma=1e9)

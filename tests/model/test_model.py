@@ -165,6 +165,30 @@ def test_probabilities_and_margins():
     assert model.objective == "binary:logistic"
 
 
+def test_predictions_of_several_margins_are_null_where_one_that_they_depend_on_is():
+    frame = pl.DataFrame(
+        {"x": [1, 2, 3, 4], "y": [0, 1, 2, 1], "a": [0.5, None, 3.0, 0.0], "b": [None, None, 1.0, 5.0]}
+    )
+    con = duckdb.connect()
+    con.register("t", frame)
+    options = {"features": ["x"], "n_estimators": 1, "learning_rate": 1e-6}
+    classes = fb.fit(frame, "y", objective="multi:softprob", **options)
+    quantiles = fb.fit(frame, "y", objective="reg:quantileerror", quantile_alpha=[0.2, 0.5], **options)
+    for model, starts, output, expected in (
+        (classes, ["a", "b", "a"], "class", [None, None, 0, 1]),
+        (classes, ["a", "b", "a"], "mean", [[True] * 3, [True] * 3, [False] * 3, [False] * 3]),
+        (quantiles, ["a", "b"], "mean", [[False, True], [True, True], [False, False], [False, False]]),
+    ):
+        frames = model.predict(frame, output, base_margin=starts), frame.select(model.expr(output, base_margin=starts))
+        rows = sorted(con.sql(model.query("t", keep=["x"], output=output, base_margin=starts)).fetchall())
+        listed = con.sql(f"SELECT {model.sql(output, base_margin=starts)} FROM t ORDER BY x").fetchall()
+        found = [*(series.to_list() for series in (frames[0], frames[1].to_series())), [row[0] for row in listed]]
+        found.append([row[1] if output == "class" else list(row[1:]) for row in rows])
+        for values in found:
+            nulls = values if output == "class" else [[value is None for value in row] for row in values]
+            assert nulls == expected
+
+
 def test_a_margin_to_start_from_that_is_null_is_null_in_every_form():
     frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0, 1, 2, 0], "start": [0.5, None, -1.0, None]})
     con = duckdb.connect()
@@ -176,11 +200,13 @@ def test_a_margin_to_start_from_that_is_null_is_null_in_every_form():
         model = fb.fit(frame.with_columns(y=target), "y", features=["x"], objective=objective, n_estimators=2)
         for output in outputs:
             found = model.predict(frame, output, base_margin="start")
-            is_class = output == "class"  # of a margin that is not greater than 0, be it NULL, it is 0
-            assert found.is_null().to_list() == [False, not is_class, False, not is_class]
+            assert found.is_null().to_list() == [False, True, False, True]
             query = model.query("t", keep=["x"], output=output, base_margin="start")
             assert [row[1] for row in sorted(con.sql(query).fetchall())] == found.to_list()
             assert frame.select(model.expr(output, base_margin="start")).to_series().to_list() == found.to_list()
+            if output != "margin":  # of no margin, the likelier class is not 0, nor is a mean e to the power of 709
+                text = model.sql(output, base_margin="start")
+                assert [row[0] for row in con.sql(f"SELECT {text} FROM t").fetchall()] == found.to_list()
     for wrong in (pl.lit("a"), pl.lit(0).cast(pl.Date)):
         with pytest.raises(
             fb.DataError, match=r"^base_margin column 'start' has type .*; it must be numeric or Boolean$"

@@ -34,7 +34,7 @@ def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -
     if not uses_margins_once(output):
         return None
     margins = {margin: model.margin(k) for k, margin in enumerate(output.margins)}
-    values = cast_values(output, [value.to_sql(margins, dialect) for value in output.values], dialect)
+    values = cast_values(output, [value.to_sql(margins, dialect) for value in output.values], dialect, model.starts)
     return stages.select(named_columns(values, name), into)
 
 
@@ -91,7 +91,7 @@ def output_query(model: SqlModel, stages: Stages, margins: dict[str, str], name:
     known = margins if uses_margins_once(output) else stages.name(margins, often=True)
     for stage in output.stages:
         known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
-    values = cast_values(output, [value.to_sql(known, dialect) for value in output.values], dialect)
+    values = cast_values(output, [value.to_sql(known, dialect) for value in output.values], dialect, model.starts)
     return stages.select(named_columns(values, name), into)
 
 

@@ -44,6 +44,11 @@ class SqlModel:
     base_columns: Sequence[tuple[str, str]] = ()
     is_of_leaves: bool = False
 
+    @property
+    def starts(self) -> list[str]:
+        """The columns that margins start from, quoted; none if they start from the model's own numbers."""
+        return [name for _, name in self.base_columns]
+
     def margin(self, number: int) -> str:
         """Return a margin as one expression."""
         margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
