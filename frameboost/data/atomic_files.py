@@ -18,15 +18,28 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was. The temporary file is
     in a folder of its own: a writer's thread that opens it only after the failure finds no folder, and leaves no file.
     """
-    path = Path(path).resolve()  # replaces the target of a link, not the link
-    folder = path.parent / f".{secrets.token_hex(8)}.partial"
-    folder.mkdir()
+    target = Path(path).resolve()  # replaces the target of a link, not the link
+    folder = target.parent / f".{secrets.token_hex(8)}.partial"
+    with _errors_of(path):
+        folder.mkdir()
     try:
         partial = folder / "file"
         yield partial
-        partial.replace(path)
+        with _errors_of(path):
+            partial.replace(target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _errors_of(path: str | Path) -> Iterator[None]:
+    """Raise the operating system's errors with the user's path in place of the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write_text(path: str | Path, text: str) -> None:

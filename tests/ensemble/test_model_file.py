@@ -237,6 +237,20 @@ def test_a_changed_field_is_refused_or_gives_a_working_model(path):
     assert refusals >= 5
 
 
+@pytest.mark.parametrize(
+    ("path", "error"), [("no/m.json", FileNotFoundError), ("folder", IsADirectoryError), ("f/m", NotADirectoryError)]
+)
+def test_a_file_that_cannot_be_written_is_named_as_given(models, tmp_path, monkeypatch, path, error):
+    """The message has the path that was given, not the temporary one beside it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "f").write_text("a file")
+    for write in (models[0].save, lambda to: models[0].database().to_sql(to, "t")):
+        with pytest.raises(error, match=re.escape(f": '{path}'") + "$"):
+            write(path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["f", "folder"]
+
+
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         fb.load(tmp_path / "none.json")
