@@ -23,12 +23,24 @@ class OneWorkerForEachServer(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False  # the order below
     return OneWorkerForEachServer(config, log)
+
+
+# A fresh clone has no compiled kernels, and two workers that begin with the same ones would both compile them. So the
+# first begins with a server, and the second with tests that train nothing in its own process.
+_FIRST = "postgres@server"
+_WITHOUT_KERNELS = re.compile(r"interop/test_counts|runtime/test_kernel_cache|fuzz/")
 
 
 def pytest_collection_modifyitems(items):
     # Slow tests run first, so that no worker waits for another's last one.
-    items.sort(key=lambda item: "slow" not in item.keywords)
+    def place(item):
+        if "slow" not in item.keywords:
+            return 3
+        return 0 if _FIRST in item.nodeid else 1 if _WITHOUT_KERNELS.search(item.nodeid) else 2
+
+    items.sort(key=place)
 
 
 def pytest_terminal_summary(terminalreporter):
