@@ -26,8 +26,6 @@ from tests.support.xgboost_trees import Case, compare_models, quantile_cuts, ran
 
 SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
-WAYS = [("hist", "numba"), ("hist", "polars"), ("hist", "duckdb"), ("exact", "numba")]
-EVERYWHERE = pytest.mark.parametrize(("tree_method", "engine"), WAYS, ids=[" ".join(way) for way in WAYS])
 
 
 # --- XGBoost ----------------------------------------------------------------------------------------------------------
@@ -219,13 +217,13 @@ OPTIONS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(("objective", "target"), [(SQUARED, "y"), (LOGISTIC, "late")])
-@EVERYWHERE
-def test_predictions_never_turn_along_a_constrained_column(tree_method, engine, objective, target, options):
+@METHODS
+def test_predictions_never_turn_along_a_constrained_column(tree_method, objective, target, options):
     if tree_method == "exact" and "grow_policy" in options:
         options = {"max_depth": 8}
     frame = noisy(1)
     options = {"features": ["a", "b", "c", "day", "kind"], "weight": "w", "n_estimators": 6, **options}
-    options |= {"tree_method": tree_method, "engine": engine, "objective": objective, "verbose": False}
+    options |= {"tree_method": tree_method, "objective": objective, "verbose": False}
     model = fb.fit(frame, target, monotone_constraints=DIRECTIONS, **options)
     free = fb.fit(frame, target, **options)
     sample = frame.sample(80, seed=2).vstack(frame.filter(pl.col("kind").is_null()).head(20))
@@ -343,10 +341,10 @@ SETS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sets", SETS, ids=str)
-@EVERYWHERE
-def test_only_columns_of_one_set_interact(tree_method, engine, sets):
+@METHODS
+def test_only_columns_of_one_set_interact(tree_method, sets):
     frame = tangled()
-    options = {"tree_method": tree_method, "engine": engine, "n_estimators": 8, "max_depth": 5, "verbose": False}
+    options = {"tree_method": tree_method, "n_estimators": 8, "max_depth": 5, "verbose": False}
     model = fb.fit(frame, "y", interaction_constraints=sets, **options)
     found = paths(model)
     for path in found:
