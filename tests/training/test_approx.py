@@ -170,11 +170,11 @@ def test_every_engine_and_order_gives_one_model(objective, max_bin, proposal):
     frame, target = every_type(400, seed=5), LABELS[objective]
     options = {**SHAPE, "objective": objective, "weight": "w", "proposal": proposal, "max_bin": max_bin}
     data = [*((frame, engine) for engine in ENGINES), *((shuffled(frame).lazy(), engine) for engine in ENGINES)]
-    features = list(FEATURES_BY_TYPE)
+    features = list(FEATURES_BY_TYPE)[::2]
     assert_same(objective, *(fb.fit(rows, target, engine=e, features=features, **options) for rows, e in data))
     table = as_relation(frame)
-    data = [(table, "auto"), (table, "numba"), (table, "polars"), (frame, "numba")]
-    assert_same(objective, *(fb.fit(rows, target, engine=e, features=IN_DUCKDB, **options) for rows, e in data))
+    data = [(table, "auto"), (frame, "numba")]
+    assert_same(objective, *(fb.fit(rows, target, engine=e, features=IN_DUCKDB[1::2], **options) for rows, e in data))
 
 
 @pytest.mark.slow  # a fit in each engine for each of 23 types
