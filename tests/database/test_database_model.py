@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from functools import cache
 
 import duckdb
 import polars as pl
@@ -10,7 +11,11 @@ import pytest
 import frameboost as fb
 
 FRAME = pl.DataFrame({"id": [7, 8, 9, 10], "x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
-MODEL = fb.fit(FRAME, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0)
+
+
+@cache
+def fitted():
+    return fb.fit(FRAME, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0)
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def con():
 
 @pytest.fixture
 def database():
-    return MODEL.database(columns={"x": "the x"}, base_margin="start")
+    return fitted().database(columns={"x": "the x"}, base_margin="start")
 
 
 # The tree's leaves are -4 and 4; they are added to the margin in ``start``, and a NULL there is one here.
@@ -64,7 +69,7 @@ def test_columns_and_margins_go_into_files(con, database, tmp_path):
 
 
 def test_methods_without_base_margin_refuse_one(database):
-    baseline = MODEL.database().baseline(FRAME)
+    baseline = fitted().database().baseline(FRAME)
     for name, call in {
         "explain_query": lambda: database.explain_query("t"),
         "baseline": lambda: database.baseline(FRAME),
@@ -77,14 +82,14 @@ def test_methods_without_base_margin_refuse_one(database):
 
 def test_model_sql_and_query_are_those_of_the_database_model():
     how = {"columns": {"x": "X"}, "base_margin": ["start"], "limits": {"text": 10_000}}
-    database = MODEL.database("postgres", **how)
-    assert MODEL.sql("margin", "postgres", **how) == database.sql("margin")
+    database = fitted().database("postgres", **how)
+    assert fitted().sql("margin", "postgres", **how) == database.sql("margin")
     options = {"keep": ["id"], "where": "1 = 1", "output": "margin", "name": "score", "form": "staged"}
-    assert MODEL.query("s.t", "postgres", **options, **how) == database.query("s.t", **options)
+    assert fitted().query("s.t", "postgres", **options, **how) == database.query("s.t", **options)
 
 
 def test_limits_hold_for_every_statement():
-    database = MODEL.database("postgres", limits={"text": 50})
+    database = fitted().database("postgres", limits={"text": 50})
     for call in (database.sql, lambda: database.query("t"), lambda: database.update_sql("t", "c")):
         with pytest.raises(fb.ParameterError, match=r"bytes, and a query in postgres at most 50"):
             call()
@@ -93,11 +98,11 @@ def test_limits_hold_for_every_statement():
 def test_wrong_arguments_are_refused_when_the_database_model_is_made():
     twins = fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1)
     for call, said in (
-        (lambda: MODEL.database("excel"), "dialect must be one of 'duckdb', 'postgres', "),
-        (lambda: MODEL.database(columns={"z": "x"}), "columns names 'z', which is no feature of the model"),
-        (lambda: MODEL.database(columns=3), "columns must be a dict of the columns' names by feature, not 3"),
-        (lambda: MODEL.database(base_margin=["a", "b"]), "base_margin must name a column for each of 1 margins"),
-        (lambda: MODEL.database(limits={"txt": 1}), "limits names 'txt', which is no limit; did you mean 'text'?"),
+        (lambda: fitted().database("excel"), "dialect must be one of 'duckdb', 'postgres', "),
+        (lambda: fitted().database(columns={"z": "x"}), "columns names 'z', which is no feature of the model"),
+        (lambda: fitted().database(columns=3), "columns must be a dict of the columns' names by feature, not 3"),
+        (lambda: fitted().database(base_margin=["a", "b"]), "base_margin must name a column for each of 1 margins"),
+        (lambda: fitted().database(limits={"txt": 1}), "limits names 'txt', which is no limit; did you mean 'text'?"),
         (twins.database, "features 'x' and 'X' differ only in case, which duckdb can't tell apart"),
     ):
         with pytest.raises(fb.ParameterError) as error:
@@ -107,9 +112,9 @@ def test_wrong_arguments_are_refused_when_the_database_model_is_made():
 
 
 def test_a_database_model_is_frozen_and_can_be_pickled():
-    database = MODEL.database("snowflake")
+    database = fitted().database("snowflake")
     assert repr(database) == "DatabaseModel: reg:squarederror, 1 tree, for snowflake"
-    assert database.ensemble is MODEL.ensemble
+    assert database.ensemble is fitted().ensemble
     with pytest.raises(dataclasses.FrozenInstanceError):
         database.dialect = None
     assert pickle.loads(pickle.dumps(database)).query("t") == database.query("t")

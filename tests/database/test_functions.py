@@ -1,5 +1,7 @@
 """`register` drops or hides no function of the user's unless told to, and leaves nothing half-made."""
 
+from functools import cache
+
 import duckdb
 import numpy as np
 import polars as pl
@@ -10,8 +12,18 @@ from tests.support.cases import cases
 
 SHAPE = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
 FRAME = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
-MODEL = fb.fit(FRAME, "y", **SHAPE)
-NEWER = fb.fit(FRAME.with_columns(pl.col("y") + 100), "y", **SHAPE)
+
+
+@cache
+def fitted():
+    return fb.fit(FRAME, "y", **SHAPE)
+
+
+@cache
+def newer():
+    return fb.fit(FRAME.with_columns(pl.col("y") + 100), "y", **SHAPE)
+
+
 # Ways to be a function, the user's value of f(4), and how it is called.
 PLACES = {
     "temp.main": "CREATE TEMP MACRO f(x) AS x + 1000",
@@ -42,11 +54,11 @@ def value(con, call="f(4)"):
     return con.execute(f"SELECT {call}").fetchall()[0][0]
 
 
-def refused(con, sentence, name="f", model=MODEL, **how):
+def refused(con, sentence, name="f", model=None, **how):
     """Hold what `register` refuses to a sentence, and to having changed nothing."""
     before = functions(con, name)
     with pytest.raises(fb.ParameterError) as error:
-        model.register(con, name, **how)
+        (model or fitted()).register(con, name, **how)
     assert str(error.value) == sentence
     assert functions(con, name) == before
 
@@ -61,9 +73,9 @@ FORMS = {"macro": {}, "udf": {"form": "udf"}, "stored": {"temporary": False}}
 @pytest.mark.parametrize("place", ["memory.s", "other.main", "other.s"])
 def test_macros_in_other_schemas_stay(con, place, form):
     con.execute(PLACES[place])
-    MODEL.register(con, "f", **FORMS[form])
+    fitted().register(con, "f", **FORMS[form])
     assert (value(con), value(con, f"{place}.f(4)")) == (8.0, 1004)
-    NEWER.register(con, "f", replace=True, **FORMS[form])
+    newer().register(con, "f", replace=True, **FORMS[form])
     assert (value(con), value(con, f"{place}.f(4)")) == (108.0, 1004)
 
 
@@ -87,12 +99,12 @@ def test_existing_macros_are_replaced_or_hidden_only_if_told(con, place, form, c
     con.execute(PLACES[place])
     refused(con, f"a macro 'f' exists in {place}, {consequence.format(WHAT[form])}", **FORMS[form])
     assert value(con) == 1004
-    MODEL.register(con, "f", replace=True, **FORMS[form])
+    fitted().register(con, "f", replace=True, **FORMS[form])
     assert value(con) == 8.0
     found = {row[0]: row[2] for row in functions(con)}
     # It is gone where the model's stands, or where it would hide it; where the model's hides it, it is still there.
     assert (found.get(place) == "(x + 1000)") == (consequence is HIDES)
-    NEWER.register(con, "f", **FORMS[form])
+    newer().register(con, "f", **FORMS[form])
     assert value(con) == 108.0
 
 
@@ -106,7 +118,7 @@ def test_a_stored_macro_is_never_dropped_for_a_udf(con, replace):
         form="udf", replace=replace,
     )  # fmt: skip
     con.execute("DROP MACRO memory.main.f")
-    MODEL.register(con, "f", form="udf")
+    fitted().register(con, "f", form="udf")
     assert value(con) == 8.0
 
 
@@ -115,7 +127,7 @@ def test_the_search_path_says_what_a_bare_name_means(con, form):
     con.execute(f"{PLACES['memory.s']}; SET search_path = 'main,s'")
     assert value(con) == 1004
     refused(con, f"a macro 'f' exists in memory.s, {HIDES.format(WHAT[form])}", **FORMS[form])
-    MODEL.register(con, "f", replace=True, **FORMS[form])
+    fitted().register(con, "f", replace=True, **FORMS[form])
     assert (value(con), value(con, "memory.s.f(4)")) == (8.0, 1004)
 
 
@@ -124,7 +136,7 @@ def test_udfs_of_the_user_are_hidden_only_when_told(con, form):
     con.create_function("f", lambda x: x + 1000, ["BIGINT"], "BIGINT")
     refused(con, f"DuckDB has a function 'f', {HIDES.format(WHAT[form])}", **FORMS[form])
     assert value(con) == 1004
-    MODEL.register(con, "f", replace=True, **FORMS[form])
+    fitted().register(con, "f", replace=True, **FORMS[form])
     assert value(con) == 8.0
     con.execute("DROP MACRO f")
     assert value(con) == 1004
@@ -134,9 +146,9 @@ def test_udfs_of_the_user_are_replaced_only_when_told(con):
     con.create_function("f", lambda x: x + 1000, ["BIGINT"], "BIGINT")
     refused(con, f"DuckDB has a function 'f', {REPLACES.format('the udf')}", form="udf")
     assert value(con) == 1004
-    MODEL.register(con, "f", form="udf", replace=True)
+    fitted().register(con, "f", form="udf", replace=True)
     assert value(con) == 8.0
-    NEWER.register(con, "f", form="udf")
+    newer().register(con, "f", form="udf")
     assert value(con) == 108.0
     # One that the user has put in its place is no longer ours.
     con.remove_function("f")
@@ -145,7 +157,7 @@ def test_udfs_of_the_user_are_replaced_only_when_told(con):
 
 
 def test_udfs_belong_to_the_connection_that_made_them(con):
-    MODEL.register(con, "f", form="udf")
+    fitted().register(con, "f", form="udf")
     cursor = con.cursor()
     sentence = (
         "the udf 'f' was made by another connection to the database, as a cursor's parent is; replace it there, or "
@@ -153,7 +165,7 @@ def test_udfs_belong_to_the_connection_that_made_them(con):
     )
     refused(cursor, sentence, form="udf", replace=True)
     assert value(cursor) == 8.0
-    NEWER.register(cursor, "f", replace=True)
+    newer().register(cursor, "f", replace=True)
     assert (value(cursor), value(con)) == (108.0, 8.0)
 
 
@@ -169,7 +181,7 @@ def test_functions_of_duckdbs_own(con, name):
     for replace in (False, True):
         sentence = f"DuckDB has a function {name!r} of its own, and no udf replaces it; give another name"
         refused(con, sentence, name, form="udf", replace=replace)
-    MODEL.register(con, name, replace=True)
+    fitted().register(con, name, replace=True)
     assert value(con, f'"{name}"(4)') == 8.0
     con.execute(f'DROP MACRO "{name}"')
     assert con.execute("SELECT abs(-1), sum(1), date_part('year', DATE '2013-01-01'), 1 + 1").fetchall() == [
@@ -192,7 +204,7 @@ def test_functions_that_the_model_itself_calls(con, name):
 def test_table_functions_have_names_of_their_own(con):
     con.execute("CREATE MACRO f(x) AS TABLE SELECT x AS y")
     for how in FORMS.values():
-        MODEL.register(con, "f", **how)
+        fitted().register(con, "f", **how)
         assert con.execute("SELECT * FROM f(3)").fetchall() == [(3,)]
         assert value(con) == 8.0
         con.execute("DROP MACRO IF EXISTS temp.main.f")
@@ -200,7 +212,7 @@ def test_table_functions_have_names_of_their_own(con):
 
 def test_a_name_in_other_letters_than_english_is_another_name(con):
     con.execute('CREATE TEMP MACRO "ä"(x) AS x + 1000')
-    MODEL.register(con, "Ä")
+    fitted().register(con, "Ä")
     assert (value(con, '"ä"(4)'), value(con, '"Ä"(4)')) == (1004, 8.0)
 
 
@@ -211,28 +223,28 @@ def test_a_name_in_other_letters_than_english_is_another_name(con):
 @pytest.mark.parametrize("second", FORMS)
 @pytest.mark.parametrize("first", FORMS)
 def test_what_register_has_made_it_replaces(con, first, second):
-    MODEL.register(con, "f", **FORMS[first])
+    fitted().register(con, "f", **FORMS[first])
     assert value(con) == 8.0
     if (first, second) == ("stored", "udf"):
         with pytest.raises(fb.ParameterError, match="which would hide a udf"):
-            NEWER.register(con, "F", **FORMS[second])
+            newer().register(con, "F", **FORMS[second])
         return
-    NEWER.register(con, "F", **FORMS[second])
+    newer().register(con, "F", **FORMS[second])
     assert value(con) == 108.0
     # Of a temporary one over a stored one nothing is left that hides it.
     assert len(functions(con)) == (2 if (first, second) == ("stored", "macro") else 1)
-    MODEL.register(con, "f", **FORMS[second])
+    fitted().register(con, "f", **FORMS[second])
     assert value(con) == 8.0
 
 
 def test_a_stored_macro_of_register_is_recognised_by_its_comment(tmp_path):
     path = tmp_path / "d.db"
     with duckdb.connect(path) as con:
-        MODEL.register(con, "f", temporary=False)
+        fitted().register(con, "f", temporary=False)
     with duckdb.connect(path) as con:
         (comment,) = con.execute("SELECT comment FROM duckdb_functions() WHERE function_name = 'f'").fetchone()
         assert comment == "frameboost model: output mean, reg:squarederror, 1 trees"
-        NEWER.register(con, "f", temporary=False)
+        newer().register(con, "f", temporary=False)
         assert value(con) == 108.0
         con.execute("CREATE OR REPLACE MACRO f(x) AS x + 1000")
         refused(con, f"a macro 'f' exists in d.main, {REPLACES.format(WHAT['stored'])}", temporary=False)
@@ -242,11 +254,11 @@ def test_a_stored_macro_of_register_is_recognised_by_its_comment(tmp_path):
 
 def test_a_schema_of_its_own(con):
     con.execute(PLACES["memory.main"])
-    MODEL.register(con, "s.f", temporary=False)
-    MODEL.register(con, "OTHER.f", temporary=False)
-    MODEL.register(con, "other.s.f", temporary=False)
+    fitted().register(con, "s.f", temporary=False)
+    fitted().register(con, "OTHER.f", temporary=False)
+    fitted().register(con, "other.s.f", temporary=False)
     assert [value(con, f"{call}(4)") for call in ("f", "s.f", "other.f", "other.s.f")] == [1004, 8.0, 8.0, 8.0]
-    NEWER.register(con, "s.f", temporary=False)
+    newer().register(con, "s.f", temporary=False)
     assert value(con, "s.f(4)") == 108.0
 
 
@@ -255,9 +267,9 @@ def test_a_schema_of_its_own(con):
 
 @pytest.mark.parametrize("form", ["macro", "stored"])
 def test_a_transaction_stays_the_users(con, form):
-    MODEL.register(con, "f", **FORMS[form])
+    fitted().register(con, "f", **FORMS[form])
     con.execute("BEGIN; CREATE TABLE begun AS SELECT 1 AS x")
-    NEWER.register(con, "f", **FORMS[form])
+    newer().register(con, "f", **FORMS[form])
     assert value(con) == 108.0
     con.execute("ROLLBACK")
     assert value(con) == 8.0
@@ -266,7 +278,7 @@ def test_a_transaction_stays_the_users(con, form):
 
 def test_a_udf_that_was_rolled_back(con):
     con.execute("BEGIN")
-    MODEL.register(con, "f", form="udf")
+    fitted().register(con, "f", form="udf")
     con.execute("ROLLBACK")
     con.execute("CREATE TEMP MACRO f(x) AS x + 1000")
     sentence = (
@@ -279,16 +291,16 @@ def test_a_udf_that_was_rolled_back(con):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_fails_leaves_what_was_there(con, form, monkeypatch):
-    MODEL.register(con, "f", **FORMS[form])
+    fitted().register(con, "f", **FORMS[form])
     wide = fb.fit(pl.DataFrame({"x": [1, 2], "y": [1.0, 2.0]}, schema={"x": pl.UInt128, "y": pl.Float64}), "y", **SHAPE)
     with pytest.raises(fb.ParameterError, match="output"):
-        NEWER.register(con, "f", output="odds", **FORMS[form])
+        newer().register(con, "f", output="odds", **FORMS[form])
     with pytest.raises(fb.ParameterError, match=r"uint128|read-only"):
         wide.register(con, "f", form="udf", replace=True)
     monkeypatch.setattr(fb.DatabaseModel, "sql", lambda *_: "1 +")
     if form != "udf":
         with pytest.raises(duckdb.ParserException):
-            NEWER.register(con, "f", **FORMS[form])
+            newer().register(con, "f", **FORMS[form])
     assert value(con) == 8.0
     assert len(functions(con)) == 1
 
@@ -300,8 +312,8 @@ def test_what_fails_leaves_what_was_there(con, form, monkeypatch):
 @cases("form", FORMS)
 @cases("name", ["x" * 10_000, "select", "f g", "a\nb", "it's", "'; DROP TABLE t; --", '"a.b"', "日本", "x\0y", " "])
 def test_names_of_all_kinds(con, name, form):
-    MODEL.register(con, name, **FORMS[form])
-    NEWER.register(con, name, **FORMS[form])
+    fitted().register(con, name, **FORMS[form])
+    newer().register(con, name, **FORMS[form])
     assert value(con, f"{name if name[0] == chr(34) else chr(34) + name + chr(34)}(4)") == 108.0
 
 
@@ -309,7 +321,7 @@ def test_names_of_all_kinds(con, name, form):
 @cases("name", [None, 5, b"f", ["f"]])
 def test_a_name_is_a_string(con, name, form):
     with pytest.raises(fb.ParameterError) as error:
-        MODEL.register(con, name, **FORMS[form])
+        fitted().register(con, name, **FORMS[form])
     assert str(error.value) == f"name must be a string, not {name!r}"
 
 
@@ -336,18 +348,18 @@ def test_other_objects_than_connections_are_refused(con):
     closed.close()
     for other, what in [(None, "None"), ("d.db", "'d.db'"), (5, "5")]:
         with pytest.raises(fb.ParameterError) as error:
-            MODEL.register(other, "f")
+            fitted().register(other, "f")
         assert str(error.value) == f"con must be a DuckDB connection, not {what}"
     with pytest.raises(fb.ParameterError, match=r"^con must be a DuckDB connection, not [^\n]{1,80}$"):
-        MODEL.register(con.sql("SELECT 1"), "f")
+        fitted().register(con.sql("SELECT 1"), "f")
     for how in FORMS.values():
         with pytest.raises(fb.ParameterError) as error:
-            MODEL.register(closed, "f", **how)
+            fitted().register(closed, "f", **how)
         assert str(error.value) == "con is a connection that has been closed; give an open one"
 
 
 def test_the_module_stands_for_its_connection():
-    MODEL.register(duckdb, "of_the_module")
+    fitted().register(duckdb, "of_the_module")
     assert duckdb.sql("SELECT of_the_module(4)").fetchall() == [(8.0,)]
     duckdb.execute("DROP MACRO of_the_module")
 
@@ -357,17 +369,17 @@ def test_a_database_that_may_only_be_read(tmp_path):
     with duckdb.connect(tmp_path / "d.db", read_only=True) as con:
         sentence = "nothing can be stored in database 'd', which is read-only; take temporary=True, or another database"
         refused(con, sentence, temporary=False)
-        MODEL.register(con, "f")
+        fitted().register(con, "f")
         assert value(con) == 8.0
         con.execute(f"ATTACH '{tmp_path / 'e.db'}' AS other (READ_WRITE)")
-        NEWER.register(con, "other.f", temporary=False)
+        newer().register(con, "other.f", temporary=False)
         assert value(con, "other.f(4)") == 108.0
 
 
 @pytest.mark.parametrize("option", ["replace", "temporary"])
 def test_options_are_yes_or_no(con, option):
     with pytest.raises(fb.ParameterError) as error:
-        MODEL.register(con, "f", **{option: 1})
+        fitted().register(con, "f", **{option: 1})
     assert str(error.value) == f"{option} must be True or False, not 1"
 
 
@@ -376,7 +388,7 @@ def test_options_are_yes_or_no(con, option):
 )
 def test_a_form_that_is_no_word_is_refused(con, form):
     with pytest.raises(fb.ParameterError, match=r"^form must be one of 'auto', 'macro', 'udf', not "):
-        MODEL.register(con, "f", form=form)
+        fitted().register(con, "f", form=form)
 
 
 def test_a_relation_given_for_a_string_leaves_no_result_unread():
