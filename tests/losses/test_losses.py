@@ -53,7 +53,7 @@ def derivatives(case: Case, rows: pl.DataFrame, engine: str) -> tuple[np.ndarray
     compute_gradients(made, loss)
     names = [f"{kind}_{i}" for kind in "gh" for i in range(loss.n_outputs)]
     if engine == "duckdb":
-        found = np.array(made.session.run(f"SELECT {', '.join(names)} FROM {made.gradients.table}"), dtype=float)
+        found = np.array(made.session.rows(f"SELECT {', '.join(names)} FROM {made.gradients.table}"), dtype=float)
     else:
         found = made.gradients.select(names).to_numpy()
     made.close()

@@ -58,7 +58,7 @@ class DuckDBApproxEngine(DuckDBEngine):
             "propose_weighted_cuts", bins=self._bins, gradients=self.pair.table, h=self.pair.h,
             value=f"value_{feature}", max_bin=max_bin, physical=physical_sql(kind, "value"),
         )  # fmt: skip
-        return tuple(from_database(kind, cut) for (cut,) in self.session.run(statement))
+        return tuple(from_database(kind, cut) for (cut,) in self.session.rows(statement))
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: one statement per feature, since columns differ in type."""
@@ -76,7 +76,7 @@ class DuckDBApproxEngine(DuckDBEngine):
                 max_bin=b.count + 1 if is_categorical else max_bin - b.has_missing,
                 physical="start" if is_categorical else physical_sql(column.type, "start"),
             )  # fmt: skip
-            rows = self.session.run(statement)
+            rows = self.session.rows(statement)
             entries = (
                 (node_of[number], start if is_categorical or start is None else from_database(column.type, start), G, H)
                 for number, start, G, H in rows

@@ -70,17 +70,17 @@ def propose_bins(
         "max_bin": most,
         "physical": physical_sql(column.type, "value"),
     }
-    rows = session.run(render("propose_cuts_by_rank", **parts)) if distinct > most else []
+    rows = session.rows(render("propose_cuts_by_rank", **parts)) if distinct > most else []
     if rows and rows[-1][1] > most:
         found = [cut for cut, _ in rows[1:]]
     else:
-        found = [cut for (cut,) in session.run(render("propose_cuts", **parts))]
+        found = [cut for (cut,) in session.rows(render("propose_cuts", **parts))]
     return Bins(feature, tuple(from_database(column.type, cut) for cut in found), has_missing=missing)
 
 
 def read_categories(session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool) -> Bins:
     """Return the bins of a string column: its categories."""
-    rows = session.run(render("categories", source=session.source, column=column.sql))
+    rows = session.rows(render("categories", source=session.source, column=column.sql))
     categories = tuple(sorted(category for (category,) in rows))
     return Bins(Feature(feature.name, feature.type, categories), has_missing=missing)
 

@@ -142,4 +142,4 @@ class DuckDBEngine(TableEngine):
             statement = render("node_quantiles", **parts)
         else:
             statement = render("node_weighted_quantiles", weight=weight.to_sql(names), **parts)
-        return {node_of[number]: quantile for number, quantile in self.session.run(statement)}
+        return {node_of[number]: quantile for number, quantile in self.session.rows(statement)}

@@ -73,5 +73,5 @@ class GradientTable:
 
     def sums(self, pair: TreePair) -> Stats:
         """Return the sums of a pair over all rows."""
-        G, H = self._session.run(render("gradient_sums", gradients=pair.table, g=pair.g, h=pair.h))[0]
+        G, H = self._session.rows(render("gradient_sums", gradients=pair.table, g=pair.g, h=pair.h))[0]
         return Stats(G, H)

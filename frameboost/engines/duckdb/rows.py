@@ -87,7 +87,7 @@ class TableEngine:
                 "0" if c.type.is_categorical else f"approx_count_distinct({c.sql})" for c in self.columns
             )
             statement = render("count_missing", source=self.session.source, counts=counts, distinct=distinct)
-            counted = list(self.session.run(statement)[0])
+            counted = list(self.session.rows(statement)[0])
             split = 1 + len(self.columns)
             self._counts, self.distinct_counts = counted[:split], counted[split:]
         return self._counts
@@ -185,7 +185,7 @@ class TableEngine:
         wanted = ", ".join(
             f"{a.function.upper()}(CAST({a.expression.to_sql(names)} AS DOUBLE))" for a in aggregates.values()
         )
-        row = self.session.run(render(statement, aggregates=wanted, **parts))[0]
+        row = self.session.rows(render(statement, aggregates=wanted, **parts))[0]
         sums = {name for name, a in aggregates.items() if a.function == "sum"}
         return {n: 0.0 if v is None and n in sums else v for n, v in zip(aggregates, row, strict=True)}
 

@@ -45,16 +45,20 @@ class DuckDBSession:
         self._closed = False
         self._reason: duckdb.Error | None = None  # why a table could not be dropped
 
-    def run(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run one statement; return its rows (for DDL, what DuckDB reports)."""
+    def run(self, command: str) -> None:
+        """Run one statement that returns no rows, such as one that creates a table."""
         with _interrupts():
-            return self._query(statement).fetchall()
+            self._query(command)
 
-    def columns(self, statement: str) -> dict[str, Any]:
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Run one query; return its rows."""
+        with _interrupts():
+            return self._query(_as_call(query)).fetchall()
+
+    def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
         with _interrupts():
-            # The relation API parses and plans a query several times; a CALL only once.
-            return dict(self._query(f"CALL query({string_literal(statement)})").fetchnumpy())
+            return dict(self._query(_as_call(query)).fetchnumpy())
 
     def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
         beside = self._beside()
@@ -111,7 +115,7 @@ class DuckDBSession:
     def setting(self, name: str) -> Any:
         """Return a setting of the connection, memoised."""
         if name not in self._settings:
-            self._settings[name] = self.run(f"SELECT current_setting('{name}')")[0][0]
+            self._settings[name] = self.rows(f"SELECT current_setting('{name}')")[0][0]
         return self._settings[name]
 
     def close(self) -> None:
@@ -166,18 +170,25 @@ class DuckDBSession:
                     raise
 
 
+def _as_call(query: str) -> str:
+    """Return a query as a CALL, which the relation API parses and plans once, and a SELECT several times."""
+    return f"CALL query({string_literal(query)})"
+
+
 @contextlib.contextmanager
 def _interrupts() -> Iterator[None]:
-    """Raise the exception of a signal's handler (`KeyboardInterrupt` for Ctrl-C) in place of DuckDB's own error."""
+    """Raise the error that came first, and for a signal that of its handler (`KeyboardInterrupt` for Ctrl-C).
+
+    In a transaction DuckDB's clean-up after an error fails too, and its own error hides the first.
+    """
     before = sys.exception()
     with record_handler_errors() as raised:
         try:
             yield
         except (RuntimeError, duckdb.Error) as error:
-            cause: BaseException | None = error
-            # In a transaction DuckDB's clean-up after the interrupt fails too, and its error hides the first.
-            while cause is not None and cause is not before:
-                if isinstance(cause, RuntimeError) and str(cause) == "Query interrupted":
-                    raise (raised[0] if raised else KeyboardInterrupt) from error
-                cause = cause.__context__
-            raise
+            chain: list[BaseException] = [error]
+            while (cause := chain[-1].__context__) is not None and cause is not before:
+                chain.append(cause)
+            if any(isinstance(each, RuntimeError) and str(each) == "Query interrupted" for each in chain):
+                raise (raised[0] if raised else KeyboardInterrupt) from error
+            raise chain[-1] from None

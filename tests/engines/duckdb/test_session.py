@@ -107,13 +107,13 @@ def test_a_frame_trained_in_duckdb_does_not_touch_the_default_connection(frame):
 
 def test_statements_that_do_not_read_the_source_do_not_need_it(con):
     session = DuckDBSession(con.table("flights"))
-    assert session.run(f"SELECT count(*) FROM {session.source}") == [(400,)]
-    assert session.run("SELECT 1") == [(1,)]
+    assert session.rows(f"SELECT count(*) FROM {session.source}") == [(400,)]
+    assert session.rows("SELECT 1") == [(1,)]
     con.execute("ALTER TABLE flights RENAME TO gone")
-    assert session.run("SELECT 2") == [(2,)]
+    assert session.rows("SELECT 2") == [(2,)]
     assert session.columns("SELECT 3 AS x")["x"].tolist() == [3]
     with pytest.raises(duckdb.CatalogException):
-        session.run(f"SELECT count(*) FROM {session.source}")
+        session.rows(f"SELECT count(*) FROM {session.source}")
     con.execute("ALTER TABLE gone RENAME TO flights")
     session.close()
 
