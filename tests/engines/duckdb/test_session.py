@@ -16,7 +16,6 @@ import frameboost as fb
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions import sql_files
-from tests.support.cases import cases
 from tests.support.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
@@ -121,37 +120,64 @@ def test_statements_that_do_not_read_the_source_do_not_need_it(con):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
+def fit_mean(con):
+    return fb.fit(con.table("flights"), "amount", **SHAPE)
+
+
+def fit_sampled_median(con):
+    fb.fit(con.table("flights"), "amount", objective="reg:absoluteerror", subsample=0.5, **SHAPE)
+
+
+def fit_weighted_median(con):
+    fb.fit(con.table("flights"), "amount", objective="reg:absoluteerror", weight="w", **SHAPE)
+
+
+def fit_area(con):
+    fb.fit(con.table("flights"), "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
+
+
+def fit_ranks(con):
+    ranked = con.table("flights").filter("string IS NOT NULL")
+    fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
+
+
+def fit_approx(con):
+    fb.fit(con.table("flights"), "amount", tree_method="approx", **SHAPE)
+
+
+def fit_approx_in_nodes(con):
+    fb.fit(con.table("flights"), "amount", tree_method="approx", proposal="local", **SHAPE)
+
+
+FITS = [fit_mean, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks, fit_approx, fit_approx_in_nodes]
+
+
 @pytest.mark.slow
-@cases("statement", STATEMENTS)
-def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch, statement):
+def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
-    before = catalog(con)
+    before, original = catalog(con), sql_files.render
+    failing, seen = "", set()
 
     def render(name, **parts):
-        if name == statement:
+        seen.add(name)
+        if name == failing:
             raise MemoryError
         return original(name, **parts)
 
-    original = sql_files.render
-    with monkeypatch.context() as patch:
-        render_as(patch, render)
-        with pytest.raises(MemoryError):
-            fit_with_every_statement(con)
-    assert catalog(con) == before
-    if statement == STATEMENTS[-1]:
-        assert fb.fit(con.table("flights"), "amount", **SHAPE).n_trees == 2
-
-
-def fit_with_every_statement(con):
-    flights = con.table("flights")
-    fb.fit(flights, "amount", **SHAPE)
-    fb.fit(flights, "amount", objective="reg:absoluteerror", subsample=0.5, **SHAPE)
-    fb.fit(flights, "amount", objective="reg:absoluteerror", weight="w", **SHAPE)
-    fb.fit(flights, "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
-    ranked = flights.filter("string IS NOT NULL")
-    fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
-    for proposal in ("global", "local"):
-        fb.fit(flights, "amount", tree_method="approx", proposal=proposal, **SHAPE)
+    render_as(monkeypatch, render)
+    tried = set()
+    for fit in FITS:
+        failing = ""
+        fit(con)
+        assert catalog(con) == before
+        for failing in sorted(seen - tried):  # those that no fit before has run
+            with pytest.raises(MemoryError):
+                fit(con)
+            assert catalog(con) == before, failing
+        tried |= seen
+    assert tried == set(STATEMENTS)
+    failing = ""
+    assert fit_mean(con).n_trees == 2
 
 
 def test_data_refused_late_leaves_nothing(con):
