@@ -47,17 +47,17 @@ class DuckDBSession:
 
     def run(self, command: str) -> None:
         """Run one statement that returns no rows, such as one that creates a table."""
-        with _interrupts():
+        with _first_error():
             self._query(command)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run one query; return its rows."""
-        with _interrupts():
+        with _first_error():
             return self._query(_as_call(query)).fetchall()
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
-        with _interrupts():
+        with _first_error():
             return dict(self._query(_as_call(query)).fetchnumpy())
 
     def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
@@ -176,7 +176,7 @@ def _as_call(query: str) -> str:
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[None]:
+def _first_error() -> Iterator[None]:
     """Raise the error that came first, and for a signal that of its handler (`KeyboardInterrupt` for Ctrl-C).
 
     In a transaction DuckDB's clean-up after an error fails too, and its own error hides the first.
