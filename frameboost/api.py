@@ -56,6 +56,7 @@ def fit(
     callbacks: Sequence[Callback] = (),
     init_model: Model | None = None,
     engine: str = "auto",
+    shards: int | None = None,
     cuts: Mapping[str, Iterable[Any]] | None = None,
     verbose: bool | None = None,
     **parameters: Any,
@@ -73,7 +74,7 @@ def fit(
         features = _same_features(init_model, features, base_margin)
         held_out = {key: HeldOut(with_margins(part.source, init_model.ensemble)[0]) for key, part in held_out.items()}
         source, base_margin = with_margins(source, init_model.ensemble)
-    description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs)
+    description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
@@ -241,6 +242,9 @@ init_model : Model, optional
 engine : {{'auto', 'numba', 'polars', 'duckdb'}}, default 'auto'
     What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
     numba for everything else. Or the name of an engine that another package registers (``docs/engines.md``).
+shards : int, optional
+    Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is the
+    same. Only for ``tree_method='hist'``.
 cuts : dict, optional
     The bin edges of some columns, instead of quantiles.
 verbose : bool, optional

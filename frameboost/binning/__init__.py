@@ -5,5 +5,6 @@
 - `arrays`: bins, codes and sorted rows by kernels, for the types that numpy has
 - `kernels`: those kernels
 - `given_cuts`: cuts that the user gives, ``fit(cuts=...)``
+- `value_counts`: cuts of rows that lie in several places
 - `node_bins`: bins where every node has its own cuts (``approx``)
 """

@@ -63,13 +63,16 @@ def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Phy
     return values.cast(pl.Float64).replace_strict(edges, list(places), default=None, return_dtype=pl.UInt32)
 
 
-def sample_of(n_rows: int) -> pl.Series | None:
-    """Return a mask of the rows that cuts are proposed from, None for all rows."""
+def sample_of(n_rows: int, first: int = 0, count: int | None = None) -> pl.Series | None:
+    """Return a mask of the rows that cuts are proposed from, None for all rows.
+
+    With ``first`` and ``count``, the part of the mask for so many of the ``n_rows`` rows.
+    """
     sample = sample_condition(n_rows)
     if sample is None:
         return None
     modulus, multiplier, bound = sample
-    position = pl.int_range(n_rows, dtype=pl.Int64)
+    position = pl.int_range(first, n_rows if count is None else first + count, dtype=pl.Int64)
     return pl.select(position % modulus * multiplier % 2**32 < bound).to_series()
 
 

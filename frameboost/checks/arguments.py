@@ -221,6 +221,7 @@ BY_NAME: Mapping[str, Check] = {
     "callbacks": functions,
     "init_model": anything,
     "engine": anything,
+    "shards": whole(1),
     "cuts": values_by_column,
     "verbose": flag,
     "folds": anything,

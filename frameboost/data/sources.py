@@ -37,9 +37,22 @@ _UNREADABLE = (
 
 @dataclass(frozen=True)
 class FrameSource:
-    """A polars LazyFrame."""
+    """A polars LazyFrame.
+
+    Attributes
+    ----------
+    frame
+        The frame.
+    parts
+        The frames that it consists of, one after the other, where the user gave several.
+    """
 
     frame: pl.LazyFrame
+    parts: tuple[pl.LazyFrame, ...] = ()
+
+    def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
+        """Return the source with a function applied to the frame and to each part; it must take rows one by one."""
+        return FrameSource(function(self.frame), tuple(map(function, self.parts)))
 
     def names(self) -> list[str]:
         """Return the column names, in order."""
@@ -59,11 +72,13 @@ class FrameSource:
             schema = self.frame.collect_schema()
             condition, constants = (column(predicate), {}) if is_column else as_polars(predicate, schema)
             holds = condition.fill_null(False)
-            frame = self.frame.with_columns(**constants).filter(~holds if negated else holds).drop(list(constants))
-            frame.collect_schema()
+            kept = self.map(
+                lambda frame: frame.with_columns(**constants).filter(~holds if negated else holds).drop(list(constants))
+            )
+            kept.frame.collect_schema()
         except pl.exceptions.PolarsError as error:
             raise _unusable(predicate, error) from error
-        return FrameSource(frame)
+        return kept
 
     def check_repeatable(self, predicate: str | None) -> None:
         """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
@@ -192,6 +207,8 @@ def open_source(data: Any, argument: str = "data") -> Source:
         return FrameSource(data)
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
+    if isinstance(data, list | tuple) and data and all(isinstance(part, pl.DataFrame | pl.LazyFrame) for part in data):
+        return _in_parts([part.lazy() for part in data], argument)
     if isinstance(data, duckdb.DuckDBPyRelation):
         try:
             data.limit(0)  # binds it: its table may have been dropped, or its connection closed
@@ -220,6 +237,23 @@ def open_source(data: Any, argument: str = "data") -> Source:
         f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
         "(such as con.table('flights')), a pandas DataFrame, or a table that speaks the Arrow PyCapsule interface"
     )
+
+
+def _in_parts(parts: Sequence[pl.LazyFrame], argument: str) -> FrameSource:
+    """Return frames whose rows follow each other, with the columns of the first."""
+    schema = parts[0].collect_schema()
+    for number, part in enumerate(parts[1:], start=2):
+        own = part.collect_schema()
+        for name, dtype in schema.items():
+            if name not in own:
+                raise DataError(f"column {shown(name)} is in the first frame of {argument} but not in frame {number}")
+            if own[name] != dtype:
+                raise DataError(
+                    f"column {shown(name)} has type {_shortened(str(dtype))} in the first frame of {argument} and "
+                    f"{_shortened(str(own[name]))} in frame {number}; give it one type"
+                )
+    same = tuple(part.select(column(name) for name in schema) for part in parts)
+    return FrameSource(pl.concat(same), same)
 
 
 def _is_pandas(data: Any) -> bool:

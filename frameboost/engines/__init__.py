@@ -7,5 +7,6 @@
 - `memory`: numpy arrays and compiled kernels (``engine="numba"``)
 - `polars`: lazy group-bys (``engine="polars"``)
 - `duckdb`: queries in the user's database (``engine="duckdb"``)
+- `shards`: many engines as one (``shards=8``)
 - `frame`: labels, weights and margins of the two engines over frames
 """

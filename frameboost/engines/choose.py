@@ -25,6 +25,7 @@ from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.engines.registered import load_registered, registered_names
+from frameboost.engines.shards.opening import in_shards
 from frameboost.errors import ParameterError
 
 __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
@@ -115,8 +116,9 @@ ENGINES = ("auto", *(engine.name for engine in BUILT_IN))
 
 
 def choose_engine(
-    name: object, source: Source, contract: type[Any], setting: str, n_jobs: int | None = None
-) -> EngineDescription:
+    name: object, source: Source, contract: type[Any], setting: str, n_jobs: int | None = None,
+    shards: int | None = None,
+) -> EngineDescription:  # fmt: skip
     """Return the description of the engine to use.
 
     Parameters
@@ -131,6 +133,8 @@ def choose_engine(
         The parameters that ask for this tree method, as error messages show them: ``tree_method='exact'``.
     n_jobs
         The user's number of threads.
+    shards
+        The user's number of shards.
 
     Raises
     ------
@@ -138,6 +142,8 @@ def choose_engine(
         If there is no such engine, or it does not support the data or one of the parameters.
     """
     engine = _automatic(source, contract) if isinstance(name, str) and name == "auto" else _named(name)
+    if shards is not None:
+        engine = in_shards(engine, shards)
     if contract not in engine.openers:
         able = [each.name for each in BUILT_IN if contract in each.openers]
         needed = f"engine={listed(able)}" if len(able) == 1 else f"one of the engines {listed(able)}"

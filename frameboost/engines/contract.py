@@ -17,6 +17,7 @@ Each tree method asks for one contract:
 `NodeBinningEngine`                                     ``tree_method="approx"``, ``proposal="local"``
 `ColumnBlockEngine`                                     ``tree_method="exact"``
 `FollowerEngine`                                        held-out rows of ``approx`` and ``exact``
+`ShardEngine`                                           part of the rows of a `HistogramEngine` made of shards
 ======================================================  =================================================
 
 A new engine is a class with the methods of one of them, and an `frameboost.engines.description.EngineDescription` in
@@ -29,8 +30,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import polars as pl
+
 from frameboost.binning.bins import Bins
 from frameboost.binning.node_bins import NodeBins
+from frameboost.binning.value_counts import ValueCounts
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar
@@ -47,6 +51,7 @@ __all__ = [
     "QueryWindow",
     "RebinningEngine",
     "Sample",
+    "ShardEngine",
     "missing_members",
 ]
 
@@ -174,6 +179,36 @@ class HistogramEngine(Engine, Protocol):
 
         `frameboost.binning.bins.SlotLayout` says which slot is the bin of which feature.
         """
+
+
+class ShardEngine(HistogramEngine, Protocol):
+    """An engine over part of the rows, that answers what `frameboost.engines.shards` merges into answers of all rows.
+
+    The sums of splits, and the number of rows that grids depend on, are those of all rows.
+    """
+
+    def start_at(self, first_row: int) -> None:
+        """Make the engine a shard, given the position of its first row among all rows, by which rows are sampled."""
+
+    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
+        """Return the distinct values of some numeric features, of the rows that cuts of ``n_rows`` rows come from."""
+
+    def categories(self, feature: int) -> list[str]:
+        """Return the distinct values of a string feature, in any order."""
+
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """Do what `Engine.compute_gradients` does on given grids, by their offsets; return the largest magnitudes."""
+
+    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
+        """Return ``node``, ``value`` and, if there are weights, ``weight``, float64, of every row with h > 0."""
+
+    def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
+        """Return the distinct ``score``, and the sums ``positive`` and ``negative`` over its rows, float64."""
+
+    def query_names(self) -> pl.Series:
+        """Return the distinct values of the column of queries, as text."""
 
 
 class RebinningEngine(HistogramEngine, Protocol):

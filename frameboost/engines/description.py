@@ -43,9 +43,13 @@ class EngineRequest:
     parameters: Parameters
     workers: Workers
 
+    def columns(self) -> list[str]:
+        """Return the names of the columns of the features and roles, each once."""
+        return list(dict.fromkeys([*(f.name for f in self.features), *self.roles.values()]))
+
     def frame(self) -> pl.LazyFrame:
         """Return the columns of the features and roles as a lazy frame; a relation is read into memory."""
-        return self.source.to_frame(list(dict.fromkeys([*(f.name for f in self.features), *self.roles.values()])))
+        return self.source.to_frame(self.columns())
 
 
 @dataclass(frozen=True, slots=True)

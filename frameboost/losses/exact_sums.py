@@ -13,7 +13,17 @@ import polars as pl
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.grid import grid_offset, offset_step
 
-__all__ = ["Aggregate", "Aggregator", "Rounded", "Scalar", "exact_sum", "rounded", "weighted"]
+__all__ = [
+    "Aggregate",
+    "Aggregator",
+    "Rounded",
+    "Scalar",
+    "exact_sum",
+    "largest_magnitudes",
+    "rounded",
+    "rounded_on",
+    "weighted",
+]
 
 
 class Scalar(Protocol):
@@ -79,10 +89,20 @@ def _magnitude(expression: Expression) -> Expression:
     return Expression(f"ABS({expression.text})", expression.columns)
 
 
+def largest_magnitudes(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
+    """Return the largest magnitude of each expression over all rows; 0 over no rows."""
+    found = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
+    return {name: value or 0.0 for name, value in found.items()}
+
+
+def rounded_on(offsets: Mapping[str, float], terms: Mapping[str, Expression]) -> dict[str, Rounded]:
+    """Return expressions on the grids of these offsets."""
+    return {name: Rounded(term, offsets[name]) for name, term in terms.items()}
+
+
 def rounded(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
     """Return expressions on grids on which their sums over all rows are exact."""
-    found = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
-    largest, n_rows = {name: value or 0.0 for name, value in found.items()}, rows.n_rows
+    largest, n_rows = largest_magnitudes(rows, terms), rows.n_rows
     return {n: Rounded(term, grid_offset(largest[n], n_rows), largest[n]) for n, term in terms.items()}
 
 

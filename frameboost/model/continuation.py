@@ -54,7 +54,7 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
     parts = [(base, initial.trees_of(i), initial.features) for i, base in enumerate(initial.base_margins)]
     if isinstance(source, FrameSource):
         columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
-        return FrameSource(source.frame.with_columns(columns)), names
+        return source.map(lambda frame: frame.with_columns(columns)), names
     assert isinstance(source, RelationSource)
     asked = find_columns(initial.features, DUCKDB)
     margins = [margin_sql(base, trees, asked, DUCKDB) for base, trees, _ in parts]

@@ -82,6 +82,9 @@ def rendered(monkeypatch) -> dict[str, str]:
     fb.fit(con.table("t"), "y", n_estimators=2)
     for proposal in ("global", "local"):
         fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
+    for objective, metric in (("reg:absoluteerror", "mae"), ("binary:logistic", "auc")):
+        rows = con.sql("SELECT * REPLACE (y > 2 AS y) FROM t")
+        fb.fit(rows, "y", objective=objective, eval_metric=metric, engine="duckdb", shards=2, **shape)
     return statements
 
 

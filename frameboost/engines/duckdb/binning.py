@@ -6,7 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from frameboost.binning.bins import Bins, sample_condition
+from frameboost.binning.value_counts import ValueCounts
 from frameboost.engines.duckdb.cells import Cells
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, physical_sql, string_literal
@@ -16,6 +19,7 @@ from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
     "SqlColumn",
+    "count_values",
     "from_database",
     "propose_bins",
     "read_categories",
@@ -54,28 +58,47 @@ def propose_bins(
     """
     if column.type.is_categorical:
         return read_categories(session, feature, column, missing=missing)
-    source, condition = session.source, "TRUE"
-    sample = sample_condition(n_rows)
-    if sample is not None:
-        modulus, multiplier, bound = sample
-        position = session.column("position")
-        source = f"(SELECT *, row_number() OVER () - 1 AS {position} FROM {source})"
-        condition = f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
     most = max_bin - missing
-    parts = {
-        "source": source,
-        "column": column.sql,
-        "is_present": is_present(column.type, column.sql),
-        "sample": condition,
-        "max_bin": most,
-        "physical": physical_sql(column.type, "value"),
-    }
+    parts = {**_sampled(session, column, n_rows, 0), "max_bin": most}
     rows = session.rows(render("propose_cuts_by_rank", **parts)) if distinct > most else []
     if rows and rows[-1][1] > most:
         found = [cut for cut, _ in rows[1:]]
     else:
         found = [cut for (cut,) in session.rows(render("propose_cuts", **parts))]
     return Bins(feature, tuple(from_database(column.type, cut) for cut in found), has_missing=missing)
+
+
+def _sampled(session: DuckDBSession, column: SqlColumn, n_rows: int, first_row: int) -> dict[str, str]:
+    """Return the parts of a statement over the values that cuts of ``n_rows`` rows come from."""
+    source, condition = session.source, "TRUE"
+    sample = sample_condition(n_rows)
+    if sample is not None:
+        modulus, multiplier, bound = sample
+        position = session.column("position")
+        source = f"(SELECT *, row_number() OVER () - 1 + {first_row} AS {position} FROM {source})"
+        condition = f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
+    return {
+        "source": source,
+        "column": column.sql,
+        "is_present": is_present(column.type, column.sql),
+        "sample": condition,
+        "physical": physical_sql(column.type, "value"),
+    }
+
+
+def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, first_row: int) -> ValueCounts:
+    """Return `ShardEngine.count_values` of a numeric column, given the position of its first row among all rows."""
+    found = session.columns(render("count_values", **_sampled(session, column, n_rows, first_row)))
+    counts = found["n"].astype(np.int64)
+    if column.type.is_float:
+        dtype = np.float32 if column.type.name == "float32" else np.float64
+        return ValueCounts(found["value"].astype(dtype) + dtype(0.0), counts)
+    values = [from_database(column.type, value) for value in found["value"].tolist()]
+    return ValueCounts(np.array(values, dtype=np.int64 if _fits_64_bits(values) else object), counts)
+
+
+def _fits_64_bits(values: Sequence[Physical]) -> bool:
+    return not values or (values[0] >= -(2**63) and values[-1] < 2**63)  # type: ignore[operator]
 
 
 def read_categories(session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool) -> Bins:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.value_counts import ValueCounts
 from frameboost.engines.contract import Sample
-from frameboost.engines.duckdb.binning import propose_bins, store_bins
+from frameboost.engines.duckdb.binning import count_values, propose_bins, read_categories, store_bins
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.nodes import RowNodes, code_goes_left
@@ -57,10 +59,20 @@ class DuckDBEngine(TableEngine):
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
+        self._sort_rows_once()
+        super().compute_gradients(gradients, others)
+
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """See `ShardEngine.compute_gradients_on`."""
+        self._sort_rows_once()
+        return super().compute_gradients_on(offsets, gradients, others)
+
+    def _sort_rows_once(self) -> None:
         if self._may_sort and self._nodes is not None:
             self.gradients.drop()
             self._sort_rows()
-        super().compute_gradients(gradients, others)
 
     def _sort_rows(self) -> None:
         """Put the rows in the order of the first tree's leaves, once.
@@ -83,7 +95,9 @@ class DuckDBEngine(TableEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.pair = self.gradients.of_tree(output, sample, "" if self.keeps_order else "ORDER BY position ASC")
+        self.pair = self.gradients.of_tree(
+            output, sample, self.first_row, "" if self.keeps_order else "ORDER BY position ASC"
+        )
         self.follow_tree()
         self._stats = {0: self.gradients.sums(self.pair)}
         return self._stats[0]
@@ -107,8 +121,9 @@ class DuckDBEngine(TableEngine):
         tables = [self._codes or self.bins, self.pair.table, *self.nodes.tables]
         rows = " POSITIONAL JOIN ".join(tables)
         query = HistogramQuery(self.session, self.layout, rows, self.pair.g, self.pair.h)
-        totals = np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
-        out[places] = query.run(totals, first, everywhere=self.nodes.is_root)
+        # The sums of a shard's own rows are not known.
+        totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
+        out[places] = query.run(len(nodes), totals, first, everywhere=self.nodes.is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
@@ -132,14 +147,36 @@ class DuckDBEngine(TableEngine):
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        table, node_of = self.nodes.table()
-        is_sampled = self.pair.h == "h"
-        rows, names = self.query(node=table, **({"h": self.pair.table} if is_sampled else {}))
-        if not is_sampled:
-            rows = f"SELECT *, {self.pair.h} AS h FROM ({rows})"
+        rows, names, node_of = self._rows_by_node()
         parts = {"rows": rows, "value": value.to_sql(names), "alpha": float_literal(alpha)}
         if weight is None:
             statement = render("node_quantiles", **parts)
         else:
             statement = render("node_weighted_quantiles", weight=weight.to_sql(names), **parts)
         return {node_of[number]: quantile for number, quantile in self.session.rows(statement)}
+
+    def _rows_by_node(self) -> tuple[str, dict[str, str], Mapping[int, int]]:
+        """Return a query of all rows with ``node`` and ``h``, its columns, and the node of each number in ``node``."""
+        table, node_of = self.nodes.table()
+        is_sampled = self.pair.h == "h"
+        rows, names = self.query(node=table, **({"h": self.pair.table} if is_sampled else {}))
+        return (rows if is_sampled else f"SELECT *, {self.pair.h} AS h FROM ({rows})"), names, node_of
+
+    # --- as a shard ---------------------------------------------------------------------------------------------------
+
+    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
+        """See `ShardEngine.count_values`."""
+        return [count_values(self.session, self.columns[feature], n_rows, self.first_row) for feature in features]
+
+    def categories(self, feature: int) -> list[str]:
+        """See `ShardEngine.categories`."""
+        bins = read_categories(self.session, self.features[feature], self.columns[feature], missing=False)
+        return [str(category) for category in bins.feature.categories]
+
+    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
+        """See `ShardEngine.node_values`."""
+        rows, names, node_of = self._rows_by_node()
+        named = {"value": value, **({} if weight is None else {"weight": weight})}
+        numbers = ", ".join(f"CAST({each.to_sql(names)} AS DOUBLE) AS {name}" for name, each in named.items())
+        found = pl.DataFrame(self.session.columns(render("node_values", rows=rows, numbers=numbers)))
+        return found.with_columns(pl.col("node").cast(pl.Int32).replace_strict(dict(node_of), return_dtype=pl.Int32))

@@ -55,8 +55,11 @@ class GradientTable:
         self._session.run(render("gradients", gradients=table, rows=rows, numbers=wanted, in_order=in_order, bins=bins))
         self.table, self.names = table, tuple(numbers)
 
-    def of_tree(self, output: int, sample: Sample | None, in_order: str) -> TreePair:
-        """Return the pair of an output; with a sample, from a table that has zeros in the rows left out."""
+    def of_tree(self, output: int, sample: Sample | None, first_row: int, in_order: str) -> TreePair:
+        """Return the pair of an output; with a sample, from a table that has zeros in the rows left out.
+
+        ``first_row`` is the position of the first row among all rows, by which rows are drawn.
+        """
         pair = TreePair(str(self.table), f"g_{output}", f"h_{output}")
         if sample is None:
             return pair
@@ -65,7 +68,7 @@ class GradientTable:
         self._session.run(
             render(
                 "sample_gradients", sampled=self._sampled, gradients=pair.table, pair=f"{pair.g} AS g, {pair.h} AS h",
-                draw=draw_sql("rowid", sample.key), g=sample.g.to_sql(names), h=sample.h.to_sql(names),
+                draw=draw_sql(f"(rowid + {first_row})", sample.key), g=sample.g.to_sql(names), h=sample.h.to_sql(names),
                 in_order=in_order,
             )
         )  # fmt: skip

@@ -46,14 +46,15 @@ class HistogramQuery:
     g: str
     h: str
 
-    def run(self, totals: FloatArray, first: int, *, everywhere: bool) -> FloatArray:
+    def run(self, n_nodes: int, totals: FloatArray | None, first: int, *, everywhere: bool) -> FloatArray:
         """Return the histograms of nodes numbered in a row from ``first``, (nodes, slots, 2).
 
-        ``totals`` is G and H of each node, (nodes, 2). With ``everywhere``, all rows are in the only node, and there is
-        no table of nodes.
+        ``totals`` is G and H of each node, (nodes, 2), if these are known, which makes the query faster. With
+        ``everywhere``, all rows are in the only node, and there is no table of nodes.
         """
-        n_nodes = len(totals)
-        strides = self._strides(n_nodes)
+        strides = np.array(self.layout.strides())
+        if totals is not None and n_nodes > 1:
+            strides = self._shared(strides)
         found = []
         for part in self._parts(n_nodes, int(strides.min())):
             asked = "TRUE" if everywhere else f"node BETWEEN {first + part[0]} AND {first + part[-1]}"
@@ -66,17 +67,18 @@ class HistogramQuery:
             by_key = np.zeros((len(part) + 1, self.layout.n_slots, 2))
             by_key[place - part[0], slots, 0] = sums["g"]
             by_key[place - part[0], slots, 1] = sums["h"]
-            found.append(self._separated(by_key, totals[part.start : part.stop], strides))
+            known = None if totals is None else totals[part.start : part.stop]
+            found.append(by_key[:-1] if known is None else self._separated(by_key, known, strides))
         return np.concatenate(found)
 
-    def _strides(self, n_nodes: int) -> IntArray:
-        """Return the distance between the keys of adjacent nodes, for each feature.
+    @staticmethod
+    def _shared(strides: IntArray) -> IntArray:
+        """Return distances between the keys of adjacent nodes at which the nodes share a key.
 
-        It is one less than the number of codes: the last code of a node shares its key with the first code of the next
-        node. So the keys of 16 nodes of 256 codes, 0 to 4080, fit a perfect hash table of 12 bits.
+        They are one less than the number of codes: the last code of a node shares its key with the first code of the
+        next node. So the keys of 16 nodes of 256 codes, 0 to 4080, fit a perfect hash table of 12 bits.
         """
-        strides = np.array(self.layout.strides())
-        return strides if n_nodes == 1 else np.maximum(strides - 1, 1)
+        return np.maximum(strides - 1, 1)
 
     def _separated(self, sums: FloatArray, totals: FloatArray, strides: IntArray) -> FloatArray:
         """Return the histograms, given the sums by key, where a node's last code is in the next node's first.

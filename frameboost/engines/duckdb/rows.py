@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import polars as pl
+
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.gradients import GradientTable
@@ -13,7 +15,7 @@ from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.expressions.sql_files import render
-from frameboost.losses.exact_sums import Aggregate, Scalar, rounded
+from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
 from frameboost.schema.feature import Feature
 
 __all__ = ["TableEngine"]
@@ -67,6 +69,9 @@ class TableEngine:
         self._pairs: str | None = None
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._counts: list[int] | None = None
+        self._queries = queries
+        self.first_row = 0  # its position among all rows
+        self.is_shard = False
 
     @property
     def n_rows(self) -> int:
@@ -214,6 +219,35 @@ class TableEngine:
         numbers = {**rounded(self, gradients), **others}
         rows, names = self.query()
         self.gradients.store(numbers, rows, names, in_order=self._in_order, bins=self.bins)
+
+    # --- as a shard ---------------------------------------------------------------------------------------------------
+
+    def start_at(self, first_row: int) -> None:
+        """See `ShardEngine.start_at`."""
+        self.first_row, self.is_shard = first_row, True
+
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """See `ShardEngine.compute_gradients_on`."""
+        self.gradients.drop()
+        rows, names = self.query()
+        numbers = {**rounded_on(offsets, gradients), **others}
+        self.gradients.store(numbers, rows, names, in_order=self._in_order, bins=self.bins)
+        return largest_magnitudes(self, gradients)
+
+    def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
+        """See `ShardEngine.score_sums`."""
+        rows, names = self.query()
+        parts = {"score": score, "positive": positive, "negative": negative}
+        statement = render("score_sums", rows=rows, **{name: each.to_sql(names) for name, each in parts.items()})
+        return pl.DataFrame(self.session.columns(statement))
+
+    def query_names(self) -> pl.Series:
+        """See `ShardEngine.query_names`."""
+        assert self._queries is not None
+        statement = f"SELECT DISTINCT CAST({self._queries.sql} AS VARCHAR) FROM {self.session.source} AS source"
+        return pl.Series([name for (name,) in self.session.rows(statement)], dtype=pl.String)
 
     def close(self) -> None:
         """See `Engine.close`."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
+import numpy as np
 import polars as pl
 
+from frameboost.binning.codes import distinct_values, sample_of
+from frameboost.binning.value_counts import ValueCounts, in_numpy
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.ranking import PAIR_SUMS, query_expr, window_expr
 from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr
 
-__all__ = ["FrameEngine"]
+__all__ = ["FrameEngine", "aggregate_by_score"]
 
 _FEWEST_STREAMED = 1 << 17
 
@@ -39,7 +42,9 @@ class FrameEngine:
             (query_expr(frame, name) if role == "qid" else _present_float(name)).alias(role)
             for role, name in roles.items()
         ]
+        self.roles = dict(roles)
         self.row_names = list(roles)
+        self.first_row = 0  # its position among all rows
         self.rows: pl.DataFrame | None = None  # roles and margins
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
 
@@ -96,14 +101,12 @@ class FrameEngine:
         self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
     ) -> dict[str, float | None]:
         """See `Engine.aggregate_scores`."""
-        sides = ("positive", "negative")
-        by_row = self.all_rows().select(
-            score.to_polars().alias("score"), positive.to_polars().alias(sides[0]), negative.to_polars().alias(sides[1])
-        )
-        by_score = by_row.group_by("score").agg(pl.col(sides).sum()).sort("score", descending=True)
-        above = [(pl.col(side).cum_sum() - pl.col(side)).alias(f"{side}_above") for side in sides]
-        totals = [pl.col(side).sum().alias(f"{side}_total") for side in sides]
-        return _aggregated(by_score.with_columns(*above, *totals), aggregates)
+        return aggregate_by_score(self._by_score(score, positive, negative), aggregates)
+
+    def _by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.LazyFrame:
+        named = {"score": score, "positive": positive, "negative": negative}
+        by_row = self.all_rows().select(each.to_polars().alias(name) for name, each in named.items())
+        return by_row.group_by("score").agg(pl.col("positive", "negative").sum())
 
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
         """Evaluate expressions row by row, as float64."""
@@ -117,17 +120,63 @@ class FrameEngine:
         self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None, alpha: float
     ) -> dict[int, float]:
         """Return `Engine.node_quantiles`, given each row's node and its h in the current tree."""
-        each = [value.to_polars().alias("value"), *([] if weight is None else [weight.to_polars().alias("weight")])]
-        rows = self.all_rows().with_columns(each).select("value", "weight")
-        rows = pl.concat([rows, node.to_frame("node").lazy(), h.to_frame("h").lazy()], how="horizontal")
         quantile = _interpolated_quantile(alpha) if weight is None else _weighted_quantile(alpha)
-        ordered = rows.filter(pl.col("h") > 0).sort("node", "value")
+        ordered = self.values_by_node(node, h, value, weight).sort("node", "value")
         found = ordered.group_by("node").agg(quantile.alias("quantile")).sort("node").collect()
         return dict(found.iter_rows())
+
+    def values_by_node(self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None) -> pl.LazyFrame:
+        """Return `ShardEngine.node_values`, given each row's node and its h in the current tree."""
+        named = {"value": value, **({} if weight is None else {"weight": weight})}
+        rows = self.all_rows().with_columns(each.to_polars().alias(name) for name, each in named.items()).select(*named)
+        rows = pl.concat([rows, node.to_frame("node").lazy(), h.to_frame("h").lazy()], how="horizontal")
+        return rows.filter(pl.col("h") > 0).drop("h")
 
     def close(self) -> None:
         """See `Engine.close`."""
         self.rows = None
+
+    # --- as a shard ---------------------------------------------------------------------------------------------------
+
+    def start_at(self, first_row: int) -> None:
+        """See `ShardEngine.start_at`."""
+        self.first_row = first_row
+
+    def feature_values(self, number: int) -> pl.Series:
+        """Return a feature's physical values, before the columns are binned."""
+        raise NotImplementedError
+
+    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
+        """See `ShardEngine.count_values`."""
+        sample = sample_of(n_rows, self.first_row, self.n_rows)
+        return [self.counts_of(feature, sample) for feature in features]
+
+    def counts_of(self, feature: int, sample: pl.Series | None) -> ValueCounts:
+        """Return the distinct values of a feature in the rows where ``sample`` is true, or in all."""
+        values = self.feature_values(feature)
+        present = (values if sample is None else values.filter(sample)).drop_nulls()
+        distinct, before = distinct_values(present)
+        return ValueCounts(in_numpy(distinct), np.diff(np.append(before, len(present))))
+
+    def categories(self, feature: int) -> list[str]:
+        """See `ShardEngine.categories`."""
+        return self.feature_values(feature).drop_nulls().unique().to_list()
+
+    def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
+        """See `ShardEngine.score_sums`."""
+        return self._by_score(score, positive, negative).collect()
+
+    def query_names(self) -> pl.Series:
+        """See `ShardEngine.query_names`."""
+        return self.frame.select(column(self.roles["qid"]).cast(pl.String).unique()).collect().to_series()
+
+
+def aggregate_by_score(by_score: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+    """Return `Engine.aggregate_scores`, given each distinct ``score`` and the sums of its rows."""
+    sides = ("positive", "negative")
+    above = [(pl.col(side).cum_sum() - pl.col(side)).alias(f"{side}_above") for side in sides]
+    totals = [pl.col(side).sum().alias(f"{side}_total") for side in sides]
+    return _aggregated(by_score.sort("score", descending=True).with_columns(*above, *totals), aggregates)
 
 
 def _in_polars(value: Scalar) -> pl.Expr:

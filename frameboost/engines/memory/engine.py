@@ -54,6 +54,14 @@ class MemoryEngine(ArrayEngine):
             self.sort_rows()
         super().compute_gradients(gradients, others)
 
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """See `ShardEngine.compute_gradients_on`."""
+        if self._may_sort and len(self.gradients.pairs) and len(self.partition.pieces):
+            self.sort_rows()
+        return super().compute_gradients_on(offsets, gradients, others)
+
     def sort_rows(self) -> None:
         """Put the rows in the order of the first tree's leaves, once.
 
@@ -105,3 +113,7 @@ class MemoryEngine(ArrayEngine):
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         return self.quantiles_by_node(pl.Series(self.partition.of_rows()), self.hessians(), value, weight, alpha)
+
+    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
+        """See `ShardEngine.node_values`."""
+        return self.values_by_node(pl.Series(self.partition.of_rows()), self.hessians(), value, weight).collect()

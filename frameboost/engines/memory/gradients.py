@@ -62,7 +62,30 @@ class GradientPairs:
         self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
 
     def compute(self, gradients: Mapping[str, Expression], rows: _Rows) -> None:
-        """Compute the pairs from ``g_0``, ``h_0``, ``g_1``, ...: by one program if it can, else by polars."""
+        """Compute the pairs from ``g_0``, ``h_0``, ``g_1``, ...: by one program if it can, else by polars.
+
+        A grid depends on the largest gradient, which is known only after all are computed. Its step is a power of two,
+        though, and seldom differs from the round before. So a program rounds rows to the last grids at once, and
+        computes all again if these turn out to be the wrong ones.
+        """
+        program, arrays = self._prepare(gradients, rows)
+        if program is None:
+            self._compute_by_polars(gradients, rows, None)
+        else:
+            while (offsets := self._grids(self._run(program, arrays), rows.n_rows)) != self._offsets.tolist():
+                self._offsets = np.array(offsets)
+        self._is_current = True
+
+    def compute_on(self, offsets: Sequence[float], gradients: Mapping[str, Expression], rows: _Rows) -> list[float]:
+        """Compute the pairs on the grids of the given offsets; return the largest magnitude of each gradient."""
+        program, arrays = self._prepare(gradients, rows)
+        self._offsets = np.array(offsets)
+        largest = self._compute_by_polars(gradients, rows, offsets) if program is None else self._run(program, arrays)
+        self._is_current = True
+        return largest
+
+    def _prepare(self, gradients: Mapping[str, Expression], rows: _Rows) -> tuple[Program | None, list[FloatArray]]:
+        """Make room for the pairs; return the program for them and its columns, if there is one that can be run."""
         self.forget()
         n_outputs = len(gradients) // 2
         if self.pairs.shape[:2] != (n_outputs, rows.n_rows):  # kept from round to round: fresh memory is slow
@@ -71,11 +94,11 @@ class GradientPairs:
         program = self._program_of(gradients, rows)
         arrays = [] if program is None else [rows.array(name) for name in program.columns]
         present = [array for array in arrays if array is not None]
-        if program is None or len(present) < len(arrays):
-            self._compute_by_polars(gradients, rows)
-        else:
-            self._run(program, present)
-        self._is_current = True
+        return (program, present) if len(present) == len(arrays) else (None, [])
+
+    @staticmethod
+    def _grids(largest: Sequence[float], n_rows: int) -> list[float]:
+        return [grid_offset(each, n_rows) for each in largest]
 
     def forget(self) -> None:
         """Leave the pairs out of `columns` until they are computed again."""
@@ -104,32 +127,30 @@ class GradientPairs:
             self._compiled = wanted, terms, compile_program(wanted, terms, self._constants)
         return self._compiled[2]
 
-    def _compute_by_polars(self, gradients: Mapping[str, Expression], rows: _Rows) -> None:
+    def _compute_by_polars(
+        self, gradients: Mapping[str, Expression], rows: _Rows, offsets: Sequence[float] | None
+    ) -> list[float]:
+        """Compute the pairs on grids of their own, or of the given offsets; return the largest magnitudes."""
         found = rows.by_row(gradients).get_columns()
-        self.totals = []
+        self.totals, largest = [], []
         for k, pairs in enumerate(self.pairs):
-            largest = put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
-            self.totals.append(self.round(pairs, [grid_offset(each, rows.n_rows) for each in largest]))
+            own = put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
+            largest += own
+            grids = self._grids(own, rows.n_rows) if offsets is None else offsets[2 * k : 2 * k + 2]
+            self.totals.append(self.round(pairs, grids))
+        return largest
 
-    def _run(self, p: Program, arrays: Sequence[FloatArray]) -> None:
-        """Run a program over its columns.
-
-        A grid depends on the largest gradient, which is known only after all are computed. Its step is a power of two,
-        though, and seldom differs from the round before. So rows are rounded to the last round's grids at once, and
-        all is computed again if these turn out to be the wrong ones.
-        """
+    def _run(self, p: Program, arrays: Sequence[FloatArray]) -> list[float]:
+        """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
         addresses = np.array([array.ctypes.data for array in arrays], dtype=np.int64)
         n_rows = self.pairs.shape[1]
         count = self._workers.count(n_rows, VALUES_PER_TASK)
         largest, totals = np.empty((2, count, len(p.results)))
-        while True:
-            team = self._workers.team(count)
-            compute_shares(
-                team, p.instructions, p.constants, addresses, p.results, self._offsets, self.pairs, largest, totals
-            )
-            offsets = [grid_offset(most, n_rows) for most in largest.max(axis=0).tolist()]
-            if offsets == self._offsets.tolist():
-                break
-            self._offsets = np.array(offsets)
+        team = self._workers.team(count)
+        compute_shares(
+            team, p.instructions, p.constants, addresses, p.results, self._offsets, self.pairs, largest, totals
+        )
         sums = totals.sum(axis=0).tolist()  # exact
         self.totals = [Stats(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
+        most: list[float] = largest.max(axis=0).tolist()
+        return most

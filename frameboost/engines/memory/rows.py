@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
+from frameboost.binning.codes import sample_of
+from frameboost.binning.value_counts import ValueCounts
 from frameboost.engines.contract import Sample
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.gradients import tree_pairs
@@ -54,6 +56,16 @@ class ArrayEngine(FrameEngine):
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop_columns`."""
         return physical_values(self.load()[str(number)], self.features[number].type)
+
+    def feature_values(self, number: int) -> pl.Series:
+        """See `FrameEngine.feature_values`."""
+        return self.values(number)
+
+    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
+        """See `ShardEngine.count_values`."""
+        self.load()
+        sample = sample_of(n_rows, self.first_row, self.n_rows)
+        return self.workers.each(features, lambda feature: self.counts_of(feature, sample))
 
     def drop_columns(self) -> None:
         """Free the features' columns."""
@@ -112,12 +124,21 @@ class ArrayEngine(FrameEngine):
         self._residuals = self.by_row(others).get_columns() if others else []
         self.gradients.compute(gradients, self)
 
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """See `ShardEngine.compute_gradients_on`."""
+        self.gradients.forget()
+        self._residuals = self.by_row(others).get_columns() if others else []
+        largest = self.gradients.compute_on([offsets[name] for name in gradients], gradients, self)
+        return dict(zip(gradients, largest, strict=True))
+
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self.gradients.pairs[output], self.gradients.totals[output]
         self.is_sampled = sample is not None
         if sample is not None:
-            sampled = tree_pairs(self.all_rows(), output, sample, self.row_numbers)
+            sampled = tree_pairs(self.all_rows(), output, sample, self.first_row, self.row_numbers)
             self.gradient_pairs = sampled.to_numpy(order="c")
             totals = self.gradients.round(self.gradient_pairs, [0.0, 0.0])  # only sums: samples stay on their grids
         self.follow_tree()

@@ -17,7 +17,7 @@ from frameboost.engines.polars.nodes import child_of_row, code_goes_left, leaf_v
 from frameboost.engines.polars.ranking import pair_sums
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Scalar
+from frameboost.losses.exact_sums import Scalar, largest_magnitudes, rounded_on
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
@@ -38,6 +38,11 @@ class PolarsEngine(FrameEngine):
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         return propose_bins(self.frame, self.features, max_bin, given, self.n_rows)
+
+    def feature_values(self, number: int) -> pl.Series:
+        """See `FrameEngine.feature_values`."""
+        feature = self.features[number]
+        return self.frame.select(physical_expr(feature.name, feature.type).alias("value")).collect().to_series()
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
@@ -64,6 +69,14 @@ class PolarsEngine(FrameEngine):
         self.gradients = pl.DataFrame()
         self.gradients = gradient_columns(self, gradients, others)
 
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """See `ShardEngine.compute_gradients_on`."""
+        self.gradients = pl.DataFrame()
+        self.gradients = self.by_row({**rounded_on(offsets, gradients), **others})
+        return largest_magnitudes(self, gradients)
+
     def computed_columns(self) -> list[pl.Series]:
         """See `FrameEngine.computed_columns`."""
         return self.gradients.get_columns()
@@ -72,7 +85,7 @@ class PolarsEngine(FrameEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.pairs = tree_pairs(self.gradients.lazy(), output, sample)
+        self.pairs = tree_pairs(self.gradients.lazy(), output, sample, self.first_row)
         self.follow_tree()
         return Stats(float(self.pairs["g"].sum()), float(self.pairs["h"].sum()))
 
@@ -101,3 +114,7 @@ class PolarsEngine(FrameEngine):
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         return self.quantiles_by_node(self.node, self.pairs["h"], value, weight, alpha)
+
+    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
+        """See `ShardEngine.node_values`."""
+        return self.values_by_node(self.node, self.pairs["h"], value, weight).collect()

@@ -149,7 +149,19 @@ def fit_approx_in_nodes(con):
     fb.fit(con.table("flights"), "amount", tree_method="approx", proposal="local", **SHAPE)
 
 
-FITS = [fit_mean, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks, fit_approx, fit_approx_in_nodes]
+def fit_median_in_shards(con):
+    fb.fit(con.table("flights"), "amount", objective="reg:absoluteerror", engine="duckdb", shards=2, **SHAPE)
+
+
+def fit_area_in_shards(con):
+    more = {"objective": "binary:logistic", "eval_metric": "auc", "engine": "duckdb", "shards": 2}
+    fb.fit(con.table("flights"), "late", **more, **SHAPE)
+
+
+FITS = [
+    fit_mean, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks, fit_approx, fit_approx_in_nodes,
+    fit_median_in_shards, fit_area_in_shards,
+]  # fmt: skip
 
 
 @pytest.mark.slow

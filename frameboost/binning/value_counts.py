@@ -1,0 +1,190 @@
+"""Cuts of a column whose rows lie in several places, from counts of its values.
+
+Each place sends at first a *summary*: some of its distinct values, with the exact number of rows below each. Between
+two summary points the number of rows below a value is known only within bounds. For each cut these give an interval
+of values in which it must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in
+one place, and few values travel.
+
+Two places hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by every second value and its last:
+
+>>> first = ValueCounts(np.arange(1, 7), np.ones(6, dtype=np.int64))
+>>> second = ValueCounts(np.arange(4, 10), np.ones(6, dtype=np.int64))
+>>> summaries = [first.summary(4), second.summary(4)]
+>>> summaries[0].values.tolist(), summaries[0].below.tolist()
+([1, 3, 5, 6], [0, 2, 4, 5])
+
+In two bins of 12 rows the cut is the lowest value with 6 rows below it. Below 6 are at least 5 + 1 rows, below 4 at
+most 4 + 0, so it lies in (4, 6]. The places send 5 and 6, below which there are 4 + 1 and 5 + 2 rows: 6 is the cut.
+
+>>> (interval,) = cut_intervals(summaries, 12, 2)
+>>> interval
+Interval(after=4, last=6, targets=(6,))
+>>> cuts_within([interval], [[first.within(interval)], [second.within(interval)]])
+[6]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.bins import cut_positions
+
+__all__ = ["Interval", "Summary", "ValueCounts", "Within", "cut_intervals", "cuts_of_counts", "cuts_within", "in_numpy"]
+
+_Counts = npt.NDArray[np.int64]
+_Values = npt.NDArray[Any]  # of a numeric type; of Python's integers where numpy's have too few bits
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Some of a column's distinct values, ascending, the first and the last among them.
+
+    Attributes
+    ----------
+    values
+        The values.
+    below
+        For each the number of rows with a lower value.
+    n_rows
+        Number of rows with any value.
+    is_complete
+        Whether these are all distinct values.
+    """
+
+    values: _Values
+    below: _Counts
+    n_rows: int
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The values v with ``after`` < v ≤ ``last``, of which ``after`` is one of the column's.
+
+    They hold a cut for each of ``targets``: the lowest value with so many rows below it.
+    """
+
+    after: Any
+    last: Any
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The distinct values of an interval with the number of rows of each, and the number of rows below the interval."""
+
+    values: _Values
+    counts: _Counts
+    below: int
+
+
+@dataclass(frozen=True)
+class ValueCounts:
+    """The distinct present values of a column, ascending, and the number of rows with each."""
+
+    values: _Values
+    counts: _Counts
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows with any value."""
+        return int(self._below[-1])
+
+    @cached_property
+    def _below(self) -> _Counts:
+        """The number of rows below each value, then that of all rows."""
+        return np.append(0, np.cumsum(self.counts))
+
+    def summary(self, most: int) -> Summary:
+        """Return about ``most`` of the values, evenly spaced; all of them if there are no more."""
+        below, n = self._below[:-1], len(self.values)
+        if n <= most:
+            return Summary(self.values, below, self.n_rows, is_complete=True)
+        chosen = np.unique(np.append(np.arange(0, n, -(-n // (most - 1))), n - 1))
+        return Summary(self.values[chosen], below[chosen], self.n_rows, is_complete=False)
+
+    def within(self, interval: Interval) -> Within:
+        """Return the values of an interval."""
+        ends = np.array([interval.after, interval.last], dtype=self.values.dtype)
+        first, last = np.searchsorted(self.values, ends, side="right").tolist()
+        return Within(self.values[first:last], self.counts[first:last], int(self._below[first]))
+
+
+def in_numpy(values: pl.Series) -> _Values:
+    """Return physical values as an array; of 128-bit integers, which numpy lacks, as one of Python's integers."""
+    if values.dtype in (pl.Int128, pl.UInt128):
+        return np.array(values.to_list(), dtype=object)
+    return values.to_numpy()
+
+
+def cuts_of_counts(parts: Sequence[Summary], max_bin: int) -> list[Any]:
+    """Return the cuts from complete summaries, as `frameboost.binning.bins.cut_positions` finds them."""
+    merged = _merged([(part.values, np.diff(np.append(part.below, part.n_rows))) for part in parts])
+    below = np.cumsum(merged.counts) - merged.counts
+    chosen: list[Any] = merged.values[cut_positions(below, merged.n_rows, max_bin)].tolist()
+    return chosen
+
+
+def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> list[Interval]:
+    """Return disjoint ascending intervals that hold the cuts of a column with more than ``max_bin`` distinct values."""
+    summaries = [summary for summary in summaries if summary.n_rows]
+    points = np.unique(np.concatenate([summary.values for summary in summaries]))
+    fewest, most = np.zeros(len(points), dtype=np.int64), np.zeros(len(points), dtype=np.int64)
+    for summary in summaries:
+        below = np.append(summary.below, summary.n_rows)
+        after = np.searchsorted(summary.values, points, side="left")  # the first point that is not lower
+        most += below[after]
+        is_equal = np.append(summary.values, summary.values[-1:])[after] == points
+        # Of the point before, the value itself lies below, too, at least once.
+        fewest += np.where(is_equal | (after == len(summary.values)), below[after],
+                           np.where(after > 0, below[np.maximum(after - 1, 0)] + 1, 0))  # fmt: skip
+    targets = _targets(n_rows, max_bin)
+    lasts = np.searchsorted(fewest, targets, side="left")
+    afters = np.searchsorted(most, targets, side="left") - 1
+    found: list[tuple[int, int, tuple[int, ...]]] = []  # in numbers of points
+    for target, after, last in zip(targets.tolist(), afters.tolist(), lasts.tolist(), strict=True):
+        if last == len(points):  # no value has so many rows below it
+            break
+        if found and after < found[-1][1]:
+            found[-1] = found[-1][0], last, (*found[-1][2], target)
+        else:
+            found.append((after, last, (target,)))
+    bounds = points.tolist()
+    return [Interval(bounds[after], bounds[last], own) for after, last, own in found]
+
+
+def cuts_within(intervals: Sequence[Interval], parts: Sequence[Sequence[Within]]) -> list[Any]:
+    """Return the cuts, given for each place what it holds within each interval."""
+    cuts: list[Any] = []
+    for i, interval in enumerate(intervals):
+        found = [part[i] for part in parts]
+        merged = _merged([(each.values, each.counts) for each in found])
+        below = sum(each.below for each in found) + np.cumsum(merged.counts) - merged.counts
+        cuts += merged.values[np.unique(np.searchsorted(below, interval.targets))].tolist()
+    return cuts
+
+
+def _targets(n_rows: int, max_bin: int) -> _Counts:
+    """Return the numbers of rows of which each cut has at least one more below it than the cut before.
+
+    Value v is a cut if ⌊below(v) · max_bin / n⌋ is greater than for the value before it (`cut_positions`): if it is the
+    first with below(v) ≥ ⌈k · n / max_bin⌉ for some k.
+    """
+    k = np.arange(1, max_bin, dtype=np.int64)
+    return -(-k * n_rows // max_bin)
+
+
+def _merged(parts: Sequence[tuple[_Values, _Counts]]) -> ValueCounts:
+    values = np.concatenate([values for values, _ in parts])
+    counts = np.concatenate([counts for _, counts in parts])
+    distinct, place = np.unique(values, return_inverse=True)
+    total = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(total, place, counts)
+    return ValueCounts(distinct, total)

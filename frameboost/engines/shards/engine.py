@@ -1,0 +1,214 @@
+"""The engine over all shards: what is asked of it is asked of every shard, and the answers are merged.
+
+Sums are of numbers on one grid (see `frameboost.expressions.grid`), so they are the same however the rows are
+divided: the model equals that of one engine over all rows, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.value_counts import cut_intervals, cuts_of_counts, cuts_within
+from frameboost.checks.messages import listed, shown
+from frameboost.engines.contract import Cumulative, QueryWindow, Sample
+from frameboost.engines.frame.engine import aggregate_by_score
+from frameboost.engines.shards.merging import merged_aggregates, merged_scores, sum_histograms, sum_stats
+from frameboost.engines.shards.pool import Call, ShardPool
+from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted_quantiles
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import grid_offset
+from frameboost.expressions.ranking_terms import Pairs
+from frameboost.losses.exact_sums import Aggregate, Scalar
+from frameboost.schema.feature import Feature
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+
+__all__ = ["ShardedEngine"]
+
+# Features whose sorted values the shards hold at a time, and the values of each that they send at first.
+_FEATURES_AT_ONCE = 8
+_SUMMARY = 1 << 12
+
+
+class ShardedEngine:
+    """`HistogramEngine` over shards, whose rows follow each other.
+
+    Calls without an answer are sent together with the next that has one.
+
+    Parameters
+    ----------
+    pool
+        The shards.
+    features
+        The features.
+    roles
+        Role -> column name.
+    """
+
+    def __init__(self, pool: ShardPool, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
+        self.features = features
+        self._pool = pool
+        self._waiting: list[Call] = []
+        self._offsets: dict[str, float] = {}  # of the grids of the gradients in the round before
+        self._missing: list[int] | None = None
+        counts: list[int] = self._ask("count_rows")
+        if 0 in counts and any(counts):
+            pool.keep([number for number, count in enumerate(counts) if count])
+            counts = [count for count in counts if count]
+        self.n_rows = sum(counts)
+        starts = [sum(counts[:number]) for number in range(len(counts))]
+        pool.run([[Call("start_at", (start,))] for start in starts])
+        if "qid" in roles:
+            self._check_queries(roles["qid"])
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def _tell(self, method: str, *arguments: Any) -> None:
+        self._waiting.append(Call(method, arguments))
+
+    def _ask(self, method: str, *arguments: Any) -> list[Any]:
+        """Return each shard's answer."""
+        calls = [*self._waiting, Call(method, arguments)]
+        self._waiting = []
+        return self._pool.run([calls] * len(self._pool))
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self._pool.close()
+
+    # --- once a fit ---------------------------------------------------------------------------------------------------
+
+    def _check_queries(self, group: str) -> None:
+        """Raise `DataError` if rows of one query are in several shards."""
+        held: set[str] = set()
+        for names in self._ask("query_names"):
+            own = set(names.drop_nulls().to_list())
+            if divided := sorted(held & own):
+                raise DataError(
+                    f"rows of {shown(divided[0])} in group {shown(group)} lie in several shards; put those of a query "
+                    "into one, such as by sorting the data by that column before it is divided"
+                )
+            held |= own
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`."""
+        return merged_aggregates(aggregates, self._ask("aggregate", dict(aggregates)))
+
+    def count_missing(self) -> list[int]:
+        """See `Engine.count_missing`."""
+        if self._missing is None:
+            self._missing = [sum(counts) for counts in zip(*self._ask("count_missing"), strict=True)]
+        return self._missing
+
+    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+        """See `HistogramEngine.propose_bins`."""
+        found = dict(given)
+        missing = [count > 0 for count in self.count_missing()]
+        strings = [i for i, f in enumerate(self.features) if f.type.is_categorical and i not in given]
+        numbers = [i for i, f in enumerate(self.features) if not f.type.is_categorical and i not in given]
+        parts = self._ask("all_categories", strings) if strings else []
+        for i, values in zip(strings, zip(*parts, strict=True), strict=False):
+            categories = tuple(sorted(set().union(*values)))
+            feature = Feature(self.features[i].name, self.features[i].type, categories)
+            found[i] = Bins(feature, has_missing=missing[i])
+        for start in range(0, len(numbers), _FEATURES_AT_ONCE):
+            batch = numbers[start : start + _FEATURES_AT_ONCE]
+            for i, cuts in self._cuts(batch, [max_bin - missing[i] for i in batch]).items():
+                found[i] = Bins(self.features[i], tuple(cuts), has_missing=missing[i])
+        return [found[i] for i in range(len(self.features))]
+
+    def _cuts(self, features: Sequence[int], max_bins: Sequence[int]) -> dict[int, list[Any]]:
+        """Return the cuts of some features (see `frameboost.binning.value_counts`)."""
+        parts = self._ask("summaries", features, self.n_rows, max(_SUMMARY, 2 * max(max_bins)))
+        summaries = dict(zip(features, zip(*parts, strict=True), strict=True))
+        cuts, intervals = {}, {}
+        for feature, max_bin in zip(features, max_bins, strict=True):
+            own = summaries[feature]
+            if all(summary.is_complete for summary in own):
+                cuts[feature] = cuts_of_counts(own, max_bin)
+            else:
+                intervals[feature] = cut_intervals(own, sum(summary.n_rows for summary in own), max_bin)
+        if intervals:
+            within = self._ask("values_within", intervals)
+            cuts |= {i: cuts_within(own, [part[i] for part in within]) for i, own in intervals.items()}
+        return cuts
+
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`."""
+        self._n_slots = SlotLayout(bins).n_slots
+        self._tell("bin_columns", tuple(bins))
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """See `Engine.start_margins`."""
+        self._tell("start_margins", dict(margins))
+
+    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.define`; running sums over all rows are refused."""
+        if any(isinstance(term, Cumulative) for term in terms.values()):
+            raise ParameterError(
+                f"the objective or metric needs {listed(list(terms))}, a running sum over all rows, which shards "
+                "do not have; train without shards"
+            )
+        self._tell("define", dict(terms))
+
+    # --- once a round -------------------------------------------------------------------------------------------------
+
+    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+        """See `Engine.sum_pairs`."""
+        self._tell("sum_pairs", pairs, offset)
+
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`.
+
+        A grid depends on the largest gradient of all shards. Its step is a power of two and seldom differs from the
+        round before, so the shards round to the last grids, and again only if these turn out to be the wrong ones.
+        """
+        if set(self._offsets) != set(gradients):
+            self._offsets = dict.fromkeys(gradients, 0.0)
+        while True:
+            parts = self._ask("compute_gradients_on", self._offsets, dict(gradients), dict(others))
+            offsets = {name: grid_offset(max(part[name] for part in parts), self.n_rows) for name in gradients}
+            if offsets == self._offsets:
+                return
+            self._offsets = offsets
+
+    # --- once a tree --------------------------------------------------------------------------------------------------
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        return sum_stats(self._ask("start_tree", output, sample))
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        self._tell("follow_tree")
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """See `HistogramEngine.histograms`."""
+        out[places] = sum_histograms(self._ask("node_histograms", list(nodes), self._n_slots))
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        self._tell("apply_splits", dict(splits))
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        self._tell("add_leaf_values", dict(values), margin)
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        parts = self._ask("start_quantiles", value, weight)
+        if weight is not None:
+            return weighted_quantiles(parts, alpha, lambda values: self._ask("weights_up_to", values))
+        return interpolated_quantiles(
+            parts, alpha, lambda values: self._ask("weights_up_to", values), lambda v: self._ask("next_values", v)
+        )
+
+    # --- metrics ------------------------------------------------------------------------------------------------------
+
+    def aggregate_scores(
+        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
+    ) -> dict[str, float | None]:
+        """See `Engine.aggregate_scores`."""
+        return aggregate_by_score(merged_scores(self._ask("score_sums", score, positive, negative)), aggregates)

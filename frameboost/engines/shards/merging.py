@@ -1,0 +1,55 @@
+"""Aggregates, sums and cuts of all shards, from those of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from frameboost.losses.exact_sums import Aggregate
+from frameboost.splits.split import FloatArray, Stats
+
+__all__ = ["merged_aggregates", "merged_scores", "sum_histograms", "sum_stats"]
+
+
+def merged_aggregates(
+    aggregates: Mapping[str, Aggregate], parts: Sequence[Mapping[str, float | None]]
+) -> dict[str, float | None]:
+    """Return aggregates over all rows; sums are of numbers on a grid, and so exact."""
+    return {
+        name: _merged(aggregate.function, [value for part in parts if (value := part[name]) is not None])
+        for name, aggregate in aggregates.items()
+    }
+
+
+def _merged(function: str, values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    if function == "sum":
+        total = values[0]
+        for value in values[1:]:
+            total += value
+        return total
+    numbers = [value for value in values if value == value] or values
+    return max(numbers) if function == "max" else min(numbers)
+
+
+def sum_stats(parts: Sequence[Stats]) -> Stats:
+    """Return the sums of g and h of all rows."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = Stats(total.G + part.G, total.H + part.H)
+    return total
+
+
+def sum_histograms(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return the sum of the shards' histograms, in the memory of the first."""
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def merged_scores(parts: Sequence[pl.DataFrame]) -> pl.LazyFrame:
+    """Return the sums of each distinct score over all rows."""
+    return pl.concat(parts).lazy().group_by("score").agg(pl.col("positive", "negative").sum())

@@ -1,0 +1,59 @@
+"""Shards in this process: rows divided evenly, with an engine over each part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import pairwise
+
+import polars as pl
+
+from frameboost.data.sources import FrameSource
+from frameboost.engines.contract import HistogramEngine
+from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.shards.engine import ShardedEngine
+from frameboost.engines.shards.pool import LocalShards
+from frameboost.engines.shards.shard import Shard
+from frameboost.runtime.workers import Workers
+
+__all__ = ["divided", "in_shards"]
+
+
+def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
+    """Return the description of an engine made of ``n_shards`` of another."""
+
+    def open_shards(request: EngineRequest) -> ShardedEngine:
+        parts = divided(request, n_shards)
+        n_threads = min(len(parts), request.workers.n_jobs)
+        shards = []
+        with ExitStack() as opened:
+            for part in parts:
+                workers = Workers(request.workers.n_jobs // n_threads)
+                opened.callback(workers.close)
+                own = replace(request, source=FrameSource(part), workers=workers)
+                shards.append(Shard(engine.openers[HistogramEngine](own), workers))
+                opened.callback(shards[-1].close)
+            made = ShardedEngine(LocalShards(shards, n_threads), request.features, request.roles)
+            opened.pop_all()  # which the engine closes from now on
+        return made
+
+    name = f"{engine.name} in {n_shards} shards"
+    return EngineDescription(name, {HistogramEngine: open_shards}, ("frame", "relation"), engine.threads_set_by)
+
+
+def divided(request: EngineRequest, n_shards: int) -> list[pl.LazyFrame]:
+    """Return the rows of a request in ``n_shards`` parts or fewer, of about equal length, that follow each other.
+
+    Frames that the user gave in parts stay whole if there are at least as many of them; any other frame is read.
+    """
+    names = request.columns()
+    if isinstance(request.source, FrameSource) and len(request.source.parts) >= n_shards:
+        parts = [FrameSource(part).to_frame(names) for part in request.source.parts]
+        return [pl.concat(parts[a:b]) for a, b in _evenly(len(parts), n_shards)]
+    frame = request.frame().collect()
+    return [frame[a:b].lazy() for a, b in _evenly(len(frame), max(1, min(n_shards, len(frame))))]
+
+
+def _evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:
+    return list(pairwise(count * k // parts for k in range(parts + 1)))

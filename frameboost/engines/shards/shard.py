@@ -1,0 +1,98 @@
+"""One shard: an engine over some of the rows, and what all shards are asked besides an engine's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
+from frameboost.engines.contract import ShardEngine
+from frameboost.engines.shards.quantiles import NodeValues
+from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.workers import Workers
+from frameboost.splits.split import FloatArray
+
+__all__ = ["Shard"]
+
+
+class Shard:
+    """An engine over some of the rows.
+
+    Parameters
+    ----------
+    engine
+        The engine.
+    workers
+        Its threads, which are closed with it.
+    """
+
+    def __init__(self, engine: ShardEngine, workers: Workers) -> None:
+        self._engine = engine
+        self._workers = workers
+        self._counts: dict[int, ValueCounts] = {}
+        self._n_slots = 0
+        self._node_values: NodeValues | None = None
+
+    def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> Any:
+        """Carry out calls, of methods of the shard or of its engine; return the result of the last."""
+        result = None
+        for method, arguments in calls:
+            result = getattr(self if hasattr(type(self), method) else self._engine, method)(*arguments)
+        return result
+
+    def count_rows(self) -> int:
+        """Return the number of rows."""
+        return self._engine.n_rows
+
+    def close(self) -> None:
+        """Close the engine and its threads; may be called more than once."""
+        self._engine.close()
+        self._workers.close()
+
+    # --- cuts ---------------------------------------------------------------------------------------------------------
+
+    def summaries(self, features: Sequence[int], n_rows: int, most: int) -> list[Summary]:
+        """Return summaries of the values of some features, of which `values_within` may be asked next."""
+        self._counts = dict(zip(features, self._engine.count_values(features, n_rows), strict=True))
+        found = {feature: counts.summary(most) for feature, counts in self._counts.items()}
+        self._counts = {feature: self._counts[feature] for feature in features if not found[feature].is_complete}
+        return list(found.values())
+
+    def values_within(self, intervals: dict[int, list[Interval]]) -> dict[int, list[Within]]:
+        """Return the values of the features of the last summaries within intervals, by feature."""
+        empty = ValueCounts(np.empty(0), np.empty(0, dtype=np.int64))
+        return {
+            feature: [self._counts.get(feature, empty).within(interval) for interval in wanted]
+            for feature, wanted in intervals.items()
+        }
+
+    def all_categories(self, features: Sequence[int]) -> list[list[str]]:
+        """Return the distinct values of string features."""
+        return [self._engine.categories(feature) for feature in features]
+
+    # --- histograms ---------------------------------------------------------------------------------------------------
+
+    def node_histograms(self, nodes: Sequence[int], n_slots: int) -> FloatArray:
+        """Return the sums of g and h by bin of each node, float64 (nodes, slots, 2)."""
+        out = np.empty((len(nodes), n_slots, 2))
+        self._engine.histograms(nodes, out, np.arange(len(nodes)))
+        return out
+
+    # --- quantiles ----------------------------------------------------------------------------------------------------
+
+    def start_quantiles(self, value: Scalar, weight: Scalar | None) -> dict[int, tuple[float, float, float]]:
+        """Sort the values of each node; return the weight of its rows, its lowest and its highest value."""
+        self._node_values = NodeValues(self._engine.node_values(value, weight))
+        return self._node_values.ends()
+
+    def weights_up_to(self, values: dict[int, FloatArray]) -> dict[int, FloatArray]:
+        """Return the weight of each node's rows with values up to each of the given ones."""
+        assert self._node_values is not None
+        return self._node_values.weights_up_to(values)
+
+    def next_values(self, values: dict[int, float]) -> dict[int, float]:
+        """Return the lowest value of each node above the given one; nothing for a node without."""
+        assert self._node_values is not None
+        return self._node_values.next_values(values)

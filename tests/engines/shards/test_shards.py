@@ -1,0 +1,138 @@
+"""A fit in shards gives the model of one engine over all rows, byte for byte."""
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.binning import bins as binning
+from frameboost.engines.shards import engine as shards
+from tests.support.cases import cases
+from tests.support.frames import FEATURES_BY_TYPE, every_type
+from tests.support.objectives import CASES, FEATURES, labelled_rows
+
+ENGINES = ["numba", "polars", "duckdb"]
+SHAPE = {"n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
+N_SHARDS = [1, 3, 8]
+
+
+def assert_equal(whole: fb.Model, *others: fb.Model) -> None:
+    for other in others:
+        assert other.to_json() == whole.to_json()
+        assert other.history.equals(whole.history)
+
+
+@pytest.mark.parametrize("engine", ["numba", *(pytest.param(e, marks=pytest.mark.slow) for e in ENGINES[1:])])
+@cases("case", [case for case in CASES if case.objective != "survival:cox"])
+def test_every_objective(engine, case):
+    options = {"objective": case.objective, "features": FEATURES, "engine": engine, **SHAPE}
+    options |= case.parameters | case.columns
+    frame = labelled_rows()
+    whole = fb.fit(frame, case.label, **options)
+    assert whole.trees["depth"].max() > 0
+    assert_equal(whole, *(fb.fit(frame, case.label, shards=n, **options) for n in N_SHARDS[1:]))
+
+
+SHAPES = {
+    "lossguide": {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
+    "symmetric": {"grow_policy": "symmetric"},
+    "sampled": {"subsample": 0.5, "colsample_bynode": 0.6},
+    "sampled by gradient": {"subsample": 0.5, "sampling_method": "gradient_based"},
+    "forest": {"num_parallel_tree": 2, "subsample": 0.6},
+    "dropouts": {"booster": "dart", "rate_drop": 0.5},
+    "weighted": {"weight": "w"},
+    "weighted quantiles": {"objective": "reg:quantileerror", "quantile_alpha": 0.3, "weight": "w"},
+    "constrained": {"monotone_constraints": {"float64": 1}},
+    "validated": {"objective": "binary:logistic", "eval_metric": ["auc", "aucpr", "logloss"], "valid": "w > 1.4",
+                  "early_stopping_rounds": 2},
+    "margins": {"base_margin": "w"},
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@cases("more", SHAPES.values())
+def test_every_shape_of_trees(engine, more):
+    frame = every_type(500, seed=5)
+    features = ["int8", "int128", "float64", "decimal", "date", "string", "enum"]
+    options = {"features": features, "engine": engine, **SHAPE, **more}
+    target = "late" if "valid" in more else "amount"
+    assert_equal(fb.fit(frame, target, **options), *(fb.fit(frame, target, shards=n, **options) for n in N_SHARDS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@cases("max_bin", [4, 256])
+def test_every_column_type(monkeypatch, engine, max_bin):
+    monkeypatch.setattr(shards, "_SUMMARY", 5)  # so that values within intervals are asked for
+    frame = every_type(500, seed=6)
+    options = {"features": list(FEATURES_BY_TYPE), "engine": engine, "max_bin": max_bin, **SHAPE}
+    assert_equal(fb.fit(frame, "amount", **options), *(fb.fit(frame, "amount", shards=n, **options) for n in (2, 5)))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_cuts_come_from_the_same_sample(monkeypatch, engine):
+    monkeypatch.setattr(binning, "SAMPLE_LIMIT", 64)
+    frame = every_type(500, seed=7)
+    options = {"features": ["float64", "int32", "date"], "engine": engine, **SHAPE}
+    whole = fb.fit(frame, "amount", **options)
+    assert_equal(whole, *(fb.fit(frame, "amount", shards=n, **options) for n in (2, 5)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@cases("objective", ["rank:ndcg", "rank:pairwise"])
+def test_queries_in_one_shard_each(engine, objective):
+    frame = every_type(400, seed=8).with_columns(day=pl.int_range(400) // 25, label=pl.col("amount").rank() * 4 // 401)
+    options = {"objective": objective, "group": "day", "features": ["float64", "string"], "engine": engine, **SHAPE}
+    options["eval_metric"] = ["ndcg@4"]
+    whole = fb.fit(frame, "label", **options)
+    assert_equal(whole, fb.fit(frame, "label", shards=4, **options))
+    assert_equal(whole, fb.fit([frame[:25], frame[25:175], frame[175:]], "label", shards=3, **options))
+    with pytest.raises(fb.DataError, match="rows of '12' in group 'day' lie in several shards"):
+        fb.fit([frame[:310], frame[310:]], "label", shards=2, **options)
+
+
+# --- data in parts ----------------------------------------------------------------------------------------------------
+
+
+def test_frames_follow_each_other():
+    frame = every_type(300, seed=9).with_columns(
+        string=pl.when(pl.int_range(300) < 40).then(pl.lit("rare")).otherwise("string")
+    )
+    parts = [frame[:40], frame[40:40].lazy(), frame[40:130].lazy(), frame[130:]]
+    options = {"features": ["float64", "string"], "valid": "w > 1.4", "subsample": 0.7, **SHAPE}
+    whole = fb.fit(frame, "amount", **options)
+    assert_equal(
+        whole, fb.fit(parts, "amount", **options), *(fb.fit(parts, "amount", shards=n, **options) for n in (1, 2, 4, 9))
+    )
+
+
+def test_frames_of_other_columns_are_refused():
+    frame = every_type(50)
+    with pytest.raises(
+        fb.DataError, match="column 'int8' has type Int8 in the first frame of data and Int64 in frame 2"
+    ):
+        fb.fit([frame, frame.with_columns(pl.col("int8").cast(pl.Int64))], "amount")
+    with pytest.raises(fb.DataError, match="column 'int8' is in the first frame of data but not in frame 3"):
+        fb.fit([frame, frame, frame.drop("int8")], "amount")
+
+
+@cases(("options", "says"), [
+    ({"tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'numba in 2 shards'"),
+    ({"tree_method": "approx"}, "not 'numba in 2 shards'"),
+    ({"shards": 0}, "shards must be an integer of at least 1"),
+    ({"shards": "two"}, "shards must be an integer of at least 1"),
+    ({"objective": "survival:cox"}, "a running sum over all rows, which shards do not have; train without shards"),
+])  # fmt: skip
+def test_what_shards_cannot_do_is_refused(options, says):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(every_type(50).filter(pl.col("amount") != 0), "amount", **{"features": ["int8"], "shards": 2, **options})
+    assert says in str(error.value)
+
+
+def test_no_rows_and_constant_labels_are_refused_as_ever():
+    frame = every_type(50)
+    with pytest.raises(fb.DataError, match="the data has no rows"):
+        fb.fit(frame[:0], "amount", features=["int8"], shards=3)
+    with pytest.raises(fb.DataError, match="'int8' has no value in any row"):
+        fb.fit(frame.with_columns(int8=pl.lit(None, pl.Int8)), "amount", features=["int8"], shards=3)
