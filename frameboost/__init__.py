@@ -12,7 +12,8 @@ import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` w
 from frameboost.api import fit
 from frameboost.cross_validation import cv
 from frameboost.database.database_model import DatabaseModel
-from frameboost.errors import DataError, FrameboostError, ModelFileError, ParameterError
+from frameboost.engines.dask.cluster import Dask
+from frameboost.errors import ClusterError, DataError, FrameboostError, ModelFileError, ParameterError
 from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
 from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClusterError",
+    "Dask",
     "DataError",
     "DatabaseModel",
     "FrameboostError",

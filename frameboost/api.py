@@ -14,6 +14,7 @@ from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.sources import Source, open_source
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import Engine
+from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
@@ -55,7 +56,7 @@ def fit(
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     callbacks: Sequence[Callback] = (),
     init_model: Model | None = None,
-    engine: str = "auto",
+    engine: str | Dask = "auto",
     shards: int | None = None,
     cuts: Mapping[str, Iterable[Any]] | None = None,
     verbose: bool | None = None,
@@ -239,9 +240,10 @@ callbacks : list of functions, optional
 init_model : Model, optional
     A model with the same objective and features to continue from: the new model has its trees and ``n_estimators`` more
     rounds.
-engine : {{'auto', 'numba', 'polars', 'duckdb'}}, default 'auto'
+engine : {{'auto', 'numba', 'polars', 'duckdb'}} or Dask, default 'auto'
     What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
-    numba for everything else. Or the name of an engine that another package registers (``docs/engines.md``).
+    numba for everything else. Or the name of an engine that another package registers (``docs/engines.md``), or a
+    cluster, ``fb.Dask(client)``.
 shards : int, optional
     Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is the
     same. Only for ``tree_method='hist'``.

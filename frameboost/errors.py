@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DataError", "FrameboostError", "ModelFileError", "ParameterError"]
+__all__ = ["ClusterError", "DataError", "FrameboostError", "ModelFileError", "ParameterError"]
 
 
 class FrameboostError(ValueError):
@@ -32,6 +32,10 @@ class DataError(FrameboostError):
     Traceback (most recent call last):
     frameboost.errors.DataError: target 'y' is NULL or NaN in 1 of 2 rows; drop those rows first
     """
+
+
+class ClusterError(FrameboostError):
+    """A cluster can't be trained on: it has no workers, loses them too often, or they have other versions."""
 
 
 class ModelFileError(FrameboostError):

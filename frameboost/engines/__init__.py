@@ -8,5 +8,6 @@
 - `polars`: lazy group-bys (``engine="polars"``)
 - `duckdb`: queries in the user's database (``engine="duckdb"``)
 - `shards`: many engines as one (``shards=8``)
+- `dask`: shards on the workers of a cluster (``engine=fb.Dask(client)``)
 - `frame`: labels, weights and margins of the two engines over frames
 """

@@ -2,6 +2,7 @@
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning import bins as binning
@@ -18,18 +19,27 @@ N_SHARDS = [1, 3, 8]
 def assert_equal(whole: fb.Model, *others: fb.Model) -> None:
     for other in others:
         assert other.to_json() == whole.to_json()
-        assert other.history.equals(whole.history)
+        # Areas under curves are computed from the sums of all shards, in DuckDB otherwise than there: 1e-14 apart.
+        assert_frame_equal(other.history, whole.history, rel_tol=1e-12, abs_tol=0)
 
 
-@pytest.mark.parametrize("engine", ["numba", *(pytest.param(e, marks=pytest.mark.slow) for e in ENGINES[1:])])
-@cases("case", [case for case in CASES if case.objective != "survival:cox"])
-def test_every_objective(engine, case):
-    options = {"objective": case.objective, "features": FEATURES, "engine": engine, **SHAPE}
-    options |= case.parameters | case.columns
+# Every objective's gradients are the engine's own; shards differ in grids, base margins, quantiles and outputs.
+FEW = [case for case in CASES if case.objective in ("reg:quantileerror", "multi:softprob", "survival:aft")][1:4]
+
+
+@pytest.mark.parametrize(("engine", "chosen"), [
+    ("numba", [case for case in CASES if case.objective != "survival:cox"]),
+    pytest.param("polars", FEW, marks=pytest.mark.slow), pytest.param("duckdb", FEW, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_every_objective(engine, chosen):
     frame = labelled_rows()
-    whole = fb.fit(frame, case.label, **options)
-    assert whole.trees["depth"].max() > 0
-    assert_equal(whole, *(fb.fit(frame, case.label, shards=n, **options) for n in N_SHARDS[1:]))
+    for case in chosen:
+        options = {"objective": case.objective, "features": FEATURES, "engine": engine, **SHAPE}
+        options |= case.parameters | case.columns
+        whole = fb.fit(frame, case.label, **options)
+        assert whole.trees["depth"].max() > 0
+        numbers = N_SHARDS[1:] if engine == "numba" else [3]
+        assert_equal(whole, *(fb.fit(frame, case.label, shards=n, **options) for n in numbers))
 
 
 SHAPES = {
@@ -50,13 +60,17 @@ SHAPES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@cases("more", SHAPES.values())
-def test_every_shape_of_trees(engine, more):
+@cases("name", SHAPES)
+def test_every_shape_of_trees(engine, name):
+    more = SHAPES[name]
+    if engine == "duckdb" and name in ("lossguide", "forest", "weighted", "constrained", "margins"):
+        pytest.skip("what it has in common with others")
     frame = every_type(500, seed=5)
-    features = ["int8", "int128", "float64", "decimal", "date", "string", "enum"]
+    features = ["int8", "int128", "float64", "date", "string"]
     options = {"features": features, "engine": engine, **SHAPE, **more}
     target = "late" if "valid" in more else "amount"
-    assert_equal(fb.fit(frame, target, **options), *(fb.fit(frame, target, shards=n, **options) for n in N_SHARDS))
+    numbers = [3] if engine == "duckdb" else N_SHARDS
+    assert_equal(fb.fit(frame, target, **options), *(fb.fit(frame, target, shards=n, **options) for n in numbers))
 
 
 @pytest.mark.slow
@@ -66,7 +80,7 @@ def test_every_column_type(monkeypatch, engine, max_bin):
     monkeypatch.setattr(shards, "_SUMMARY", 5)  # so that values within intervals are asked for
     frame = every_type(500, seed=6)
     options = {"features": list(FEATURES_BY_TYPE), "engine": engine, "max_bin": max_bin, **SHAPE}
-    assert_equal(fb.fit(frame, "amount", **options), *(fb.fit(frame, "amount", shards=n, **options) for n in (2, 5)))
+    assert_equal(fb.fit(frame, "amount", **options), fb.fit(frame, "amount", shards=3, **options))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

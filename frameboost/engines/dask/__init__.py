@@ -1,0 +1,7 @@
+"""Shards on the workers of a Dask cluster.
+
+- `cluster`: ``fit(engine=fb.Dask(client))``
+- `pool`: the shards of a cluster, and what is done when a worker is lost
+- `replay`: the calls that bring a new shard to where a lost one was
+- `worker`: what runs on a worker
+"""

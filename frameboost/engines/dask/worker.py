@@ -1,0 +1,97 @@
+"""What runs on a worker of Dask: an actor that holds one shard."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from frameboost.data.sources import FrameSource
+from frameboost.engines.choose import open_shard
+from frameboost.engines.description import EngineRequest
+from frameboost.engines.shards.shard import Shard
+from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+
+__all__ = ["Outcome", "ShardActor", "ShardPlan", "versions"]
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """All that is needed to open a shard.
+
+    Attributes
+    ----------
+    engine
+        The name of its engine.
+    frame
+        Its rows.
+    features, roles, parameters
+        As of `EngineRequest`.
+    """
+
+    engine: str
+    frame: pl.LazyFrame
+    features: tuple[Feature, ...]
+    roles: Mapping[str, str]
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of calls, or the error that ended them, which is no error of the cluster."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+class ShardActor:
+    """Holds a shard between calls.
+
+    Parameters
+    ----------
+    n_threads
+        Threads of the worker.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self._n_threads = n_threads
+        self._shard: Shard | None = None
+
+    def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]], plan: ShardPlan | None) -> Outcome:
+        """Carry out calls, as `Shard.run` does; with a plan, open the shard first."""
+        try:
+            if plan is not None:
+                self._shard = self._opened(plan)
+            assert self._shard is not None
+            return Outcome(self._shard.run(calls))
+        except Exception as error:
+            return Outcome(error=error)
+
+    def close(self) -> None:
+        """Close the shard."""
+        if self._shard is not None:
+            self._shard.close()
+        self._shard = None
+
+    def _opened(self, plan: ShardPlan) -> Shard:
+        workers = Workers(self._n_threads)
+        request = EngineRequest(FrameSource(plan.frame), plan.features, plan.roles, plan.parameters, workers)
+        return Shard(open_shard(plan.engine, request), workers)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions on which the bytes of a model, or what is sent between processes, depend."""
+    import duckdb
+    import numba
+    import numpy as np
+
+    import frameboost
+
+    found = {"frameboost": frameboost.__version__, "polars": pl.__version__, "numpy": np.__version__}
+    found |= {"numba": numba.__version__, "duckdb": duckdb.__version__}
+    return found | {"python": ".".join(platform.python_version_tuple()[:2])}

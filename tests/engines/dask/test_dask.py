@@ -1,0 +1,166 @@
+"""A fit on a Dask cluster of real processes gives the model of one machine, also if workers are killed."""
+
+import os
+import random
+import signal
+import threading
+import time
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.dask import pool as dask_pool
+from frameboost.engines.dask.cluster import check_versions
+from tests.support.cases import cases
+from tests.support.frames import every_type
+
+distributed = pytest.importorskip("distributed")
+
+SHAPE = {"n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
+FEATURES = ["float64", "int16", "decimal", "date", "string"]
+OPTIONS = {"features": FEATURES, **SHAPE}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    return every_type(600, seed=4)
+
+
+@pytest.mark.slow
+@cases(("target", "more"), [
+    ("amount", {}),
+    ("amount", {"objective": "reg:absoluteerror", "subsample": 0.7}),
+    ("late", {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4"}),
+])  # fmt: skip
+def test_the_model_is_that_of_one_machine(client, frame, target, more):
+    options = {"features": FEATURES, **SHAPE, **more}
+    whole = fb.fit(frame, target, **options)
+    for engine in (fb.Dask(client), fb.Dask(client, shards=5), fb.Dask(client, engine="duckdb")):
+        model = fb.fit(frame, target, engine=engine, **options)
+        assert model.to_json() == whole.to_json()
+        assert model.history.equals(whole.history)
+
+
+@pytest.mark.slow
+def test_files_are_read_by_the_workers(client, frame, tmp_path):
+    parts = []
+    for number, part in enumerate(frame.iter_slices(150)):
+        part.select(*FEATURES, "amount").write_parquet(tmp_path / f"{number}.parquet")
+        parts.append(pl.scan_parquet(tmp_path / f"{number}.parquet"))
+    options = {**OPTIONS}
+    assert fb.fit(parts, "amount", engine=fb.Dask(client), **options) == fb.fit(frame, "amount", **options)
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_change_nothing(cluster, client, frame):
+    options = {"features": FEATURES, "objective": "reg:absoluteerror", "subsample": 0.8, **SHAPE, "n_estimators": 10}
+    whole = fb.fit(frame, "amount", **options)
+    stop, killed, rng = threading.Event(), [], random.Random()
+
+    def kill() -> None:
+        while not stop.wait(rng.uniform(0.5, 2.5)):
+            if pids := [worker.pid for worker in cluster.workers.values() if worker.pid]:
+                os.kill(rng.choice(pids), signal.SIGKILL)
+                killed.append(True)
+
+    def kill_in_mid_fit(number: int, _: object) -> None:
+        if number == 5 and not killed:  # at least one
+            os.kill(next(worker.pid for worker in cluster.workers.values() if worker.pid), signal.SIGKILL)
+            killed.append(True)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        model = fb.fit(frame, "amount", engine=fb.Dask(client, shards=3), callbacks=[kill_in_mid_fit], **options)
+    finally:
+        stop.set()
+        killer.join()
+    assert killed
+    assert model.to_json() == whole.to_json()
+
+
+def held_by(dask_worker) -> int:
+    return len(dask_worker.state.actors)
+
+
+@pytest.mark.slow
+def test_nothing_is_left_on_the_cluster(client, frame):
+    fb.fit(frame, "amount", engine=fb.Dask(client), **OPTIONS)
+    with pytest.raises(fb.DataError, match="target 'amount' is NULL or NaN in 600 of 600 rows"):
+        fb.fit(
+            frame.with_columns(amount=pl.lit(None, pl.Float64)),
+            "amount",
+            engine=fb.Dask(client),
+            features=FEATURES,
+            **SHAPE,
+        )
+    with pytest.raises(ZeroDivisionError):
+        fb.fit(frame, "amount", engine=fb.Dask(client), callbacks=[lambda *_: 1 / 0], **OPTIONS)
+    deadline = time.monotonic() + 20  # the scheduler passes on what a client has released
+    while any(client.run(held_by).values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert set(client.run(held_by).values()) == {0}
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_other_versions_are_refused():
+    own = {"frameboost": "0.1.0", "polars": "2.0"}
+    check_versions(own, {"tcp://x": own, "tcp://y": OSError("connection lost")})
+    with pytest.raises(fb.ClusterError, match=r"worker tcp://x has polars 1.0, but here it is 2.0; install the same"):
+        check_versions(own, {"tcp://y": own, "tcp://x": own | {"polars": "1.0"}})
+    with pytest.raises(fb.ClusterError, match=r"worker tcp://x can't import .*No module named 'frameboost'"):
+        check_versions(own, {"tcp://x": ModuleNotFoundError("No module named 'frameboost'")})
+
+
+@pytest.mark.slow
+def test_a_closed_client_is_refused(cluster, frame):
+    client = distributed.Client(cluster)
+    client.close()
+    with pytest.raises(fb.ClusterError, match="the Dask client is closed"):
+        fb.fit(frame, "amount", engine=fb.Dask(client), **OPTIONS)
+
+
+@pytest.mark.slow
+def test_a_client_that_is_closed_in_mid_fit_is_told(cluster, frame):
+    client = distributed.Client(cluster)
+    with pytest.raises(fb.ClusterError, match="the Dask client is closed"):
+        fb.fit(frame, "amount", engine=fb.Dask(client), callbacks=[lambda *_: client.close()], **OPTIONS)
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_is_refused(frame, monkeypatch):
+    monkeypatch.setattr(dask_pool, "_SECONDS_WITHOUT_WORKERS", 1)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
+        distributed.Client(empty) as client,
+        pytest.raises(fb.ClusterError, match="the Dask cluster has no worker, and none came within 1 seconds"),
+    ):
+        fb.fit(frame, "amount", engine=fb.Dask(client), **OPTIONS)
+
+
+@cases(("engine", "says"), [
+    (fb.Dask("tcp://127.0.0.1:8786"), "the client of fb.Dask must be a distributed.Client, not 'tcp://127.0.0.1:8786'"),
+    (fb.Dask, "engine must be one of"),
+])  # fmt: skip
+def test_what_is_no_client_is_refused(frame, engine, says):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(frame, "amount", engine=engine, **SHAPE)
+    assert says in str(error.value)
