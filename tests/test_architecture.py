@@ -30,10 +30,13 @@ OPTIONAL = {
     "frameboost.sklearn": {"sklearn"},
     "frameboost.database.udf": {"pyarrow"},
     "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
+    "frameboost.engines.dask.cluster": {"distributed"},
+    "frameboost.engines.dask.pool": {"distributed"},
 }
 DISTRIBUTIONS = {
     "sklearn": ("sklearn", "scikit-learn"),
     "pyarrow": ("arrow", "pyarrow"),
+    "distributed": ("dask", "distributed"),
     "clickhouse_cityhash": ("catboost", "clickhouse-cityhash"),
 }  # of a module: the extra, and the distribution
 KERNELS = {name for name in MODULES if name.endswith(("kernels", "intrinsics", "runtime.kernel", "splits.gain"))}

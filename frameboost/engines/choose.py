@@ -16,7 +16,6 @@ from frameboost.engines.contract import (
     HistogramEngine,
     NodeBinningEngine,
     RebinningEngine,
-    ShardEngine,
     missing_members,
 )
 from frameboost.engines.dask.cluster import Dask
@@ -30,7 +29,7 @@ from frameboost.engines.registered import load_registered, registered_names
 from frameboost.engines.shards.opening import in_shards
 from frameboost.errors import ParameterError
 
-__all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine", "open_shard"]
+__all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
 
 
 # --- how the built-in engines are opened ------------------------------------------------------------------------------
@@ -144,7 +143,7 @@ def choose_engine(
         If there is no such engine, or it does not support the data or one of the parameters.
     """
     if isinstance(name, Dask):
-        engine = name.describe()
+        engine = name.describe(_named(name.engine))
     else:
         engine = _automatic(source, contract) if isinstance(name, str) and name == "auto" else _named(name)
     if shards is not None:
@@ -190,12 +189,6 @@ def _automatic(source: Source, contract: type[Any]) -> EngineDescription:
     able = [engine for engine in BUILT_IN if contract in engine.openers]
     kind = data_kind(source)
     return next((engine for engine in able if engine.data[0] == kind), able[0])
-
-
-def open_shard(name: str, request: EngineRequest) -> ShardEngine:
-    """Open a built-in engine over some of the rows of a fit."""
-    opened: ShardEngine = _named(name).openers[HistogramEngine](request)
-    return opened
 
 
 def _named(name: object) -> EngineDescription:

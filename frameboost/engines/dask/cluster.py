@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from frameboost.checks.messages import reason, shown
@@ -48,8 +49,8 @@ class Dask:
     engine: str = "numba"
     shards: int | None = None
 
-    def describe(self) -> EngineDescription:
-        """Return the description of the engine.
+    def describe(self, engine: EngineDescription) -> EngineDescription:
+        """Return the description of the cluster as an engine, given that of each shard.
 
         Raises
         ------
@@ -66,18 +67,17 @@ class Dask:
             raise ParameterError("the client of fb.Dask is asynchronous; make one with asynchronous=False")
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
             raise ParameterError(f"the shards of fb.Dask must be an integer of at least 1, not {shown(self.shards)}")
-        return EngineDescription(
-            "dask", {HistogramEngine: self._open}, ("frame", "relation"), threads_set_by="the workers' nthreads"
-        )
+        openers = {HistogramEngine: partial(self._open, engine)}
+        return EngineDescription("dask", openers, ("frame", "relation"), threads_set_by="the workers' nthreads")
 
-    def _open(self, request: EngineRequest) -> ShardedEngine:
+    def _open(self, engine: EngineDescription, request: EngineRequest) -> ShardedEngine:
         from frameboost.engines.dask.pool import DaskShards
         from frameboost.engines.dask.worker import ShardPlan
 
         self._check_client()
         n_shards = self.shards or len(self.client.nthreads()) or 1  # type: ignore[no-untyped-call]
         plans = [
-            ShardPlan(self.engine, part, request.features, dict(request.roles), request.parameters)
+            ShardPlan(engine.openers[HistogramEngine], part, request.features, dict(request.roles), request.parameters)
             for part in divided(request, n_shards)
         ]
         return ShardedEngine(DaskShards(self.client, plans), request.features, request.roles)

@@ -117,7 +117,8 @@ class DaskShards:
 
     def _open(self, shard: _DaskShard, address: str) -> None:
         """Start the actor of a shard on a worker; leave the shard without one if the worker goes meanwhile."""
-        shard.actor, shard.is_new = None, True
+        self._forget(shard)
+        shard.is_new = True
         n_threads = self._workers().get(address)
         if n_threads is None:
             return
@@ -167,11 +168,14 @@ class DaskShards:
             self._close(shard)
         self._shards = []
 
-    @staticmethod
-    def _close(shard: _DaskShard) -> None:
-        with contextlib.suppress(*_LOST, AttributeError):  # nothing is left of an actor whose worker or client is gone
-            shard.actor.close().result(timeout=5)
-        shard.actor = None
-        if shard.held is not None:
-            shard.held.release()  # type: ignore[no-untyped-call]
-        shard.held = None
+    def _close(self, shard: _DaskShard) -> None:
+        """Close a shard, and have the scheduler forget its actor, to which a traceback may still refer."""
+        if shard.actor is not None:
+            with contextlib.suppress(*_LOST):  # nothing is left of an actor whose worker or client is gone
+                shard.actor.close().result(timeout=5)
+        self._forget(shard)
+
+    def _forget(self, shard: _DaskShard) -> None:
+        if shard.held is not None and self._client.status == "running":
+            self._client.cancel(shard.held, force=True)  # type: ignore[no-untyped-call]
+        shard.actor = shard.held = None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from frameboost.data.sources import FrameSource
-from frameboost.engines.choose import open_shard
+from frameboost.engines.contract import ShardEngine
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.shards.shard import Shard
 from frameboost.parameters.parameters import Parameters
@@ -26,15 +27,15 @@ class ShardPlan:
 
     Attributes
     ----------
-    engine
-        The name of its engine.
+    open
+        Opens its engine.
     frame
         Its rows.
     features, roles, parameters
         As of `EngineRequest`.
     """
 
-    engine: str
+    open: Callable[[EngineRequest], ShardEngine]
     frame: pl.LazyFrame
     features: tuple[Feature, ...]
     roles: Mapping[str, str]
@@ -81,7 +82,7 @@ class ShardActor:
     def _opened(self, plan: ShardPlan) -> Shard:
         workers = Workers(self._n_threads)
         request = EngineRequest(FrameSource(plan.frame), plan.features, plan.roles, plan.parameters, workers)
-        return Shard(open_shard(plan.engine, request), workers)
+        return Shard(plan.open(request), workers)
 
 
 def versions() -> dict[str, str]:
@@ -90,8 +91,6 @@ def versions() -> dict[str, str]:
     import numba
     import numpy as np
 
-    import frameboost
-
-    found = {"frameboost": frameboost.__version__, "polars": pl.__version__, "numpy": np.__version__}
+    found = {"frameboost": sys.modules["frameboost"].__version__, "polars": pl.__version__, "numpy": np.__version__}
     found |= {"numba": numba.__version__, "duckdb": duckdb.__version__}
     return found | {"python": ".".join(platform.python_version_tuple()[:2])}
