@@ -6,9 +6,11 @@ which.
 
 from __future__ import annotations
 
+import glob
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -17,6 +19,7 @@ import polars as pl
 from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import reason, shown
 from frameboost.data.predicates import as_polars, check_repeatable
+from frameboost.data.table_files import is_table, read_table
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
@@ -44,15 +47,18 @@ class FrameSource:
     frame
         The frame.
     parts
-        The frames that it consists of, one after the other, where the user gave several.
+        The frames that it consists of, one after the other, where the user gave several frames or files.
+    are_files
+        Whether the parts are files, of which rows can be read by position.
     """
 
     frame: pl.LazyFrame
     parts: tuple[pl.LazyFrame, ...] = ()
+    are_files: bool = False
 
     def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
         """Return the source with a function applied to the frame and to each part; it must take rows one by one."""
-        return FrameSource(function(self.frame), tuple(map(function, self.parts)))
+        return FrameSource(function(self.frame), tuple(map(function, self.parts)), self.are_files)
 
     def names(self) -> list[str]:
         """Return the column names, in order."""
@@ -207,6 +213,8 @@ def open_source(data: Any, argument: str = "data") -> Source:
         return FrameSource(data)
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
+    if isinstance(data, str | Path) and is_table(str(data)):
+        return _of_path(str(data), argument)
     if isinstance(data, list | tuple) and data and all(isinstance(part, pl.DataFrame | pl.LazyFrame) for part in data):
         return _in_parts([part.lazy() for part in data], argument)
     if isinstance(data, duckdb.DuckDBPyRelation):
@@ -235,11 +243,12 @@ def open_source(data: Any, argument: str = "data") -> Source:
         return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
     raise DataError(
         f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
-        "(such as con.table('flights')), a pandas DataFrame, or a table that speaks the Arrow PyCapsule interface"
+        "(such as con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, a list "
+        "of frames, or the path of a Parquet, CSV, Arrow or DuckDB file"
     )
 
 
-def _in_parts(parts: Sequence[pl.LazyFrame], argument: str) -> FrameSource:
+def _in_parts(parts: Sequence[pl.LazyFrame], argument: str, *, are_files: bool = False) -> FrameSource:
     """Return frames whose rows follow each other, with the columns of the first."""
     schema = parts[0].collect_schema()
     for number, part in enumerate(parts[1:], start=2):
@@ -253,7 +262,21 @@ def _in_parts(parts: Sequence[pl.LazyFrame], argument: str) -> FrameSource:
                     f"{_shortened(str(own[name]))} in frame {number}; give it one type"
                 )
     same = tuple(part.select(column(name) for name in schema) for part in parts)
-    return FrameSource(pl.concat(same), same)
+    return FrameSource(pl.concat(same), same, are_files)
+
+
+def _of_path(path: str, argument: str) -> Source:
+    """Return the table in a file, or in all files of a glob, in the order of their names."""
+    is_glob = glob.has_magic(path) and "://" not in path
+    files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder
+    if not files:
+        raise DataError(f"no file matches {argument}={shown(path)}")
+    tables = [read_table(file) for file in files]
+    if isinstance(tables[0], duckdb.DuckDBPyRelation):
+        if len(tables) > 1:
+            raise DataError(f"{argument}={shown(path)} matches {len(tables)} databases; name one, and its table")
+        return RelationSource(tables[0])
+    return _in_parts([table for table in tables if isinstance(table, pl.LazyFrame)], argument, are_files=True)
 
 
 def _is_pandas(data: Any) -> bool:

@@ -50,9 +50,13 @@ class DaskShards:
     def __init__(self, client: Client, plans: Sequence[ShardPlan]) -> None:
         self._client = client
         self._shards = [_DaskShard(number, plan) for number, plan in enumerate(plans)]
-        workers = self._workers()
-        for shard in self._shards:
-            self._open(shard, list(workers)[shard.number % len(workers)])
+        try:
+            workers = list(self._workers())
+            for shard in self._shards:
+                self._open(shard, workers[shard.number % len(workers)])
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self) -> int:
         """See `ShardPool.__len__`."""

@@ -53,15 +53,24 @@ class ShardedEngine:
         self._waiting: list[Call] = []
         self._offsets: dict[str, float] = {}  # of the grids of the gradients in the round before
         self._missing: list[int] | None = None
+        try:
+            self.n_rows = self._start()
+            if "qid" in roles:
+                self._check_queries(roles["qid"])
+        except BaseException:
+            pool.close()
+            raise
+
+    def _start(self) -> int:
+        """Leave out empty shards, and tell each other one where its rows begin; return the number of all rows."""
+        pool = self._pool
         counts: list[int] = self._ask("count_rows")
         if 0 in counts and any(counts):
             pool.keep([number for number, count in enumerate(counts) if count])
             counts = [count for count in counts if count]
-        self.n_rows = sum(counts)
         starts = [sum(counts[:number]) for number in range(len(counts))]
         pool.run([[Call("start_at", (start,))] for start in starts])
-        if "qid" in roles:
-            self._check_queries(roles["qid"])
+        return sum(counts)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

@@ -47,12 +47,22 @@ def divided(request: EngineRequest, n_shards: int) -> list[pl.LazyFrame]:
 
     Frames that the user gave in parts stay whole if there are at least as many of them; any other frame is read.
     """
-    names = request.columns()
-    if isinstance(request.source, FrameSource) and len(request.source.parts) >= n_shards:
-        parts = [FrameSource(part).to_frame(names) for part in request.source.parts]
-        return [pl.concat(parts[a:b]) for a, b in _evenly(len(parts), n_shards)]
+    names, source = request.columns(), request.source
+    if isinstance(source, FrameSource) and (source.are_files or len(source.parts) >= n_shards):
+        parts = [FrameSource(part).to_frame(names) for part in source.parts]
+        if len(parts) < n_shards:
+            parts = _by_position(parts, n_shards)
+        return [pl.concat(parts[a:b]) for a, b in _evenly(len(parts), min(n_shards, len(parts)))]
     frame = request.frame().collect()
     return [frame[a:b].lazy() for a, b in _evenly(len(frame), max(1, min(n_shards, len(frame))))]
+
+
+def _by_position(files: Sequence[pl.LazyFrame], n_shards: int) -> list[pl.LazyFrame]:
+    """Return the rows of files in slices, at least ``n_shards`` in all if there are as many rows."""
+    counts = [int(file.select(pl.len()).collect().item()) for file in files]
+    size = max(1, sum(counts) // n_shards)
+    bounds = [_evenly(count, max(1, round(count / size))) for count in counts]
+    return [file.slice(a, b - a) for file, slices in zip(files, bounds, strict=True) for a, b in slices]
 
 
 def _evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:

@@ -150,3 +150,21 @@ def test_no_rows_and_constant_labels_are_refused_as_ever():
         fb.fit(frame[:0], "amount", features=["int8"], shards=3)
     with pytest.raises(fb.DataError, match="'int8' has no value in any row"):
         fb.fit(frame.with_columns(int8=pl.lit(None, pl.Int8)), "amount", features=["int8"], shards=3)
+
+
+@pytest.mark.parametrize("n_shards", [None, 2, 3, 7])
+def test_files_follow_each_other_by_name(tmp_path, n_shards):
+    frame = every_type(300, seed=9).select("float64", "date", "string", "amount")
+    for number, part in enumerate(frame.iter_slices(110)):
+        part.write_parquet(tmp_path / f"{number}.parquet")
+    options = {"subsample": 0.7, **SHAPE}
+    whole, first = (fb.fit(rows, "amount", **options) for rows in (frame, frame[:110]))
+    assert_equal(whole, fb.fit(tmp_path / "*.parquet", "amount", shards=n_shards, **options))
+    assert_equal(first, fb.fit(str(tmp_path / "0.parquet"), "amount", shards=n_shards, **options))
+
+
+def test_files_that_are_not_there_are_refused(tmp_path):
+    with pytest.raises(fb.DataError, match="no file matches data="):
+        fb.fit(tmp_path / "*.parquet", "amount")
+    with pytest.raises(fb.DataError, match=r"none.parquet can't be read: No such file"):
+        fb.fit(tmp_path / "none.parquet", "amount")
