@@ -18,13 +18,12 @@ from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_
 from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
+from frameboost.version import __version__
 
 if TYPE_CHECKING:
     from frameboost.sklearn import FrameBoostClassifier as FrameBoostClassifier
     from frameboost.sklearn import FrameBoostRanker as FrameBoostRanker
     from frameboost.sklearn import FrameBoostRegressor as FrameBoostRegressor
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ClusterError",

@@ -22,7 +22,7 @@ LAYERS = [
     "__main__", "cli", "frameboost", "namespace", "sklearn", "cross_validation", "api", "loading",
     "model", "database", "prediction", "interop", "compile", "training", "metrics", "engines", "splits", "ensemble",
     "losses", "parameters", "trees", "binning", "data", "dialects", "runtime", "expressions", "schema", "checks",
-    "errors",
+    "errors", "version",
 ]  # fmt: skip
 # What needs more than the package depends on: a distribution that is the extra of that name.
 OPTIONAL = {

@@ -17,7 +17,6 @@ from contextlib import suppress
 import duckdb
 import polars as pl
 
-from frameboost import __version__
 from frameboost.cli.arguments import Commands, Parser, UsageError
 from frameboost.cli.convert import add_convert
 from frameboost.cli.score import add_score
@@ -26,6 +25,7 @@ from frameboost.cli.sql import add_sql
 from frameboost.cli.train import add_train
 from frameboost.errors import FrameboostError, ParameterError
 from frameboost.parameters.parameters import Parameters
+from frameboost.version import __version__
 
 __all__ = ["main"]
 
