@@ -21,7 +21,7 @@ from frameboost.checks.json_fields import (
     to_text,
 )
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.ensemble.tree_file import TREE_FIELDS, read_tree
+from frameboost.ensemble.tree_file import read_tree, tree_fields
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
@@ -30,7 +30,7 @@ from frameboost.losses.foreign import FOREIGN_FIELDS, read_foreign_loss
 from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 
@@ -55,13 +55,7 @@ def dump_model(ensemble: Ensemble) -> str:
         | ({"zero_is_missing": True} if f.zero_is_missing else {})
         for f in ensemble.features
     ]
-    trees = [
-        ({} if ensemble.loss.n_outputs == 1 else {"output": tree.output})
-        | {field: getattr(tree, field) for field in TREE_FIELDS}
-        | {"threshold": list(map(_writable, tree.threshold))}
-        | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
-        for tree in ensemble.trees
-    ]
+    trees = [tree_fields(tree, ensemble.loss.n_outputs) for tree in ensemble.trees]
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -78,13 +72,6 @@ def dump_model(ensemble: Ensemble) -> str:
 
 def _lines(items: Sequence[object]) -> str:
     return ",\n".join(map(to_text, items))
-
-
-def _writable(threshold: Physical | None) -> Physical | None:
-    """Return a threshold for JSON, which has no infinities; data with infinities lead to such thresholds."""
-    if isinstance(threshold, float) and math.isinf(threshold):
-        return "Infinity" if threshold > 0 else "-Infinity"
-    return threshold
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

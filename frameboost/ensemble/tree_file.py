@@ -13,10 +13,10 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["TREE_FIELDS", "read_tree"]
+__all__ = ["read_tree", "tree_fields"]
 
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
-TREE_FIELDS = (
+_FIELDS = (
     "feature",
     "threshold",
     "categories",
@@ -29,16 +29,33 @@ TREE_FIELDS = (
 )
 
 
+def tree_fields(tree: Tree, n_outputs: int) -> dict[str, Any]:
+    """Return a tree as an object for JSON; in a model with one output the tree does not name it."""
+    return (
+        ({} if n_outputs == 1 else {"output": tree.output})
+        | {field: getattr(tree, field) for field in _FIELDS}
+        | {"threshold": list(map(_writable, tree.threshold))}
+        | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
+    )
+
+
+def _writable(threshold: Physical | None) -> Physical | None:
+    """Return a threshold for JSON, which has no infinities; data with infinities lead to such thresholds."""
+    if isinstance(threshold, float) and math.isinf(threshold):
+        return "Infinity" if threshold > 0 else "-Infinity"
+    return threshold
+
+
 def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs: int) -> Tree:
     """Return the tree of that number; raise `ModelFileError` that names the node and field that are wrong."""
     where = f"damaged model, tree {number}"
     if not isinstance(item, dict):
         raise ModelFileError(f"{where}: it must be an object")
-    check_keys(item, (*TREE_FIELDS, "with_missing", *(("output",) if n_outputs > 1 else ())), where)
+    check_keys(item, (*_FIELDS, "with_missing", *(("output",) if n_outputs > 1 else ())), where)
     output = item.get("output", 0)
     if not is_integer(output) or not 0 <= output < n_outputs:
         fail(where, "output", f"a number from 0 to {n_outputs - 1}", output)
-    fields = (*TREE_FIELDS, "with_missing") if "with_missing" in item else TREE_FIELDS
+    fields = (*_FIELDS, "with_missing") if "with_missing" in item else _FIELDS
     columns = {field: read_list(item, field, where) for field in fields}
     size = len(columns["feature"])
     if size == 0:
