@@ -44,7 +44,7 @@ class Dropout:
         """Choose the trees to drop in a round, and subtract them from the margins."""
         self._dropped = self._chosen(round_)
         for number in self._dropped:
-            self._add_to_margins(number, -self._weights[number])
+            self._grown[number].add_to_margins(self._engines, -self._weights[number])
 
     def restore(self, grown: Sequence[GrownTree]) -> None:
         """Scale the trees of the round and the dropped ones, and add these to the margins again.
@@ -63,10 +63,10 @@ class Dropout:
             factor, new = n_dropped / (n_dropped + rate), 1.0 / (n_dropped + rate)
         for number in range(first, len(self._grown)):
             self._weights[number] = new
-            self._add_to_margins(number, new - 1.0)
+            self._grown[number].add_to_margins(self._engines, new - 1.0)
         for number in self._dropped:
             self._weights[number] *= factor
-            self._add_to_margins(number, self._weights[number])
+            self._grown[number].add_to_margins(self._engines, self._weights[number])
 
     def weighted(self, trees: Sequence[Tree]) -> tuple[Tree, ...]:
         """Return the trees so far with their leaf values times their weights."""
@@ -88,16 +88,6 @@ class Dropout:
             # The smallest of exponential variates with rates w_i is the i-th with probability w_i / Σw.
             chosen = [min(range(n), key=lambda i: (1.0 - draws[i]) ** (-1.0 / weights[i]))]
         return chosen
-
-    def _add_to_margins(self, number: int, weight: float) -> None:
-        """Add a tree's leaf values times ``weight`` to the margins of all rows."""
-        grown = self._grown[number]
-        values = {node: value * weight for node, value in grown.values.items()}
-        for engine in self._engines:
-            engine.follow_tree()
-            for moves in grown.steps:
-                engine.apply_splits(moves)
-            engine.add_leaf_values(values, grown.margin)
 
 
 def _uniform(seed: int, *path: int) -> float:

@@ -46,6 +46,15 @@ class GrownTree:
     steps: tuple[Moves, ...]
     values: Mapping[int, float]
 
+    def add_to_margins(self, engines: Sequence[Engine], weight: float = 1.0) -> None:
+        """Add the leaf values times ``weight`` to the margins of all rows of some engines."""
+        values = {node: value * weight for node, value in self.values.items()}
+        for engine in engines:
+            engine.follow_tree()
+            for moves in self.steps:
+                engine.apply_splits(moves)
+            engine.add_leaf_values(values, self.margin)
+
 
 class TreeGrower:
     """Grows trees one by one on an engine, and adds their leaf values to its margins and to those of followers.
