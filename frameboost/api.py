@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked
@@ -16,6 +17,7 @@ from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import Engine
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import LOSSES, get_loss
@@ -32,11 +34,16 @@ from frameboost.runtime.cleanup import closed_after
 from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
+from frameboost.training.checkpoint_facts import argument_facts
+from frameboost.training.checkpoint_file import CheckpointFile
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
 from frameboost.trees.leaf_grid import on_leaf_grid
+
+if TYPE_CHECKING:
+    from frameboost.training.checkpoint import Checkpoint
 
 __all__ = ["fit"]
 
@@ -59,17 +66,21 @@ def fit(
     engine: str | Dask = "auto",
     shards: int | None = None,
     cuts: Mapping[str, Iterable[Any]] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
     verbose: bool | None = None,
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.boosting import FitEngines, boost
+        from frameboost.training.checkpoint import Checkpoint
         from frameboost.training.tree_methods import choose_tree_method
 
     settings = _settings(objective, valid, parameters)
     method = choose_tree_method(settings)
     method.check_cuts(cuts)
+    saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
     source, held_out = held_out_sources(open_source(data), valid)
     if init_model is not None:
         features = _same_features(init_model, features, base_margin)
@@ -106,14 +117,30 @@ def fit(
         before = 0 if init_model is None else init_model.n_rounds
         log = EvaluationLog(watched, metrics, settings.early_stopping_rounds, callbacks, before)
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
+        if saved is not None:
+            open_engines.enter_context(closed_after(saved))
+            _check_saved(saved, training, loss, settings, roles, log, init_model)
         shown = metrics[0]
         with progress(
             settings.n_estimators, shown.name, lambda: evaluate(shown, training), verbose=verbose
         ) as on_round:
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
-            ensemble = boost(engines, method, loss, settings, given, log, workers, on_round)
-    if init_model is not None:
-        ensemble = join_ensembles(init_model.ensemble, ensemble)
+            ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
+    return _model(ensemble if init_model is None else join_ensembles(init_model.ensemble, ensemble), log)
+
+
+def _check_saved(
+    saved: Checkpoint, training: Engine, loss: Loss, settings: Parameters, roles: Mapping[str, str],
+    log: EvaluationLog, init_model: Model | None,
+) -> None:  # fmt: skip
+    """Raise an error if the checkpoint is of a fit with other arguments, or other gaps in the data."""
+    initial = None if init_model is None else init_model.ensemble
+    arguments = argument_facts(loss, settings, training.features, roles, log.columns, initial)
+    saved.check_arguments(arguments, training.count_missing())
+
+
+def _model(ensemble: Ensemble, log: EvaluationLog) -> Model:
+    """Return the model of a trained ensemble, with its leaf values on their grid."""
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
     ensemble = replace(ensemble, base_margins=base_margins, trees=trees)
     return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score)
@@ -239,6 +266,7 @@ eval_metric : str, Metric or list of them, optional
     objective's own, and only if there are validation rows. Early stopping uses the last.
 callbacks : list of functions, optional
     Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
+    With a ``checkpoint``, only after the rounds that this call grows.
 init_model : Model, optional
     A model with the same objective and features to continue from: the new model has its trees and ``n_estimators`` more
     rounds.
@@ -251,6 +279,12 @@ shards : int, optional
     same. Only for ``tree_method='hist'``.
 cuts : dict, optional
     The bin edges of some columns, instead of quantiles.
+checkpoint : str or path, optional
+    A file for the rounds so far. A fit that was killed goes on from there when it is called again with the same data
+    and arguments, and ends with the same model as an uninterrupted one; a fit that was finished returns its model.
+    More ``n_estimators`` add rounds. The file is kept; delete it to start anew. (``docs/guide.md``)
+checkpoint_every : int, default 10
+    The number of rounds from one write of the checkpoint to the next.
 verbose : bool, optional
     Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both on
     standard error; by default in a terminal and in a notebook.
@@ -265,7 +299,9 @@ Raises
 ParameterError
     If a parameter is unknown, out of range, or does not go with another.
 DataError
-    If the data can't be trained on; the message names the column.
+    If the data can't be trained on; the message names the column. Or if the checkpoint is of other data.
+ModelFileError
+    If the checkpoint is damaged, or of another release.
 
 Examples
 --------

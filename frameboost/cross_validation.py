@@ -52,7 +52,7 @@ def cv(
         Cut the table after the round with the best mean of the last metric on held-out rows, which as many later rounds
         did not improve.
     **options
-        All other arguments of `fit`, but not ``valid`` and ``init_model``.
+        All other arguments of `fit`, but not ``valid``, ``init_model``, ``callbacks`` and ``checkpoint``.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def cv(
     >>> fb.cv(df, "y", folds=4, n_estimators=2, learning_rate=0.5, reg_lambda=0)["valid_rmse_mean"].round(2).to_list()
     [1.12, 0.56]
     """
-    for name in ("valid", "init_model", "callbacks"):
+    for name in ("valid", "init_model", "callbacks", "checkpoint"):
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
     source = open_source(data)

@@ -23,12 +23,14 @@ in the second part, and 9, which starts at rank 6, the first in the third:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.checks.messages import shown
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
@@ -64,6 +66,26 @@ class Bins:
     def missing(self) -> int:
         """The code of the bin for missing values."""
         return self.count
+
+    def bin_of(self, threshold: Physical | None) -> int:
+        """Return the first bin that starts at ``threshold`` or above it, past the last one for None.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is no cut.
+
+        >>> from frameboost.schema.types import FeatureType
+        >>> bins = Bins(Feature("x", FeatureType("int64")), cuts=(2, 9))
+        >>> bins.bin_of(2), bins.bin_of(9), bins.bin_of(None)
+        (1, 2, 3)
+        """
+        if threshold is None:
+            return self.count
+        position = bisect_left(self.cuts, threshold)
+        if self.cuts[position : position + 1] != (threshold,):
+            raise ValueError(f"{shown(threshold)} is no cut of feature {shown(self.feature.name)}")
+        return position + 1
 
 
 class SlotLayout:

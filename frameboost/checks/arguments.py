@@ -223,6 +223,8 @@ BY_NAME: Mapping[str, Check] = {
     "engine": anything,
     "shards": whole(1),
     "cuts": values_by_column,
+    "checkpoint": path,
+    "checkpoint_every": whole(1),
     "verbose": flag,
     "folds": anything,
     "seed": whole(0, 2**63 - 1),

@@ -39,6 +39,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.schema.feature import Feature
+from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
 
 __all__ = [
@@ -137,7 +138,11 @@ class Engine(Protocol):
         """Put every row into node 0, with the gradients of that output; return their sums."""
 
     def follow_tree(self) -> None:
-        """Put every row into node 0, for a tree that is grown on another engine."""
+        """Put every row into node 0, for a tree that is grown on another engine, or is repeated.
+
+        The splits of a tree that is repeated from a checkpoint have no sums of gradients, and no bins that last only
+        for a tree.
+        """
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """Move the rows of each node to its left or right child: node -> (split, left child, right child)."""
@@ -239,6 +244,9 @@ class ColumnBlockEngine(Engine, Protocol):
 
     def merge_nodes(self, nodes: Mapping[int, int]) -> None:
         """Move all rows of each node to another node: the leaf that the node was pruned into."""
+
+    def rank_of(self, feature: int, threshold: Physical | None) -> int:
+        """Return the `Split.bin` of a numeric split at a threshold, None if it asks whether the value is present."""
 
     def best_splits(
         self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits

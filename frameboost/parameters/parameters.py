@@ -295,7 +295,7 @@ _OTHER_NAMES = {
 }
 _FIT_ARGUMENTS = (
     "target", "objective", "features", "weight", "group", "base_margin", "label_upper_bound", "valid", "eval_metric",
-    "callbacks", "init_model", "engine", "cuts", "verbose",
+    "callbacks", "init_model", "engine", "cuts", "checkpoint", "checkpoint_every", "verbose",
 )  # fmt: skip
 
 

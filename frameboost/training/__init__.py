@@ -8,6 +8,7 @@
 - `histograms`: histograms of open nodes, half of them by subtraction
 - `pruning`, `constraints`, `sampling`, `dart`: as the parameters of these names ask
 - `evaluation_log`: metrics, early stopping and callbacks
+- `checkpoint`, `checkpoint_file`, `checkpoint_facts`: rounds that are saved, their file, and which fit they are of
 - `data_checks`, `ranking_checks`: checks before training
 - `refit`, `calibration`, `calibration_kernels`: new leaf values and a new link for a trained model
 """

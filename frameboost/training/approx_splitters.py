@@ -14,6 +14,7 @@ import numpy as np
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins
 from frameboost.engines.contract import NodeBinningEngine, RebinningEngine
+from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split
 from frameboost.training.node import OpenNode
 from frameboost.training.splitter import HistogramSplitter, SplitSettings
@@ -41,6 +42,10 @@ class GlobalSplitter:
         """See `Splitter.end_tree`."""
         self._of_tree = None
 
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `Splitter.bin_of`; engines whose bins change compare values with the threshold."""
+        return 0
+
 
 class LocalSplitter:
     """Splits between bins that are proposed in each node, from its own rows (``proposal="local"``)."""
@@ -65,6 +70,10 @@ class LocalSplitter:
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""
+
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `Splitter.bin_of`; engines whose bins change compare values with the threshold."""
+        return 0
 
 
 class _ReadyHistograms:

@@ -23,6 +23,8 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Penalties, SplitLimits, Stats
 from frameboost.training.base_margins import base_margins
+from frameboost.training.checkpoint import Checkpoint, SavedRound, repeated
+from frameboost.training.checkpoint_facts import data_facts
 from frameboost.training.constraints import Constraints
 from frameboost.training.dart import Dropout
 from frameboost.training.evaluation_log import EvaluationLog
@@ -30,7 +32,7 @@ from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.grower import GrownTree, TreeGrower
 from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, sample_rows
-from frameboost.training.splitter import SplitSettings
+from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.training.tree_methods import Binning, HeldOutT, TrainingT, TreeMethod
 from frameboost.trees.tree import Tree
 
@@ -72,6 +74,7 @@ def boost(
     log: EvaluationLog,
     workers: Workers,
     on_round: Callable[[int], None] = lambda _: None,
+    checkpoint: Checkpoint | None = None,
 ) -> Ensemble:
     """Fit an ensemble; its leaf values are not yet on the grid of `frameboost.trees.leaf_grid`.
 
@@ -93,6 +96,8 @@ def boost(
         Threads of the split search.
     on_round
         Called with the number of rounds after each one.
+    checkpoint
+        Where rounds are saved, and those that are there are taken from.
     """
     engine = engines.training
     constraints = Constraints.of(parameters, engine.features)
@@ -101,34 +106,146 @@ def boost(
     search = method.prepare(engine, engines.held_out, Binning(parameters.max_bin, given_bins), settings)
     base = _start_margins(engines, loss, parameters)
     grower = TreeGrower(engine, search, parameters, constraints, engines.held_out)
-    renewals = renewals_of(engine, loss, is_weighted=engines.is_weighted)
-    dropout = Dropout(engines.all(), parameters) if parameters.booster == "dart" else None
-    trees: list[Tree] = []
-    best: tuple[Tree, ...] | None = None
-    for round_ in range(log.rounds_before, log.rounds_before + parameters.n_estimators):
-        if dropout is not None:
-            dropout.drop(round_)
-        _check_hessians(engine, loss, round_)
-        compute_gradients(engine, loss)
-        grown: list[GrownTree] = []
-        for output, margin in enumerate(loss.margins):
-            for _ in range(parameters.num_parallel_tree):
-                number = round_ * loss.n_outputs * parameters.num_parallel_tree + len(grown)  # part of each draw's key
-                features.start_tree(number)
-                totals = engine.start_tree(output, sample_rows(engine, output, parameters, number))
-                _check_finite(totals, loss, round_)
-                grown.append(grower.grow(totals, output, margin, renewals.get(output)))
-        trees += [each.tree for each in grown]
-        if dropout is not None:
-            dropout.restore(grown)
+    rounds = _Rounds(engines, loss, parameters, features, grower)
+    first, n_rounds = log.rounds_before, parameters.n_estimators
+    if checkpoint is not None:
+        n_rounds = _resume(checkpoint, rounds, search, base, log)
+    for round_ in range(log.n_rounds, first + n_rounds):
+        rounds.grow(round_)
         stop = log.end_round()
         if log.best_round == round_ + 1:
-            best = _weighted(trees, dropout)
-        on_round(round_ + 1 - log.rounds_before)
+            rounds.keep_best()
+        if checkpoint is not None:
+            stopped_at = parameters.n_estimators if log.stopped_by_callback else None
+            saved = SavedRound(rounds.last, log.last, stopped_at)
+            checkpoint.end_round(saved, loss.n_outputs, is_last=stop or round_ + 1 == first + n_rounds)
+        on_round(round_ + 1 - first)
         if stop:
             break
-    kept = _weighted(trees, dropout) if best is None else best
-    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, kept)
+    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, rounds.kept())
+
+
+def _resume(
+    checkpoint: Checkpoint, rounds: _Rounds, search: SplitSearch, base: Sequence[float], log: EvaluationLog
+) -> int:
+    """Repeat the rounds of a checkpoint; return how many rounds there are to be in all.
+
+    Unless the fit is finished, the last one is grown again and compared, to find other data.
+    """
+    loss, parameters, engines = rounds.loss, rounds.parameters, rounds.engines
+    named = {f"validation rows {i}" if i else "training rows": engine for i, engine in enumerate(engines.all())}
+    more = ["weight"] * engines.is_weighted + [f"base_{name}" for name in loss.margins] * engines.has_base_margins
+    checkpoint.check_data(data_facts(named, loss, more, search.bins, base))
+    features, n_rounds = [b.feature for b in search.bins], parameters.n_estimators
+    saved = checkpoint.saved_rounds(n_rounds, features, loss.n_outputs, parameters.num_parallel_tree, [*log.columns])
+    best = set()
+    for number, each in enumerate(saved, 1):
+        stop = log.restore_round(each.metrics)
+        if log.best_round == log.n_rounds:
+            best.add(number)
+        if stop or (each.stopped_at or 0) >= parameters.n_estimators:
+            n_rounds, saved = number, saved[:number]
+            break
+    if len(saved) == n_rounds:
+        rounds.keep_margins()
+    for number, each in enumerate(saved, 1):
+        try:
+            trees = [repeated(tree, loss.margins[tree.output], search.splitter.bin_of) for tree in each.trees]
+        except ValueError as error:
+            raise checkpoint.damaged(f"round {number}: {error}") from error
+        if number == len(saved) < n_rounds:
+            rounds.grow(log.n_rounds - 1)
+            checkpoint.check_grown(each, rounds.last, log.evaluate())
+        else:
+            rounds.repeat(log.rounds_before + number - 1, trees)
+        if number in best:
+            rounds.keep_best()
+    return n_rounds
+
+
+class _Rounds:
+    """Grows the trees of each round, or repeats saved ones, and keeps them all."""
+
+    def __init__(
+        self,
+        engines: FitEngines[TrainingT, HeldOutT],
+        loss: Loss,
+        parameters: Parameters,
+        features: FeatureSampler,
+        grower: TreeGrower,
+    ) -> None:
+        self.engines = engines
+        self.loss = loss
+        self.parameters = parameters
+        self._features = features
+        self._grower = grower
+        self._renewals = renewals_of(engines.training, loss, is_weighted=engines.is_weighted)
+        self._moved = engines.all()  # the engines whose margins saved trees are added to
+        self._dropout = self._new_dropout()
+        self._trees: list[Tree] = []
+        self._n_last = 0  # of the last round
+        self._best: tuple[Tree, ...] | None = None
+
+    def _new_dropout(self) -> Dropout | None:
+        return Dropout(self._moved, self.parameters) if self.parameters.booster == "dart" else None
+
+    @property
+    def last(self) -> list[Tree]:
+        """The trees of the last round."""
+        return self._trees[-self._n_last :]
+
+    def keep_margins(self) -> None:
+        """Leave all margins as they are, before rounds that are the last ones are repeated."""
+        self._moved = ()
+        self._dropout = self._new_dropout()
+
+    def grow(self, round_: int) -> None:
+        """Grow the trees of a round, which are added to the margins."""
+        if self._dropout is not None:
+            self._dropout.drop(round_)
+        _check_hessians(self.engines.training, self.loss, round_)
+        compute_gradients(self.engines.training, self.loss)
+        grown: list[GrownTree] = []
+        for output, margin in enumerate(self.loss.margins):
+            for _ in range(self.parameters.num_parallel_tree):
+                totals = self._start_tree(round_, len(grown), output)
+                grown.append(self._grower.grow(totals, output, margin, self._renewals.get(output)))
+        self._end(grown)
+
+    def repeat(self, round_: int, grown: Sequence[GrownTree]) -> None:
+        """Add saved trees to the margins, as they were added in that round."""
+        if self._dropout is not None:
+            self._dropout.drop(round_)
+        for tree in grown:
+            tree.add_to_margins(self._moved)
+        self._end(grown)
+
+    def _end(self, grown: Sequence[GrownTree]) -> None:
+        self._trees += [each.tree for each in grown]
+        self._n_last = len(grown)
+        if self._dropout is not None:
+            self._dropout.restore(grown)
+
+    def keep_best(self) -> None:
+        """Take the trees so far for those of the model, until there are better ones."""
+        self._best = self._weighted()
+
+    def kept(self) -> tuple[Tree, ...]:
+        """Return the trees of the model: up to the best round, if there is one."""
+        return self._weighted() if self._best is None else self._best
+
+    def _weighted(self) -> tuple[Tree, ...]:
+        """Return the trees as the model has them: with dropout, times their weights."""
+        return tuple(self._trees) if self._dropout is None else self._dropout.weighted(self._trees)
+
+    def _start_tree(self, round_: int, place: int, output: int) -> Stats:
+        """Start the tree at that place in its round; return G and H of all rows."""
+        number = round_ * self.loss.n_outputs * self.parameters.num_parallel_tree + place  # part of each draw's key
+        self._features.start_tree(number)
+        rows = self.engines.training
+        totals = rows.start_tree(output, sample_rows(rows, output, self.parameters, number))
+        _check_finite(totals, self.loss, round_)
+        return totals
 
 
 def _start_margins(engines: FitEngines[TrainingT, HeldOutT], loss: Loss, parameters: Parameters) -> tuple[float, ...]:
@@ -142,11 +259,6 @@ def _start_margins(engines: FitEngines[TrainingT, HeldOutT], loss: Loss, paramet
         engine.start_margins(first)
         define_predictions(engine, loss)
     return base
-
-
-def _weighted(trees: Sequence[Tree], dropout: Dropout | None) -> tuple[Tree, ...]:
-    """Return the trees as the model has them: with dropout, times their weights."""
-    return tuple(trees) if dropout is None else dropout.weighted(trees)
 
 
 def _penalties(p: Parameters) -> Penalties:

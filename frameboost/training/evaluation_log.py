@@ -53,23 +53,48 @@ class EvaluationLog:
         self._history: list[dict[str, float]] = []
         self.best_round: int | None = None
         self.best_score: float | None = None
+        self.stopped_by_callback = False
 
-    def end_round(self) -> bool:
-        """Evaluate; return whether to stop."""
+    @property
+    def columns(self) -> dict[str, AnyMetric]:
+        """The metrics by their column of the history."""
+        return {f"{set_name}_{metric.name}": metric for set_name in self._rows for metric in self._metrics}
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds so far, with those of ``init_model``."""
+        return self.rounds_before + len(self._history)
+
+    @property
+    def last(self) -> Mapping[str, float]:
+        """The metrics of the last round."""
+        return self._history[-1]
+
+    def evaluate(self) -> dict[str, float]:
+        """Return the metrics at this moment."""
         values = {}
         for set_name, rows in self._rows.items():
             for metric in self._metrics:
                 values[f"{set_name}_{metric.name}"] = evaluate(metric, rows)
-        self._history.append(values)
-        number = self.rounds_before + len(self._history)
-        stop = False
-        if self._patience is not None:
-            score = list(values.values())[-1]
-            if self.best_score is None or self._is_better(score, self.best_score):
-                self.best_round, self.best_score = number, score
-            stop = number - (self.best_round or 0) >= self._patience
-        asked_to_stop = [callback(number, dict(values)) is True for callback in self._callbacks]
-        return stop or any(asked_to_stop)
+        return values
+
+    def end_round(self) -> bool:
+        """Evaluate; return whether to stop."""
+        values = self.evaluate()
+        stop = self.restore_round(values)
+        asked_to_stop = [callback(self.n_rounds, dict(values)) is True for callback in self._callbacks]
+        self.stopped_by_callback = any(asked_to_stop)
+        return stop or self.stopped_by_callback
+
+    def restore_round(self, values: Mapping[str, float]) -> bool:
+        """Take the metrics of a round as they were; return whether to stop early. Callbacks are not called."""
+        self._history.append(dict(values))
+        if self._patience is None:
+            return False
+        score = list(values.values())[-1]
+        if self.best_score is None or self._is_better(score, self.best_score):
+            self.best_round, self.best_score = self.n_rounds, score
+        return self.n_rounds - (self.best_round or 0) >= self._patience
 
     def _is_better(self, score: float, best: float) -> bool:
         if math.isnan(best):  # any number is better than NaN

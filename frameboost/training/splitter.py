@@ -14,6 +14,7 @@ import numpy as np
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import ColumnBlockEngine
 from frameboost.runtime.workers import Workers
+from frameboost.schema.types import Physical
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.gain import MIN_GAIN
 from frameboost.splits.search_kernels import find_splits
@@ -61,6 +62,15 @@ class Splitter(Protocol):
 
     def end_tree(self) -> None:
         """Drop what is kept for the tree."""
+
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """Return the `Split.bin` of a split at a threshold, for a tree that is repeated from a checkpoint.
+
+        Raises
+        ------
+        ValueError
+            If no split of this data has that threshold.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +143,10 @@ class HistogramSplitter:
         """See `Splitter.end_tree`."""
         self._pool.clear()
 
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `Splitter.bin_of`."""
+        return self._layout.bins[feature].bin_of(threshold)
+
 
 class ExactSplitter:
     """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1).
@@ -154,3 +168,7 @@ class ExactSplitter:
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""
+
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `Splitter.bin_of`."""
+        return self._engine.rank_of(feature, threshold)

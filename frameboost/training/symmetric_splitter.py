@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameboost.binning.bins import SlotLayout
+from frameboost.schema.types import Physical
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.splits.symmetric_kernels import scan_level
@@ -71,3 +72,7 @@ class SymmetricSplitter:
     def end_tree(self) -> None:
         """See `frameboost.training.splitter.Splitter`."""
         self._pool.clear()
+
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `frameboost.training.splitter.Splitter`."""
+        return self._layout.bins[feature].bin_of(threshold)

@@ -15,7 +15,7 @@ from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
 from frameboost.engines.memory.nodes import RowPartition, SplitColumns
-from frameboost.engines.memory.presorted import PresortedEngine
+from frameboost.engines.memory.presorted import PresortedEngine, rank_of
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
 from frameboost.splits.split import Split
 
@@ -145,11 +145,7 @@ def _by_rank(
     splits: Mapping[int, tuple[Split, int, int]], distinct: Sequence[pl.Series]
 ) -> dict[int, tuple[Split, int, int]]:
     """Return the splits with the rank of the lowest value that goes right as their ``bin``."""
-
-    def rank(split: Split) -> int:
-        values = distinct[split.feature]
-        if split.threshold is None:
-            return len(values)
-        return int(values.search_sorted(pl.Series([split.threshold], dtype=values.dtype), side="left").item())
-
-    return {node: (split._replace(bin=rank(split)), left, right) for node, (split, left, right) in splits.items()}
+    return {
+        node: (split._replace(bin=rank_of(distinct[split.feature], split.threshold)), left, right)
+        for node, (split, left, right) in splits.items()
+    }

@@ -71,8 +71,7 @@ class MemoryEngine(ArrayEngine):
         assert self.rows is not None
         self._may_sort = False
         order = self.partition.order()
-        numbers = pl.Series(order)
-        self.row_numbers = numbers if self.is_sampled else None
+        self.row_numbers = numbers = pl.Series(order)
         self.rows = self.rows[numbers]
         buffer = self.gradients.pairs.ravel()[: self.n_rows]  # which are about to be computed anew
         for margins in self.margin_arrays.values():

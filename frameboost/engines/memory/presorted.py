@@ -13,9 +13,10 @@ from frameboost.engines.memory.exact_kernels import move_rows
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.losses.exact_sums import Scalar
+from frameboost.schema.types import Physical
 from frameboost.splits.split import Split
 
-__all__ = ["PresortedEngine"]
+__all__ = ["PresortedEngine", "rank_of"]
 
 
 class PresortedEngine(ArrayEngine):
@@ -70,6 +71,10 @@ class PresortedEngine(ArrayEngine):
         self.workers.over(self.n_rows, lambda a, b: move_rows(*arguments, a, b), smallest=VALUES_PER_TASK)
         self.n_nodes = max(right for _, _, right in splits.values()) + 1
 
+    def rank_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `ColumnBlockEngine.rank_of`."""
+        return rank_of(self.distinct[feature], threshold)
+
     def merge_nodes(self, nodes: Mapping[int, int]) -> None:
         """See `ColumnBlockEngine.merge_nodes`."""
         table = np.arange(self.n_nodes, dtype=np.int32)
@@ -85,3 +90,10 @@ class PresortedEngine(ArrayEngine):
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         return self.quantiles_by_node(pl.Series(self.node_of), self.hessians(), value, weight, alpha)
+
+
+def rank_of(distinct: pl.Series, threshold: Physical | None) -> int:
+    """Return the rank of the lowest of the distinct values that is not below a threshold; past all ranks for None."""
+    if threshold is None:
+        return len(distinct)
+    return int(distinct.search_sorted(pl.Series([threshold], dtype=distinct.dtype), side="left").item())

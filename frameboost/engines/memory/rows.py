@@ -37,7 +37,6 @@ class ArrayEngine(FrameEngine):
         self.workers = workers
         self.gradients = GradientPairs(workers, {} if "weight" in roles else {"weight": 1.0})
         self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
-        self.is_sampled = False  # whether trees are grown on samples; all of a fit or none
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
         self._residuals: list[pl.Series] = []
@@ -136,8 +135,9 @@ class ArrayEngine(FrameEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self.gradients.pairs[output], self.gradients.totals[output]
-        self.is_sampled = sample is not None
-        if sample is not None:
+        if sample is None:
+            self.row_numbers = None  # all trees of a fit are grown on samples, or none
+        else:
             sampled = tree_pairs(self.all_rows(), output, sample, self.first_row, self.row_numbers)
             self.gradient_pairs = sampled.to_numpy(order="c")
             totals = self.gradients.round(self.gradient_pairs, [0.0, 0.0])  # only sums: samples stay on their grids

@@ -1,0 +1,211 @@
+"""Checkpoints of a fit: the rounds that are written to a file, and their return to the margins of all rows.
+
+What a round hands on to the next is the margins alone: draws are hashes of the seed and the number of the tree. And
+margins are sums of leaf values in the order of the trees, so a fit goes on by sending all rows through the saved trees
+again, on whatever engine, in the order in which they were grown. JSON holds their leaf values exactly. The last saved
+round is grown once more and compared, which finds other data that has the same aggregates.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list, to_text
+from frameboost.checks.messages import shown
+from frameboost.ensemble.tree_file import read_tree, tree_fields
+from frameboost.errors import DataError, ModelFileError
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import Physical
+from frameboost.splits.split import Split, Stats
+from frameboost.training.checkpoint_facts import check_arguments, check_data
+from frameboost.training.checkpoint_file import CheckpointFile
+from frameboost.training.grower import GrownTree, Moves
+from frameboost.trees.tree import Tree
+
+__all__ = ["Checkpoint", "SavedRound", "repeated"]
+
+_CLOSE = 1e-9
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRound:
+    """A round of boosting.
+
+    Attributes
+    ----------
+    trees
+        Its trees, with the leaf values that were added to the margins.
+    metrics
+        Its row of the history.
+    stopped_at
+        If a callback stopped the fit after it, the ``n_estimators`` of that fit, else None.
+    """
+
+    trees: Sequence[Tree]
+    metrics: Mapping[str, float]
+    stopped_at: int | None = None
+
+
+class Checkpoint:
+    """The checkpoint of one fit.
+
+    Parameters
+    ----------
+    file
+        Where it is.
+    every
+        Number of rounds from one write to the next.
+    """
+
+    def __init__(self, file: CheckpointFile, every: int) -> None:
+        self._file = file
+        self._every = every
+        self._fit: dict[str, Any] = {}
+        self._pending: list[str] = []  # rounds that are not written yet, as JSON
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def check_arguments(self, arguments: Mapping[str, Any], missing: Sequence[int]) -> None:
+        """Compare the fit with that of the checkpoint.
+
+        Parameters
+        ----------
+        arguments
+            The arguments of the fit (see `frameboost.training.checkpoint_facts.argument_facts`).
+        missing
+            The number of rows in which each feature is missing.
+
+        Raises
+        ------
+        ParameterError
+            If an argument differs.
+        DataError
+            If a number of missing values does.
+        """
+        named = zip(arguments["features"], missing, strict=True)
+        self._compare("arguments", arguments, check_arguments)
+        self._compare("missing", {f"missing values of {name!r}": n for name, n in named}, check_data)
+
+    def check_data(self, facts: Mapping[str, Any]) -> None:
+        """Compare the data (see `frameboost.training.checkpoint_facts.data_facts`); raise `DataError` if it differs."""
+        self._compare("data", facts, check_data)
+
+    def _compare(self, part: str, facts: Mapping[str, Any], check: Callable[[str, object, object], None]) -> None:
+        self._fit[part] = json.loads(to_text(facts))
+        if self._file.fit is not None:
+            check(str(self._file.path), self._file.fit.get(part), self._fit[part])
+
+    def saved_rounds(
+        self, most: int, features: Sequence[Feature], n_outputs: int, parallel: int, columns: Sequence[str]
+    ) -> list[SavedRound]:
+        """Return the first rounds, at most that many.
+
+        ``parallel`` is the number of trees of each output in a round, and ``columns`` are those of the history.
+
+        Raises
+        ------
+        ModelFileError
+            If one of them can't be one of this fit.
+        """
+        items = [item for batch in self._file.batches for item in batch["rounds"]]
+        self._file.batches.clear()  # large, and not needed again
+        found = []
+        for number, item in enumerate(items[:most], 1):
+            try:
+                found.append(_read_round(item, features, n_outputs, parallel, columns))
+            except ModelFileError as error:
+                raise self.damaged(f"round {number}: {error}") from error
+        return found
+
+    def damaged(self, why: str) -> ModelFileError:
+        """Return the error for a checkpoint that passes for undamaged, and can't be of this fit."""
+        return ModelFileError(f"checkpoint {shown(str(self._file.path))} is damaged: {why}")
+
+    def check_grown(self, saved: SavedRound, trees: Sequence[Tree], metrics: Mapping[str, float]) -> None:
+        """Compare a saved round with what has been grown in its place; raise `DataError` if they differ."""
+        # Trees are the same in all engines; logarithms in a metric may differ in the last digit.
+        both = zip(saved.metrics.values(), metrics.values(), strict=True)
+        if list(saved.trees) != list(trees):
+            what = "trees"
+        elif not all(math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) or (a != a and b != b) for a, b in both):
+            what = "metrics"
+        else:
+            return
+        raise DataError(
+            f"checkpoint {shown(str(self._file.path))} is of other data: the {what} of its last round come out "
+            "differently; give the same rows (with subsample in the same order), or another checkpoint"
+        )
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def end_round(self, round_: SavedRound, n_outputs: int, *, is_last: bool) -> None:
+        """Take a round that is done, and write it if it is time."""
+        self._pending.append(to_text(_round_fields(round_, n_outputs)))
+        if is_last or len(self._pending) >= self._every:
+            self.close()
+
+    def close(self) -> None:
+        """Write the rounds that are done."""
+        if self._pending:
+            rounds, self._pending = self._pending, []
+            self._file.append(self._fit, rounds)
+
+
+def repeated(tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
+    """Return a saved tree with its moves, level by level; nodes have the numbers of the tree.
+
+    ``bin_of`` gives the bin of a numeric split (see `frameboost.training.splitter.Splitter.bin_of`).
+    """
+    steps: list[Moves] = []
+    level = [0]
+    while inner := [node for node in level if not tree.is_leaf(node)]:
+        steps.append({node: (_split(tree, node, bin_of), tree.left[node], tree.right[node]) for node in inner})
+        level = [child for node in inner for child in (tree.left[node], tree.right[node])]
+    return GrownTree(tree, margin, tuple(steps), {leaf: tree.value[leaf] for leaf in tree.leaves()})
+
+
+def _split(tree: Tree, node: int, bin_of: Callable[[int, Physical | None], int]) -> Split:
+    feature, threshold, categories = tree.feature[node], tree.threshold[node], tree.categories[node]
+    left, right = (Stats(0.0, tree.cover[child]) for child in (tree.left[node], tree.right[node]))  # no G: not needed
+    bin_ = bin_of(feature, threshold) if categories is None else 0
+    return Split(feature, tree.gain[node], left, right, tree.missing_left[node], bin_, threshold, categories)
+
+
+# --- a round as JSON --------------------------------------------------------------------------------------------------
+
+
+def _round_fields(round_: SavedRound, n_outputs: int) -> dict[str, Any]:
+    return {
+        "metrics": {name: value if math.isfinite(value) else _name(value) for name, value in round_.metrics.items()},
+        "trees": [tree_fields(tree, n_outputs) for tree in round_.trees],
+    } | ({} if round_.stopped_at is None else {"stopped_at": round_.stopped_at})
+
+
+def _name(value: float) -> str:
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+def _read_round(
+    item: object, features: Sequence[Feature], n_outputs: int, parallel: int, columns: Sequence[str]
+) -> SavedRound:
+    if not isinstance(item, dict):
+        raise ModelFileError("it must be an object")
+    check_keys(item, ("metrics", "trees", "stopped_at"), "it has an")
+    metrics, stopped_at = item.get("metrics"), item.get("stopped_at")
+    if not isinstance(metrics, dict) or list(metrics) != list(columns):
+        fail("it", "metrics", f"an object with {', '.join(columns)}", metrics)
+    for value in metrics.values():
+        if not is_finite(value) and (not isinstance(value, str) or value not in _NOT_FINITE):
+            fail("it", "metrics", "numbers", metrics)
+    if stopped_at is not None and not is_integer(stopped_at):
+        fail("it", "stopped_at", "a whole number", stopped_at)
+    trees = [read_tree(tree, number, features, n_outputs) for number, tree in enumerate(read_list(item, "trees", "it"))]
+    if [tree.output for tree in trees] != [output for output in range(n_outputs) for _ in range(parallel)]:
+        fail("it", "trees", f"{parallel} for each of {n_outputs} outputs in turn", [tree.output for tree in trees])
+    numbers = {name: _NOT_FINITE[value] if isinstance(value, str) else float(value) for name, value in metrics.items()}
+    return SavedRound(trees, numbers, stopped_at)
