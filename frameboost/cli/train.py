@@ -42,6 +42,10 @@ def add_train(commands: Commands) -> None:
     add("--eval-metric", type=names, action="extend", metavar="NAMES",
         help="metrics (docs/metrics.md); early stopping watches the last")  # fmt: skip
     add("--init-model", metavar="MODEL", help="a model to train on from")
+    add("--checkpoint", metavar="FILE",
+        help="a file for the rounds so far, from which the same command goes on after a crash")  # fmt: skip
+    add("--checkpoint-every", type=int, default=10, metavar="ROUNDS",
+        help="rounds from one write of the checkpoint to the next; default 10")  # fmt: skip
     add("--engine", default="auto", metavar="{" + ",".join(ENGINES) + "}",
         help="what takes the sums; default auto: duckdb for a DuckDB table, numba for a file")  # fmt: skip
     add("--quiet", action="store_true", help="no progress bar, and no summary of the model")
@@ -96,7 +100,8 @@ def _train(given: argparse.Namespace) -> None:
         objective=given.objective, features=given.features, weight=given.weight, group=given.group,
         base_margin=given.base_margin, label_upper_bound=given.label_upper_bound, valid=valid,
         eval_metric=given.eval_metric, init_model=None if given.init_model is None else open_model(given.init_model),
-        engine=given.engine, verbose=False if given.quiet else None, **parameters,
+        engine=given.engine, checkpoint=given.checkpoint, checkpoint_every=given.checkpoint_every,
+        verbose=False if given.quiet else None, **parameters,
     )  # fmt: skip
     write_text(given.out, model.to_json())
     if not given.quiet and given.out != STDOUT:

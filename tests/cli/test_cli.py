@@ -155,6 +155,18 @@ def test_training_in_a_database_with_flags_targets_and_other_tables(here, capsys
     assert capsys.readouterr().out == ""
 
 
+def test_train_goes_on_from_a_checkpoint(here, capsys):
+    line = "train flights.parquet --target arr_delay --features carrier,dep_delay --max-depth 3 --quiet -o m.json"
+    line += " --checkpoint fit.json --checkpoint-every 2"
+    for number, writes in ((3, [2, 1]), (4, [2, 1, 1])):
+        assert main([*line.split(), "--n-estimators", str(number)]) == 0
+        _, *lines = Path("fit.json").read_text().splitlines()
+        assert [len(json.loads(each)["rounds"]) for each in lines] == writes
+    assert Path("m.json").read_bytes() == Path("delay.json").read_bytes()
+    assert main([*line.split(), "--n-estimators", "4", "--subsample", "0.5"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_train_continues_a_model_and_trains_rankers(here):
     shared = "--features carrier,dep_delay --max-depth 3 --quiet"
     line = f"train flights.parquet --target arr_delay --init-model delay.json {shared} --n-estimators 2 -o m.json"
