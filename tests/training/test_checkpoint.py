@@ -135,20 +135,24 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", MOSTLY_SLOW)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_goes_on_in_every_engine(method, engine, tmp_path):
     check_resumes(tmp_path / "fit.json", engine=engine, valid="held", weight="w", **METHODS[method])
 
 
-@pytest.mark.parametrize("engine", MOSTLY_SLOW)
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize(("engine", "name"), [
+    *(("numba", name) for name in OPTIONS),
+    # Engines differ in how they sample, add leaf values once more, and keep several margins and queries.
+    *(pytest.param(engine, name, marks=pytest.mark.slow)
+      for engine in ENGINES[1:] for name in ("sample", "weighted dart", "quantiles", "ranking")),
+])  # fmt: skip
 def test_every_option_goes_on(name, engine, tmp_path):
     check_resumes(tmp_path / "fit.json", engine=engine, **OPTIONS[name])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINES[:2])
 @pytest.mark.parametrize("method", ["symmetric", "approx", "approx in nodes"])
 @pytest.mark.parametrize("name", ["sample", "weighted dart", "median"])
 def test_methods_and_options_go_together(name, method, engine, tmp_path):
@@ -290,7 +294,7 @@ open(path + ".model", "w").write(model.to_json())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "rounds"), [("numba", 40), ("duckdb", 12)])
+@pytest.mark.parametrize(("engine", "rounds"), [("numba", 40), ("duckdb", 6)])
 def test_a_fit_that_is_killed_at_random_ends_as_if_nothing_had_happened(engine, rounds, tmp_path):
     path, draw, killed = tmp_path / "fit.json", random.Random(11), 0
     while not Path(f"{path}.model").exists():
@@ -566,7 +570,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
         fsync(number)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"checkpoint '.*' can't be written: No space left on device"):
+    with pytest.raises(OSError, match=r"checkpoint .* can't be written: No space left on device"):
         fit(checkpoint=path, checkpoint_every=2)
     monkeypatch.undo()
     check_same(fit(checkpoint=path), fit())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from frameboost.engines.shards.shard import Shard
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.version import __version__
 
 __all__ = ["Outcome", "ShardActor", "ShardPlan", "versions"]
 
@@ -91,6 +91,6 @@ def versions() -> dict[str, str]:
     import numba
     import numpy as np
 
-    found = {"frameboost": sys.modules["frameboost"].__version__, "polars": pl.__version__, "numpy": np.__version__}
+    found = {"frameboost": __version__, "polars": pl.__version__, "numpy": np.__version__}
     found |= {"numba": numba.__version__, "duckdb": duckdb.__version__}
     return found | {"python": ".".join(platform.python_version_tuple()[:2])}

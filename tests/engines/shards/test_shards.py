@@ -94,13 +94,12 @@ def test_cuts_come_from_the_same_sample(monkeypatch, engine):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@cases("objective", ["rank:ndcg", "rank:pairwise"])
-def test_queries_in_one_shard_each(engine, objective):
+def test_queries_in_one_shard_each(engine):
     frame = every_type(400, seed=8).with_columns(day=pl.int_range(400) // 25, label=pl.col("amount").rank() * 4 // 401)
-    options = {"objective": objective, "group": "day", "features": ["float64", "string"], "engine": engine, **SHAPE}
+    options = {"objective": "rank:ndcg", "group": "day", "features": ["float64", "string"], "engine": engine, **SHAPE}
     options["eval_metric"] = ["ndcg@4"]
     whole = fb.fit(frame, "label", **options)
-    assert_equal(whole, fb.fit(frame, "label", shards=4, **options))
+    assert_equal(whole, fb.fit(frame, "label", shards=2, **options))
     assert_equal(whole, fb.fit([frame[:25], frame[25:175], frame[175:]], "label", shards=3, **options))
     with pytest.raises(fb.DataError, match="rows of '12' in group 'day' lie in several shards"):
         fb.fit([frame[:310], frame[310:]], "label", shards=2, **options)
