@@ -35,7 +35,7 @@ _VALID = {
     "data": "df", "X": "df.select('x', 's')", "target": "'y'", "path": "folder / 'model.json'", "table": "'t'",
     "view": "'v'", "column": "'scored'", "con": "con", "name": "'scored'", "baseline": "model.database().baseline(df)",
     "feature": "'x'", "folder": "folder / 'dbt'", "source": "'t'", "model": "model",
-    "n_estimators": "2", "verbose": "False", "folds": "2",
+    "n_estimators": "2", "verbose": "False", "folds": "2", "client": "None",
 }  # fmt: skip
 # Arguments that only the package itself passes.
 _INTERNAL_ARGUMENTS = {"fb.Metric": ("columns", "terms")}
@@ -46,7 +46,7 @@ _VALID_BY_FUNCTION = {
     "Metric": {"name": "'mine'", "sql": "'avg(abs(label - prediction))'"},
     "Objective": {"gradient": "'margin - label'"},
     "from_catboost": {"model": "b'{}'"}, "from_lightgbm": {"model": "b'tree'"}, "from_sklearn": {"model": "None"},
-    "from_xgboost": {"model": "b'{}'"},
+    "from_xgboost": {"model": "b'{}'"}, "Dask": {"client": "None"},
 }  # fmt: skip
 _FIT = [name for name in inspect.signature(fb.fit).parameters if name not in ("data", "target", "parameters")]
 _SETTINGS = [field.name for field in dataclasses.fields(Parameters)]
@@ -62,7 +62,7 @@ _INSTANCES = {
 }
 _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
 # Methods of scikit-learn, and those of metrics and losses that engines call.
-_SKIPPED = ("loss", "evaluate", "over", "set_params", "get_params",
+_SKIPPED = ("loss", "evaluate", "over", "describe", "set_params", "get_params",
            "get_metadata_routing", "set_fit_request", "set_predict_request", "set_score_request")  # fmt: skip
 
 

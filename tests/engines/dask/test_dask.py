@@ -51,7 +51,7 @@ def frame() -> pl.DataFrame:
 def test_the_model_is_that_of_one_machine(client, frame, target, more):
     options = {"features": FEATURES, **SHAPE, **more}
     whole = fb.fit(frame, target, **options)
-    for engine in (fb.Dask(client), fb.Dask(client, shards=5), fb.Dask(client, engine="duckdb")):
+    for engine in (fb.Dask(client, shards=5), fb.Dask(client, engine="polars")):
         model = fb.fit(frame, target, engine=engine, **options)
         assert model.to_json() == whole.to_json()
         assert model.history.equals(whole.history)
