@@ -94,7 +94,7 @@ def catboost(data: Data, n_trees: int) -> Way:
     )
 
 
-def fit(data: Any, n_trees: int, *, is_binary: bool, engine: str = "numba", **more: Any) -> fb.Model:
+def fit(data: Any, n_trees: int, *, is_binary: bool, engine: str | fb.Dask = "numba", **more: Any) -> fb.Model:
     """Train frameboost with the settings of the other libraries."""
     settings = {
         "objective": "binary:logistic" if is_binary else "reg:squarederror", "max_depth": DEPTH, "learning_rate": RATE,
