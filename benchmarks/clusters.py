@@ -48,7 +48,9 @@ def on_dask(scale: Scale) -> Comparison:
         way(two, ours(_WORKERS), lambda m: m.predict(held_out.held_out), *beside),
         way(eight, ours(_FILES), lambda m: m.predict(held_out.held_out), Target(1.15, two)),
     ]
-    title = f"{n_rows:,} rows × 28 in {_FILES} Parquet files, {n_trees} trees of depth {peers.DEPTH}, {_WORKERS} workers"
+    title = (
+        f"{n_rows:,} rows × 28 in {_FILES} Parquet files, {n_trees} trees of depth {peers.DEPTH}, {_WORKERS} workers"
+    )
     return Comparison(ways, title, "logloss", rounds=1, equal=(two, eight))
 
 

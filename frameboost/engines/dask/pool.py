@@ -1,9 +1,10 @@
-"""The shards of a cluster: actors on its workers, which are opened and replayed on others if theirs is lost."""
+"""The shards of a cluster, held by an actor on each worker; those of a lost worker are replayed on others."""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,20 +25,29 @@ _SECONDS_WITHOUT_WORKERS, _SECONDS_BETWEEN_LOOKS = 60, 2
 _LOST = (OSError, RuntimeError, TimeoutError)
 
 
+class _Host:
+    """A worker, and the actor on it that holds its shards; without an actor it is lost."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.held: Future[Any] | None = None  # as long as it is held, the actor lives
+        self.actor: Any = None
+
+
 class _DaskShard:
-    """One shard: its plan, its actor on some worker, and what it has been told."""
+    """One shard: its plan, its host, and what it has been told."""
 
     def __init__(self, number: int, plan: ShardPlan) -> None:
         self.number = number
         self.plan = plan
         self.log = ReplayLog()
-        self.held: Future[Any] | None = None  # as long as it is held, the actor lives
-        self.actor: Any = None
-        self.is_new = True  # whether the actor has yet to be told the plan
+        self.host: _Host | None = None
+        self.is_open = False  # whether the host's actor has been told the plan
+        self.n_losses = 0  # since the last answer
 
 
 class DaskShards:
-    """`ShardPool` of actors.
+    """`ShardPool` on the workers of a cluster. Each worker gets one message a call, however many shards it holds.
 
     Parameters
     ----------
@@ -50,10 +60,10 @@ class DaskShards:
     def __init__(self, client: Client, plans: Sequence[ShardPlan]) -> None:
         self._client = client
         self._shards = [_DaskShard(number, plan) for number, plan in enumerate(plans)]
+        self._hosts: dict[str, _Host] = {}
         try:
-            workers = list(self._workers())
             for shard in self._shards:
-                self._open(shard, workers[shard.number % len(workers)])
+                self._place(shard)
         except BaseException:
             self.close()
             raise
@@ -66,80 +76,104 @@ class DaskShards:
 
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
         """See `ShardPool.run`."""
-        asked = [self._asked(shard, own) for shard, own in zip(self._shards, calls, strict=True)]
-        results = []
-        for shard, own, answer in zip(self._shards, calls, asked, strict=True):
-            outcome = self._outcome(shard, own, answer)
-            if outcome.error is not None:
-                raise outcome.error
-            shard.log.add(own)
-            results.append(outcome.result)
-        return results
+        own = {shard.number: given for shard, given in zip(self._shards, calls, strict=True)}
+        results: dict[int, Any] = {}
+        waiting = list(self._shards)
+        while waiting:
+            groups = defaultdict(list)
+            for shard in waiting:
+                groups[self._host(shard)].append(shard)
+            answers = {host: self._asked(host, group, own) for host, group in groups.items()}
+            waiting = []
+            for host, group in groups.items():
+                outcome = self._outcome(host, answers[host])
+                if outcome is None:
+                    self._lose(group, host)
+                    waiting += group
+                    continue
+                if outcome.error is not None:
+                    raise outcome.error
+                # Merged results are fewer than shards: they stand with the first ones.
+                results |= zip((shard.number for shard in group), outcome.results, strict=False)
+        for shard in self._shards:
+            shard.log.add(own[shard.number])
+            shard.n_losses = 0
+        return [results[number] for number in sorted(results)]
 
-    def _asked(self, shard: _DaskShard, calls: Sequence[Call]) -> Any:
-        """Send calls; return the answer to wait for, None if the worker is gone."""
-        if shard.actor is None:
-            return None
-        # The plan, which may hold the rows, goes straight to the worker, not through the scheduler's graph.
-        plan, shard.is_new = (shard.plan if shard.is_new else None), False
+    def _asked(self, host: _Host, shards: Sequence[_DaskShard], own: dict[int, Sequence[Call]]) -> Any:
+        """Send the calls of some shards to their host; return the answer to wait for, None if the host is lost."""
+        orders = []
+        for shard in shards:
+            # The plan, which may hold the rows, goes straight to the worker, not through the scheduler's graph.
+            plan, earlier = (None, []) if shard.is_open else (shard.plan, shard.log.calls())
+            orders.append((shard.number, plan, [*earlier, *own[shard.number]]))
+            shard.is_open = True
         try:
-            return shard.actor.run([tuple(call) for call in calls], plan)
+            return None if host.actor is None else host.actor.run(orders)
         except _LOST:
             self._check_client()
             return None
 
-    def _outcome(self, shard: _DaskShard, calls: Sequence[Call], answer: Any) -> Outcome:
-        """Wait for the outcome of calls; where the worker is lost, have another one catch up and carry them out."""
-        n_losses = 0
-        while n_losses < _MOST_LOSSES:
-            if answer is not None:
-                try:
-                    outcome: Outcome = answer.result()
-                except _LOST:
-                    self._check_client()
-                    n_losses += 1
-                else:
-                    return outcome
-            answer = self._recovered(shard, calls)
-        raise ClusterError(
-            f"shard {shard.number + 1} of {len(self._shards)} was lost {counted(_MOST_LOSSES, 'time')} in a row with "
-            "the worker that held it; its workers may be short of memory: use more shards, or workers with more"
-        )
+    def _outcome(self, host: _Host, answer: Any) -> Outcome | None:
+        """Wait for an answer; return None if the host is lost."""
+        if answer is None:
+            return None
+        try:
+            outcome: Outcome = answer.result()
+        except _LOST:
+            self._check_client()
+            return None
+        return outcome
 
-    def _recovered(self, shard: _DaskShard, calls: Sequence[Call]) -> Any:
-        """Open the shard on another worker, and send what the lost one was told and the calls that it left open."""
-        lost = self._address(shard)
+    # --- hosts --------------------------------------------------------------------------------------------------------
+
+    def _host(self, shard: _DaskShard) -> _Host:
+        if shard.host is None:
+            self._place(shard)
+        assert shard.host is not None
+        return shard.host
+
+    def _place(self, shard: _DaskShard, besides: str | None = None) -> None:
+        """Give a shard to the worker that holds the fewest, if possible ``besides`` the one that was lost."""
         workers = self._workers()
-        load = {address: 0 for address in workers if address != lost} or dict.fromkeys(workers, 0)
+        load = {address: 0 for address in workers if address != besides} or dict.fromkeys(workers, 0)
         for other in self._shards:
-            if other is not shard and (address := self._address(other)) in load:
-                load[address] += 1
-        self._open(shard, min(load, key=lambda address: load[address]))
-        return self._asked(shard, [*shard.log.calls(), *calls])
+            if other.host is not None and other.host.address in load:
+                load[other.host.address] += 1
+        address = min(load, key=lambda address: load[address])
+        host = self._hosts.get(address)
+        if host is None:
+            host = self._hosts[address] = _Host(address)
+            self._start(host, workers[address])
+        shard.host = host
 
-    # --- actors -------------------------------------------------------------------------------------------------------
-
-    def _open(self, shard: _DaskShard, address: str) -> None:
-        """Start the actor of a shard on a worker; leave the shard without one if the worker goes meanwhile."""
-        self._forget(shard)
-        shard.is_new = True
-        n_threads = self._workers().get(address)
-        if n_threads is None:
-            return
-        shard.held = self._client.submit(
-            ShardActor, n_threads, actor=True, pure=False, workers=[address], allow_other_workers=False
+    def _start(self, host: _Host, n_threads: int) -> None:
+        """Start the actor of a host; leave the host without one if its worker goes meanwhile."""
+        host.held = self._client.submit(
+            ShardActor, n_threads, actor=True, pure=False, workers=[host.address], allow_other_workers=False
         )
-        while shard.actor is None and address in self._workers():
+        while host.actor is None and host.address in self._workers():
             try:
-                shard.actor = shard.held.result(timeout=_SECONDS_BETWEEN_LOOKS)
+                host.actor = host.held.result(timeout=_SECONDS_BETWEEN_LOOKS)
             except TimeoutError:
                 continue
             except _LOST:
                 return
 
-    @staticmethod
-    def _address(shard: _DaskShard) -> str | None:
-        return None if shard.actor is None else shard.actor._address
+    def _lose(self, shards: Sequence[_DaskShard], host: _Host) -> None:
+        """Give the shards of a lost host to other ones."""
+        self._forget(host)
+        for shard in shards:
+            shard.host, shard.is_open = None, False
+            shard.n_losses += 1
+            if shard.n_losses >= _MOST_LOSSES:
+                raise ClusterError(
+                    f"shard {shard.number + 1} of {len(self._shards)} was lost {counted(_MOST_LOSSES, 'time')} in a "
+                    "row with the worker that held it; its workers may be short of memory: use more shards, or workers "
+                    "with more"
+                )
+        for shard in shards:
+            self._place(shard, besides=host.address)
 
     def _workers(self) -> dict[str, int]:
         """Return the number of threads of each worker that is there, waiting for one if there is none."""
@@ -159,27 +193,24 @@ class DaskShards:
         if self._client.status not in ("running", "connecting"):
             raise ClusterError(f"the Dask client is {self._client.status}; give one that is connected to its scheduler")
 
+    # --- the end ------------------------------------------------------------------------------------------------------
+
     def keep(self, numbers: Sequence[int]) -> None:
-        """See `ShardPool.keep`."""
-        for shard in self._shards:
-            if shard.number not in numbers:
-                self._close(shard)
+        """See `ShardPool.keep`; an actor that holds a shard too many closes it with the others."""
         self._shards = [self._shards[number] for number in numbers]
 
     def close(self) -> None:
         """See `ShardPool.close`."""
-        for shard in self._shards:
-            self._close(shard)
+        for host in list(self._hosts.values()):
+            if host.actor is not None:
+                with contextlib.suppress(*_LOST):  # nothing is left of an actor whose worker or client is gone
+                    host.actor.close().result(timeout=5)
+            self._forget(host)
         self._shards = []
 
-    def _close(self, shard: _DaskShard) -> None:
-        """Close a shard, and have the scheduler forget its actor, to which a traceback may still refer."""
-        if shard.actor is not None:
-            with contextlib.suppress(*_LOST):  # nothing is left of an actor whose worker or client is gone
-                shard.actor.close().result(timeout=5)
-        self._forget(shard)
-
-    def _forget(self, shard: _DaskShard) -> None:
-        if shard.held is not None and self._client.status == "running":
-            self._client.cancel(shard.held, force=True)  # type: ignore[no-untyped-call]
-        shard.actor = shard.held = None
+    def _forget(self, host: _Host) -> None:
+        """Have the scheduler forget an actor, to which a traceback may still refer."""
+        if host.held is not None and self._client.status == "running":
+            self._client.cancel(host.held, force=True)  # type: ignore[no-untyped-call]
+        host.actor = host.held = None
+        self._hosts.pop(host.address, None)

@@ -12,6 +12,8 @@ import polars as pl
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.description import EngineRequest
+from frameboost.engines.shards.merging import merged
+from frameboost.engines.shards.pool import Call
 from frameboost.engines.shards.shard import Shard
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
@@ -44,14 +46,14 @@ class ShardPlan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of calls, or the error that ended them, which is no error of the cluster."""
+    """The results of calls, merged where they can be, or the error that ended them, which is none of the cluster."""
 
-    result: Any = None
+    results: Sequence[Any] = ()
     error: BaseException | None = None
 
 
 class ShardActor:
-    """Holds a shard between calls.
+    """Holds the shards of one worker between calls.
 
     Parameters
     ----------
@@ -61,23 +63,27 @@ class ShardActor:
 
     def __init__(self, n_threads: int) -> None:
         self._n_threads = n_threads
-        self._shard: Shard | None = None
+        self._shards: dict[int, Shard] = {}
 
-    def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]], plan: ShardPlan | None) -> Outcome:
-        """Carry out calls, as `Shard.run` does; with a plan, open the shard first."""
+    def run(self, orders: Sequence[tuple[int, ShardPlan | None, Sequence[Call]]]) -> Outcome:
+        """Carry out calls of some shards, given by their numbers; with a plan, open the shard first.
+
+        The shards take turns, each with all threads.
+        """
         try:
-            if plan is not None:
-                self._shard = self._opened(plan)
-            assert self._shard is not None
-            return Outcome(self._shard.run(calls))
+            results = []
+            for number, plan, calls in orders:
+                if plan is not None:
+                    self._shards[number] = self._opened(plan)
+                results.append(self._shards[number].run(calls))
+            return Outcome(merged(orders[0][2][-1].method, results))
         except Exception as error:
             return Outcome(error=error)
 
     def close(self) -> None:
-        """Close the shard."""
-        if self._shard is not None:
-            self._shard.close()
-        self._shard = None
+        """Close the shards."""
+        while self._shards:
+            self._shards.popitem()[1].close()
 
     def _opened(self, plan: ShardPlan) -> Shard:
         workers = Workers(self._n_threads)

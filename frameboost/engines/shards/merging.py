@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["merged_aggregates", "merged_scores", "sum_histograms", "sum_stats"]
+__all__ = ["merged", "merged_aggregates", "merged_scores", "sum_histograms", "sum_stats"]
 
 
 def merged_aggregates(
@@ -48,6 +49,14 @@ def sum_histograms(parts: Sequence[FloatArray]) -> FloatArray:
     for part in parts[1:]:
         total += part
     return total
+
+
+_SUMS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"node_histograms": sum_histograms, "start_tree": sum_stats}
+
+
+def merged(method: str, results: list[Any]) -> list[Any]:
+    """Return the results of a method of `Shard` as one, if their sum says all that is asked of them."""
+    return [_SUMS[method](results)] if method in _SUMS else results
 
 
 def merged_scores(parts: Sequence[pl.DataFrame]) -> pl.LazyFrame:

@@ -25,7 +25,10 @@ class ShardPool(Protocol):
         """Return the number of shards."""
 
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
-        """Have each shard carry out its own calls; return the result of each shard's last call."""
+        """Have each shard carry out its own calls; return the result of each shard's last call.
+
+        Where sums are asked (see `frameboost.engines.shards.merging.merged`), those of several shards may be one.
+        """
 
     def keep(self, numbers: Sequence[int]) -> None:
         """Keep only the shards of these numbers."""
