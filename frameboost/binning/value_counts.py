@@ -19,7 +19,7 @@ most 4 + 0, so it lies in (4, 6]. The places send 5 and 6, below which there are
 >>> (interval,) = cut_intervals(summaries, 12, 2)
 >>> interval
 Interval(after=4, last=6, targets=(6,))
->>> cuts_within([interval], [[first.within(interval)], [second.within(interval)]])
+>>> cuts_within([interval], [first.within([interval]), second.within([interval])])
 [6]
 """
 
@@ -78,11 +78,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The distinct values of an interval with the number of rows of each, and the number of rows below the interval."""
+    """The distinct values in some disjoint intervals, ascending, with the number of rows of each.
+
+    ``below`` has the number of rows below each interval.
+    """
 
     values: _Values
     counts: _Counts
-    below: int
+    below: _Counts
 
 
 @dataclass(frozen=True)
@@ -110,11 +113,17 @@ class ValueCounts:
         chosen = np.unique(np.append(np.arange(0, n, -(-n // (most - 1))), n - 1))
         return Summary(self.values[chosen], below[chosen], self.n_rows, is_complete=False)
 
-    def within(self, interval: Interval) -> Within:
-        """Return the values of an interval."""
-        ends = np.array([interval.after, interval.last], dtype=self.values.dtype)
-        first, last = np.searchsorted(self.values, ends, side="right").tolist()
-        return Within(self.values[first:last], self.counts[first:last], int(self._below[first]))
+    def within(self, intervals: Sequence[Interval]) -> Within:
+        """Return the values in disjoint ascending intervals."""
+        first, last = (
+            np.searchsorted(self.values, np.array(ends, dtype=self.values.dtype), side="right")
+            for ends in ([each.after for each in intervals], [each.last for each in intervals])
+        )
+        opened = np.zeros(len(self.values) + 1, dtype=np.int64)
+        np.add.at(opened, first, 1)
+        np.subtract.at(opened, last, 1)
+        chosen = np.cumsum(opened[:-1]) > 0
+        return Within(self.values[chosen], self.counts[chosen], self._below[first])
 
 
 def in_numpy(values: pl.Series) -> _Values:
@@ -160,14 +169,20 @@ def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> li
     return [Interval(bounds[after], bounds[last], own) for after, last, own in found]
 
 
-def cuts_within(intervals: Sequence[Interval], parts: Sequence[Sequence[Within]]) -> list[Any]:
-    """Return the cuts, given for each place what it holds within each interval."""
-    cuts: list[Any] = []
-    for i, interval in enumerate(intervals):
-        found = [part[i] for part in parts]
-        merged = _merged([(each.values, each.counts) for each in found])
-        below = sum(each.below for each in found) + np.cumsum(merged.counts) - merged.counts
-        cuts += merged.values[np.unique(np.searchsorted(below, interval.targets))].tolist()
+def cuts_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> list[Any]:
+    """Return the cuts, given what each place holds within the intervals.
+
+    The number of rows below a value grows from interval to interval, so one search finds all targets.
+    """
+    merged = _merged([(part.values, part.counts) for part in parts])
+    lasts = np.array([each.last for each in intervals], dtype=merged.values.dtype)
+    interval = np.searchsorted(lasts, merged.values, side="left")  # of each value
+    before = np.cumsum(merged.counts) - merged.counts
+    first = np.searchsorted(interval, np.arange(len(intervals)), side="left")
+    below_intervals = np.sum([part.below for part in parts], axis=0)
+    below = before + (below_intervals - before[first])[interval]
+    targets = np.concatenate([each.targets for each in intervals])
+    cuts: list[Any] = merged.values[np.unique(np.searchsorted(below, targets))].tolist()
     return cuts
 
 

@@ -56,17 +56,11 @@ class Shard:
     def summaries(self, features: Sequence[int], n_rows: int, most: int) -> list[Summary]:
         """Return summaries of the values of some features, of which `values_within` may be asked next."""
         self._counts = dict(zip(features, self._engine.count_values(features, n_rows), strict=True))
-        found = {feature: counts.summary(most) for feature, counts in self._counts.items()}
-        self._counts = {feature: self._counts[feature] for feature in features if not found[feature].is_complete}
-        return list(found.values())
+        return [counts.summary(most) for counts in self._counts.values()]
 
-    def values_within(self, intervals: dict[int, list[Interval]]) -> dict[int, list[Within]]:
+    def values_within(self, intervals: dict[int, list[Interval]]) -> dict[int, Within]:
         """Return the values of the features of the last summaries within intervals, by feature."""
-        empty = ValueCounts(np.empty(0), np.empty(0, dtype=np.int64))
-        return {
-            feature: [self._counts.get(feature, empty).within(interval) for interval in wanted]
-            for feature, wanted in intervals.items()
-        }
+        return {feature: self._counts[feature].within(wanted) for feature, wanted in intervals.items()}
 
     def all_categories(self, features: Sequence[int]) -> list[list[str]]:
         """Return the distinct values of string features."""

@@ -79,8 +79,15 @@ def test_every_shape_of_trees(engine, name):
 def test_every_column_type(monkeypatch, engine, max_bin):
     monkeypatch.setattr(shards, "_SUMMARY", 5)  # so that values within intervals are asked for
     frame = every_type(500, seed=6)
+    # All columns missing in the first shard, and of one value in the second.
+    row = pl.int_range(500)
+    own = [
+        pl.when(row >= 320).then(name).when(row >= 160).then(pl.col(name).drop_nulls().first())
+        for name in FEATURES_BY_TYPE
+    ]  # fmt: skip
     options = {"features": list(FEATURES_BY_TYPE), "engine": engine, "max_bin": max_bin, **SHAPE}
-    assert_equal(fb.fit(frame, "amount", **options), fb.fit(frame, "amount", shards=3, **options))
+    for data in (frame, frame.with_columns(own)):
+        assert_equal(fb.fit(data, "amount", **options), fb.fit(data, "amount", shards=3, **options))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
