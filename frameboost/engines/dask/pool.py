@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from distributed import Client, Future
 
 from frameboost.checks.messages import counted
+from frameboost.engines.dask.packing import unpacked
+from frameboost.engines.dask.reduction import Branch, branches
 from frameboost.engines.dask.replay import ReplayLog
-from frameboost.engines.dask.worker import Outcome, ShardActor, ShardPlan
+from frameboost.engines.dask.worker import LOST, Order, Outcome, Relay, ShardActor, ShardPlan
+from frameboost.engines.shards.merging import is_sum
 from frameboost.engines.shards.pool import Call
 from frameboost.errors import ClusterError
 
@@ -21,8 +24,8 @@ __all__ = ["DaskShards"]
 # How often a shard may be lost before it has answered once more: its worker may be short of memory.
 _MOST_LOSSES = 10
 _SECONDS_WITHOUT_WORKERS, _SECONDS_BETWEEN_LOOKS = 60, 2
-# Raised by an actor whose worker is gone: by the connection, or by the scheduler that knows of it.
-_LOST = (OSError, RuntimeError, TimeoutError)
+# To how many workers a process sends, and adds up what they answer, if only sums are asked.
+_MOST_MESSAGES = 8
 
 
 class _Host:
@@ -83,44 +86,64 @@ class DaskShards:
             groups = defaultdict(list)
             for shard in waiting:
                 groups[self._host(shard)].append(shard)
-            answers = {host: self._asked(host, group, own) for host, group in groups.items()}
             waiting = []
-            for host, group in groups.items():
-                outcome = self._outcome(host, answers[host])
-                if outcome is None:
-                    self._lose(group, host)
-                    waiting += group
-                    continue
-                if outcome.error is not None:
+            sent = [(branch, self._send(branch, groups, own)) for branch in self._branches(groups, calls[0][-1].method)]
+            for branch, answer in sent:
+                outcome = self._outcome(answer)
+                if outcome is not None and outcome.error is not None:
                     raise outcome.error
-                # Merged results are fewer than shards: they stand with the first ones.
-                results |= zip((shard.number for shard in group), outcome.results, strict=False)
+                for host in branch:
+                    if outcome is None or groups[host][0].number in outcome.lost:
+                        waiting += groups[host]
+                        self._lose(groups[host], host)
+                if outcome is not None:
+                    # Sums are fewer than shards: they stand with the first ones.
+                    numbers = [shard.number for host in branch for shard in groups[host]]
+                    results |= zip(numbers, map(unpacked, outcome.results), strict=False)
         for shard in self._shards:
             shard.log.add(own[shard.number])
             shard.n_losses = 0
         return [results[number] for number in sorted(results)]
 
-    def _asked(self, host: _Host, shards: Sequence[_DaskShard], own: dict[int, Sequence[Call]]) -> Any:
-        """Send the calls of some shards to their host; return the answer to wait for, None if the host is lost."""
-        orders = []
-        for shard in shards:
-            # The plan, which may hold the rows, goes straight to the worker, not through the scheduler's graph.
-            plan, earlier = (None, []) if shard.is_open else (shard.plan, shard.log.calls())
-            orders.append((shard.number, plan, [*earlier, *own[shard.number]]))
-            shard.is_open = True
+    def _branches(self, groups: Mapping[_Host, Sequence[_DaskShard]], method: str) -> Sequence[Branch[_Host]]:
+        """Return how the hosts are asked: each directly, or for sums from many of them along a tree."""
+        if is_sum(method) and all(shard.is_open for shards in groups.values() for shard in shards):
+            return branches(list(groups), _MOST_MESSAGES)
+        return [Branch(host) for host in groups]
+
+    def _send(
+        self, branch: Branch[_Host], groups: Mapping[_Host, Sequence[_DaskShard]], own: Mapping[int, Sequence[Call]]
+    ) -> Any:
+        """Send the calls of the shards on some hosts; return the answer to wait for, None if the first host is lost."""
+
+        def relay(branch: Branch[_Host]) -> Relay:
+            orders = [self._order(shard, own[shard.number]) for shard in groups[branch.root]]
+            return Relay(branch.root.actor, orders, [relay(other) for other in branch.others])
+
+        if any(host.actor is None for host in branch):
+            return None
+        first = relay(branch)
         try:
-            return None if host.actor is None else host.actor.run(orders)
-        except _LOST:
+            return first.actor.run(first.orders, first.relays)
+        except LOST:
             self._check_client()
             return None
 
-    def _outcome(self, host: _Host, answer: Any) -> Outcome | None:
+    @staticmethod
+    def _order(shard: _DaskShard, calls: Sequence[Call]) -> Order:
+        if shard.is_open:
+            return Order(shard.number, calls)
+        shard.is_open = True
+        # The plan, which may hold the rows, goes straight to the worker, not through the scheduler's graph.
+        return Order(shard.number, [*shard.log.calls(), *calls], shard.plan)
+
+    def _outcome(self, answer: Any) -> Outcome | None:
         """Wait for an answer; return None if the host is lost."""
         if answer is None:
             return None
         try:
             outcome: Outcome = answer.result()
-        except _LOST:
+        except LOST:
             self._check_client()
             return None
         return outcome
@@ -157,7 +180,7 @@ class DaskShards:
                 host.actor = host.held.result(timeout=_SECONDS_BETWEEN_LOOKS)
             except TimeoutError:
                 continue
-            except _LOST:
+            except LOST:
                 return
 
     def _lose(self, shards: Sequence[_DaskShard], host: _Host) -> None:
@@ -203,7 +226,7 @@ class DaskShards:
         """See `ShardPool.close`."""
         for host in list(self._hosts.values()):
             if host.actor is not None:
-                with contextlib.suppress(*_LOST):  # nothing is left of an actor whose worker or client is gone
+                with contextlib.suppress(*LOST):  # nothing is left of an actor whose worker or client is gone
                     host.actor.close().result(timeout=5)
             self._forget(host)
         self._shards = []

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import ShardEngine
+from frameboost.engines.dask.packing import packed, unpacked
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.shards.merging import merged
 from frameboost.engines.shards.pool import Call
@@ -20,7 +22,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.version import __version__
 
-__all__ = ["Outcome", "ShardActor", "ShardPlan", "versions"]
+__all__ = ["LOST", "Order", "Outcome", "Relay", "ShardActor", "ShardPlan", "versions"]
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,44 @@ class ShardPlan:
 
 
 @dataclass(frozen=True)
+class Order:
+    """Calls of one shard; with a plan, the shard is opened first."""
+
+    number: int
+    calls: Sequence[Call]
+    plan: ShardPlan | None = None
+
+
+@dataclass(frozen=True)
+class Relay:
+    """Orders for another worker, and for those that it passes on."""
+
+    actor: Any
+    orders: Sequence[Order]
+    relays: Sequence[Relay] = ()
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """The results of calls, merged where they can be, or the error that ended them, which is none of the cluster."""
+    """What came of orders.
+
+    Attributes
+    ----------
+    results
+        The result of each shard's last call; sums are merged.
+    error
+        The error that ended the calls, which is none of the cluster.
+    lost
+        The workers (by the first shard's number in their orders) whose results are missing, as they are gone.
+    """
 
     results: Sequence[Any] = ()
     error: BaseException | None = None
+    lost: Sequence[int] = ()
+
+
+# Raised by an actor whose worker is gone: by the connection, or by the scheduler that knows of it.
+LOST = (OSError, RuntimeError, TimeoutError)
 
 
 class ShardActor:
@@ -65,20 +100,29 @@ class ShardActor:
         self._n_threads = n_threads
         self._shards: dict[int, Shard] = {}
 
-    def run(self, orders: Sequence[tuple[int, ShardPlan | None, Sequence[Call]]]) -> Outcome:
-        """Carry out calls of some shards, given by their numbers; with a plan, open the shard first.
+    def run(self, orders: Sequence[Order], relays: Sequence[Relay] = ()) -> Outcome:
+        """Carry out orders, and add up what other workers answer to theirs.
 
         The shards take turns, each with all threads.
         """
+        answers = [_sent(relay) for relay in relays]
         try:
             results = []
-            for number, plan, calls in orders:
-                if plan is not None:
-                    self._shards[number] = self._opened(plan)
-                results.append(self._shards[number].run(calls))
-            return Outcome(merged(orders[0][2][-1].method, results))
+            for order in orders:
+                if order.plan is not None:
+                    self._shards[order.number] = self._opened(order.plan)
+                results.append(self._shards[order.number].run(order.calls))
         except Exception as error:
             return Outcome(error=error)
+        lost: list[int] = []
+        for relay, answer in zip(relays, answers, strict=True):
+            outcome = _received(relay, answer)
+            if outcome.error is not None:
+                return outcome
+            results += map(unpacked, outcome.results)
+            lost += outcome.lost
+        sums = merged(orders[0].calls[-1].method, results)
+        return Outcome([packed(each) if isinstance(each, np.ndarray) else each for each in sums], lost=lost)
 
     def close(self) -> None:
         """Close the shards."""
@@ -91,11 +135,31 @@ class ShardActor:
         return Shard(plan.open(request), workers)
 
 
+def _sent(relay: Relay) -> Any:
+    """Pass orders on; return the answer to wait for, None if the worker is gone."""
+    try:
+        return relay.actor.run(relay.orders, relay.relays)
+    except LOST:
+        return None
+
+
+def _received(relay: Relay, answer: Any) -> Outcome:
+    """Wait for an answer; if the worker is gone, so are the answers to what it passed on."""
+    try:
+        outcome: Outcome | None = None if answer is None else answer.result()
+    except LOST:
+        outcome = None
+    return Outcome(lost=_workers_of(relay)) if outcome is None else outcome
+
+
+def _workers_of(relay: Relay) -> list[int]:
+    return [relay.orders[0].number, *(number for other in relay.relays for number in _workers_of(other))]
+
+
 def versions() -> dict[str, str]:
     """Return the versions on which the bytes of a model, or what is sent between processes, depend."""
     import duckdb
     import numba
-    import numpy as np
 
     found = {"frameboost": __version__, "polars": pl.__version__, "numpy": np.__version__}
     found |= {"numba": numba.__version__, "duckdb": duckdb.__version__}

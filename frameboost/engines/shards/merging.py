@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["merged", "merged_aggregates", "merged_scores", "sum_histograms", "sum_stats"]
+__all__ = ["is_sum", "merged", "merged_aggregates", "merged_scores", "sum_histograms", "sum_stats"]
 
 
 def merged_aggregates(
@@ -54,9 +54,14 @@ def sum_histograms(parts: Sequence[FloatArray]) -> FloatArray:
 _SUMS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"node_histograms": sum_histograms, "start_tree": sum_stats}
 
 
+def is_sum(method: str) -> bool:
+    """Whether the sum of all shards' results of a method of `Shard` says all that is asked of them."""
+    return method in _SUMS
+
+
 def merged(method: str, results: list[Any]) -> list[Any]:
-    """Return the results of a method of `Shard` as one, if their sum says all that is asked of them."""
-    return [_SUMS[method](results)] if method in _SUMS else results
+    """Return the results of a method of `Shard`, as one if it `is_sum`."""
+    return [_SUMS[method](results)] if is_sum(method) else results
 
 
 def merged_scores(parts: Sequence[pl.DataFrame]) -> pl.LazyFrame:
