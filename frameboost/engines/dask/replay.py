@@ -42,10 +42,14 @@ _OBSOLETE = {
 _END_OF_TREE = frozenset({"compute_gradients_on", "start_tree", "follow_tree"})
 
 
+_REPLACEABLE = frozenset().union(*_OBSOLETE.values())
+
+
 class ReplayLog:
     """The calls of one shard that must be repeated if it is lost."""
 
     def __init__(self) -> None:
+        self._settled: list[Call] = []  # of the rounds before, which no later call changes
         self._calls: list[Call] = []
 
     def add(self, calls: Iterable[Call]) -> None:
@@ -57,8 +61,11 @@ class ReplayLog:
             self._calls = [other for other in self._calls if other.method not in obsolete]
             if call.method in _END_OF_TREE:  # the trees before are grown: no gradients are needed to follow them
                 self._calls = [Call("follow_tree") if each.method == "start_tree" else each for each in self._calls]
+            if call.method == "compute_gradients_on":
+                self._settled += [each for each in self._calls if each.method not in _REPLACEABLE]
+                self._calls = [each for each in self._calls if each.method in _REPLACEABLE]
             self._calls.append(call)
 
     def calls(self) -> list[Call]:
         """Return the calls to repeat, in order."""
-        return list(self._calls)
+        return [*self._settled, *self._calls]
