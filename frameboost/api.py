@@ -12,7 +12,8 @@ from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked
 from frameboost.checks.messages import shown
 from frameboost.data.held_out import HeldOut, held_out_sources
-from frameboost.data.sources import Source, open_source
+from frameboost.data.partitions import open_training_data
+from frameboost.data.sources import Source
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import Engine
 from frameboost.engines.dask.cluster import Dask
@@ -81,7 +82,7 @@ def fit(
     method = choose_tree_method(settings)
     method.check_cuts(cuts)
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
-    source, held_out = held_out_sources(open_source(data), valid)
+    source, held_out = held_out_sources(open_training_data(data), valid)
     if init_model is not None:
         features = _same_features(init_model, features, base_margin)
         held_out = {key: HeldOut(with_margins(part.source, init_model.ensemble)[0]) for key, part in held_out.items()}

@@ -30,12 +30,15 @@ OPTIONAL = {
     "frameboost.sklearn": {"sklearn"},
     "frameboost.database.udf": {"pyarrow"},
     "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
-    "frameboost.engines.dask.cluster": {"distributed"},
-    "frameboost.engines.dask.pool": {"distributed"},
+    "frameboost.data.partitions": {"dask"},
+    "frameboost.engines.dask.cluster": {"dask", "distributed"},
+    "frameboost.engines.dask.pool": {"dask", "distributed"},
+    "frameboost.engines.dask.worker": {"distributed"},
 }
 DISTRIBUTIONS = {
     "sklearn": ("sklearn", "scikit-learn"),
     "pyarrow": ("arrow", "pyarrow"),
+    "dask": ("dask", "distributed"),
     "distributed": ("dask", "distributed"),
     "clickhouse_cityhash": ("catboost", "clickhouse-cityhash"),
 }  # of a module: the extra, and the distribution

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from frameboost.checks.messages import shown
-from frameboost.data.sources import Source, check_numeric, open_source, split_held_out
+from frameboost.data.partitions import open_training_data
+from frameboost.data.sources import Source, check_numeric, split_held_out
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 
@@ -61,10 +62,10 @@ def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, Held
         training, part = split_held_out(source, valid)
         return training, {"valid": HeldOut(part)}
     if not isinstance(valid, Mapping):
-        return source, {"valid": HeldOut(open_source(valid, "valid"))}
+        return source, {"valid": HeldOut(open_training_data(valid, "valid"))}
     for name in valid:
         if not isinstance(name, str) or name == "train":
             raise ParameterError(f"valid names a set {shown(name)}; a name must be a string other than 'train'")
     if not valid:
         raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
-    return source, {name: HeldOut(open_source(data, f"valid[{shown(name)}]")) for name, data in valid.items()}
+    return source, {name: HeldOut(open_training_data(data, f"valid[{shown(name)}]")) for name, data in valid.items()}

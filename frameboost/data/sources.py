@@ -25,7 +25,9 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
-__all__ = ["FrameSource", "RelationSource", "Source", "check_numeric", "open_source", "split_held_out"]
+__all__ = [
+    "FrameSource", "RelationSource", "Source", "check_numeric", "is_frame_of", "open_source", "split_held_out",
+]  # fmt: skip
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
 _UNREADABLE = (
@@ -233,8 +235,13 @@ def open_source(data: Any, argument: str = "data") -> Source:
             f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "
             "fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...)"
         )
+    if is_frame_of("dask", data):
+        raise DataError(
+            f"{argument} is a Dask DataFrame, which fit trains on with engine=fb.Dask(client); here give "
+            "ddf.compute() if its rows fit into memory, or call this for each partition with ddf.map_partitions(...)"
+        )
     # Looked up on the type, as Python does: a class itself is not a table. Nor is a polars Series.
-    if _is_pandas(data):
+    if is_frame_of("pandas", data):
         _refuse_duplicates([str(name) for name in data.columns])
         return _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
     if hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series):
@@ -279,10 +286,10 @@ def _of_path(path: str, argument: str) -> Source:
     return _in_parts([table for table in tables if isinstance(table, pl.LazyFrame)], argument, are_files=True)
 
 
-def _is_pandas(data: Any) -> bool:
-    """Whether this is a pandas DataFrame or of a subclass, by name, as pandas may not be installed."""
+def is_frame_of(library: str, data: Any) -> bool:
+    """Whether this is a DataFrame of a library or of a subclass, by name, as it may not be installed."""
     bases = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
-    return ("pandas", "DataFrame") in bases
+    return (library, "DataFrame") in bases
 
 
 def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, Any]]) -> FrameSource:

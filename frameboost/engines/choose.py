@@ -142,6 +142,9 @@ def choose_engine(
     ParameterError
         If there is no such engine, or it does not support the data or one of the parameters.
     """
+    kind = data_kind(source)
+    if kind == "partitions" and isinstance(name, str) and name == "auto":
+        name = Dask.of_default_client()
     if isinstance(name, Dask):
         engine = name.describe(_named(name.engine))
     else:
@@ -152,9 +155,10 @@ def choose_engine(
         able = [each.name for each in BUILT_IN if contract in each.openers]
         needed = f"engine={listed(able)}" if len(able) == 1 else f"one of the engines {listed(able)}"
         raise ParameterError(f"{setting} needs {needed}, not {shown(engine.name)}")
-    kind = data_kind(source)
     if kind not in engine.data:
-        takes = {"frame": "frames", "relation": "DuckDB relations"}
+        if kind == "partitions":
+            raise ParameterError(f"a Dask DataFrame needs engine=fb.Dask(client), not {shown(engine.name)}")
+        takes = {"frame": "frames", "relation": "DuckDB relations", "partitions": "Dask DataFrames"}
         raise ParameterError(f"engine {shown(engine.name)} trains on {takes[engine.data[0]]}, not on {takes[kind]}")
     if n_jobs is not None and engine.threads_set_by:
         able = [each.name for each in BUILT_IN if not each.threads_set_by]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from frameboost.data.partitions import PartitionedSource
 from frameboost.data.sources import RelationSource, Source
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
@@ -15,7 +16,7 @@ from frameboost.schema.feature import Feature
 
 __all__ = ["DataKind", "EngineDescription", "EngineRequest", "data_kind"]
 
-DataKind = Literal["frame", "relation"]
+DataKind = Literal["frame", "relation", "partitions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class EngineRequest:
     Attributes
     ----------
     source
-        The user's data: `FrameSource` has a polars LazyFrame, `RelationSource` a DuckDB relation.
+        The user's data: `FrameSource` has a polars LazyFrame, `RelationSource` a DuckDB relation,
+        `PartitionedSource` a Dask DataFrame.
     features
         The columns to split on, in order.
     roles
@@ -78,4 +80,6 @@ class EngineDescription:
 
 def data_kind(source: Source) -> DataKind:
     """Return what kind of data a source has."""
+    if isinstance(source, PartitionedSource):
+        return "partitions"
     return "relation" if isinstance(source, RelationSource) else "frame"

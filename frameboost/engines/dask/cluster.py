@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from frameboost.checks.messages import reason, shown
+from frameboost.data.partitions import PartitionedSource, PartitionReader
 from frameboost.engines.contract import HistogramEngine
-from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.description import DataKind, EngineDescription, EngineRequest
 from frameboost.engines.shards.engine import ShardedEngine
-from frameboost.engines.shards.opening import divided
+from frameboost.engines.shards.opening import divided, evenly
 from frameboost.errors import ClusterError, ParameterError
 
 if TYPE_CHECKING:
+    import polars as pl
+    from dask.delayed import Delayed
     from distributed import Client
 
 __all__ = ["Dask", "check_versions"]
@@ -49,6 +52,22 @@ class Dask:
     engine: str = "numba"
     shards: int | None = None
 
+    @classmethod
+    def of_default_client(cls) -> Dask:
+        """Return the engine of the client that Dask itself would use.
+
+        Raises
+        ------
+        ParameterError
+            If there is none.
+        """
+        try:
+            from distributed import get_client
+
+            return cls(get_client())
+        except (ImportError, ValueError) as error:
+            raise ParameterError("a Dask DataFrame needs engine=fb.Dask(client), with a distributed.Client") from error
+
     def describe(self, engine: EngineDescription) -> EngineDescription:
         """Return the description of the cluster as an engine, given that of each shard.
 
@@ -68,7 +87,8 @@ class Dask:
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
             raise ParameterError(f"the shards of fb.Dask must be an integer of at least 1, not {shown(self.shards)}")
         openers = {HistogramEngine: partial(self._open, engine)}
-        return EngineDescription("dask", openers, ("frame", "relation"), threads_set_by="the workers' nthreads")
+        data: tuple[DataKind, ...] = ("frame", "relation", "partitions")
+        return EngineDescription("dask", openers, data, threads_set_by="the workers' nthreads")
 
     def _open(self, engine: EngineDescription, request: EngineRequest) -> ShardedEngine:
         from frameboost.engines.dask.pool import DaskShards
@@ -76,11 +96,18 @@ class Dask:
 
         self._check_client()
         n_shards = self.shards or len(self.client.nthreads()) or 1  # type: ignore[no-untyped-call]
-        plans = [
-            ShardPlan(engine.openers[HistogramEngine], part, request.features, dict(request.roles), request.parameters)
-            for part in divided(request, n_shards)
-        ]
-        return ShardedEngine(DaskShards(self.client, plans), request.features, request.roles)
+        opener, roles = engine.openers[HistogramEngine], dict(request.roles)
+        partitions: list[list[Delayed]] | None = None
+        rows: Sequence[pl.LazyFrame | PartitionReader]
+        if isinstance(request.source, PartitionedSource):
+            delayed, reader = request.source.read_by(request.columns())
+            bounds = evenly(len(delayed), min(n_shards, len(delayed)))
+            partitions = [delayed[a:b] for a, b in bounds]
+            rows = [replace(reader, first=a + 1) for a, _ in bounds]
+        else:
+            rows = divided(request, n_shards)
+        plans = [ShardPlan(opener, own, request.features, roles, request.parameters) for own in rows]
+        return ShardedEngine(DaskShards(self.client, plans, partitions), request.features, request.roles)
 
     def _check_client(self) -> None:
         from frameboost.engines.dask.worker import versions

@@ -8,16 +8,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from distributed import Client, Future
+from dask.delayed import Delayed
+from distributed import CancelledError, Client, Future, KilledWorker, wait
 
-from frameboost.checks.messages import counted
+from frameboost.checks.messages import counted, reason, shortened
+from frameboost.data.partitions import PartitionReader
 from frameboost.engines.dask.packing import unpacked
 from frameboost.engines.dask.reduction import Branch, branches
 from frameboost.engines.dask.replay import ReplayLog
-from frameboost.engines.dask.worker import LOST, Order, Outcome, Relay, ShardActor, ShardPlan
+from frameboost.engines.dask.worker import LOST, Order, Outcome, Relay, ShardActor, ShardPlan, hand_over
 from frameboost.engines.shards.merging import is_sum
 from frameboost.engines.shards.pool import Call
-from frameboost.errors import ClusterError
+from frameboost.errors import ClusterError, DataError
 
 __all__ = ["DaskShards"]
 
@@ -40,9 +42,10 @@ class _Host:
 class _DaskShard:
     """One shard: its plan, its host, and what it has been told."""
 
-    def __init__(self, number: int, plan: ShardPlan) -> None:
+    def __init__(self, number: int, plan: ShardPlan, partitions: Sequence[Delayed]) -> None:
         self.number = number
         self.plan = plan
+        self.partitions = partitions  # of the user's Dask DataFrame
         self.log = ReplayLog()
         self.host: _Host | None = None
         self.is_open = False  # whether the host's actor has been told the plan
@@ -58,11 +61,16 @@ class DaskShards:
         The user's client.
     plans
         A plan for each shard.
+    partitions
+        The partitions of each shard, if the data is a Dask DataFrame.
     """
 
-    def __init__(self, client: Client, plans: Sequence[ShardPlan]) -> None:
+    def __init__(
+        self, client: Client, plans: Sequence[ShardPlan], partitions: Sequence[Sequence[Delayed]] | None = None
+    ) -> None:
         self._client = client
-        self._shards = [_DaskShard(number, plan) for number, plan in enumerate(plans)]
+        given = partitions or [[]] * len(plans)
+        self._shards = [_DaskShard(number, *each) for number, each in enumerate(zip(plans, given, strict=True))]
         self._hosts: dict[str, _Host] = {}
         try:
             for shard in self._shards:
@@ -86,6 +94,7 @@ class DaskShards:
             groups = defaultdict(list)
             for shard in waiting:
                 groups[self._host(shard)].append(shard)
+            self._hand_out([shard for shard in waiting if shard.partitions and not shard.is_open])
             waiting = []
             sent = [(branch, self._send(branch, groups, own)) for branch in self._branches(groups, calls[0][-1].method)]
             for branch, answer in sent:
@@ -147,6 +156,38 @@ class DaskShards:
             self._check_client()
             return None
         return outcome
+
+    # --- partitions of a Dask DataFrame -------------------------------------------------------------------------------
+
+    def _hand_out(self, shards: Sequence[_DaskShard]) -> None:
+        """Have the workers compute the partitions of shards, and hand them to their actors.
+
+        Dask computes those that are lost again. A host whose worker goes meanwhile is left without an actor.
+        """
+        loading = []
+        for shard in shards:
+            host = self._host(shard)
+            if host.actor is None or host.held is None:
+                continue
+            computed = self._client.compute(  # type: ignore[no-untyped-call]
+                shard.partitions, workers=[host.address], allow_other_workers=True
+            )
+            handed = self._client.submit(
+                hand_over, host.held.key, shard.number, *computed, pure=False, workers=[host.address]
+            )
+            loading.append((shard, host, computed, handed))
+        try:
+            for shard, host, computed, handed in loading:
+                while handed.status == "pending" and host.address in self._workers():
+                    with contextlib.suppress(TimeoutError, CancelledError):
+                        wait(handed, timeout=_SECONDS_BETWEEN_LOOKS)  # type: ignore[no-untyped-call]
+                _check_computed(shard, computed)
+                if handed.status != "finished":
+                    host.actor = None
+        finally:  # unless someone else holds them too, the cluster forgets them
+            for _, _, computed, handed in loading:
+                for future in (*computed, handed):
+                    future.release()
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 
@@ -237,3 +278,18 @@ class DaskShards:
             self._client.cancel(host.held, force=True)  # type: ignore[no-untyped-call]
         host.actor = host.held = None
         self._hosts.pop(host.address, None)
+
+
+def _check_computed(shard: _DaskShard, partitions: Sequence[Future[Any]]) -> None:
+    """Raise an error if a partition can't be computed."""
+    first = shard.plan.rows.first if isinstance(shard.plan.rows, PartitionReader) else 1
+    for number, future in enumerate(partitions, start=first):
+        what = f"partition {number} of the Dask DataFrame"
+        if future.status == "error":
+            error = future.exception()  # type: ignore[no-untyped-call]
+            if isinstance(error, KilledWorker):
+                raise ClusterError(f"{what} can't be computed: {reason(error)}") from error
+            message = shortened(str(error), 200)
+            raise DataError(f"{what} can't be computed: {type(error).__name__}: {message}") from error
+        if future.status in ("lost", "cancelled"):
+            raise ClusterError(f"{what} was lost with its worker, and Dask can't compute it anew; read it by Dask")

@@ -1,4 +1,4 @@
-"""What runs on a worker of Dask: an actor that holds one shard."""
+"""What runs on a worker of Dask: an actor that holds its shards."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from frameboost.data.partitions import PartitionReader
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.dask.packing import packed, unpacked
@@ -22,7 +23,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.version import __version__
 
-__all__ = ["LOST", "Order", "Outcome", "Relay", "ShardActor", "ShardPlan", "versions"]
+__all__ = ["LOST", "Order", "Outcome", "Relay", "ShardActor", "ShardPlan", "hand_over", "versions"]
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,14 @@ class ShardPlan:
     ----------
     open
         Opens its engine.
-    frame
-        Its rows.
+    rows
+        Its rows, or how they are read from partitions that the actor has been handed.
     features, roles, parameters
         As of `EngineRequest`.
     """
 
     open: Callable[[EngineRequest], ShardEngine]
-    frame: pl.LazyFrame
+    rows: pl.LazyFrame | PartitionReader
     features: tuple[Feature, ...]
     roles: Mapping[str, str]
     parameters: Parameters
@@ -99,6 +100,7 @@ class ShardActor:
     def __init__(self, n_threads: int) -> None:
         self._n_threads = n_threads
         self._shards: dict[int, Shard] = {}
+        self._partitions: dict[int, Sequence[Any]] = {}
 
     def run(self, orders: Sequence[Order], relays: Sequence[Relay] = ()) -> Outcome:
         """Carry out orders, and add up what other workers answer to theirs.
@@ -110,7 +112,7 @@ class ShardActor:
             results = []
             for order in orders:
                 if order.plan is not None:
-                    self._shards[order.number] = self._opened(order.plan)
+                    self._shards[order.number] = self._opened(order.number, order.plan)
                 results.append(self._shards[order.number].run(order.calls))
         except Exception as error:
             return Outcome(error=error)
@@ -124,15 +126,30 @@ class ShardActor:
         sums = merged(orders[0].calls[-1].method, results)
         return Outcome([packed(each) if isinstance(each, np.ndarray) else each for each in sums], lost=lost)
 
+    def take(self, number: int, partitions: Sequence[Any]) -> None:
+        """Keep the pandas partitions of a shard until it is opened."""
+        self._partitions[number] = partitions
+
     def close(self) -> None:
         """Close the shards."""
+        self._partitions.clear()
         while self._shards:
             self._shards.popitem()[1].close()
 
-    def _opened(self, plan: ShardPlan) -> Shard:
+    def _opened(self, number: int, plan: ShardPlan) -> Shard:
+        own = self._partitions.pop(number, ())
+        frame = plan.rows.read(own) if isinstance(plan.rows, PartitionReader) else plan.rows
         workers = Workers(self._n_threads)
-        request = EngineRequest(FrameSource(plan.frame), plan.features, plan.roles, plan.parameters, workers)
+        request = EngineRequest(FrameSource(frame), plan.features, plan.roles, plan.parameters, workers)
         return Shard(plan.open(request), workers)
+
+
+def hand_over(actor: str, number: int, *partitions: Any) -> None:
+    """Hand pandas partitions to the actor of that key on the same worker, as a task that Dask gives them to."""
+    from distributed import get_worker
+
+    held: Any = get_worker().state.actors[actor]
+    held.take(number, partitions)
 
 
 def _sent(relay: Relay) -> Any:

@@ -17,7 +17,7 @@ from frameboost.engines.shards.pool import LocalShards
 from frameboost.engines.shards.shard import Shard
 from frameboost.runtime.workers import Workers
 
-__all__ = ["divided", "in_shards"]
+__all__ = ["divided", "evenly", "in_shards"]
 
 
 def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
@@ -52,18 +52,19 @@ def divided(request: EngineRequest, n_shards: int) -> list[pl.LazyFrame]:
         parts = [FrameSource(part).to_frame(names) for part in source.parts]
         if len(parts) < n_shards:
             parts = _by_position(parts, n_shards)
-        return [pl.concat(parts[a:b]) for a, b in _evenly(len(parts), min(n_shards, len(parts)))]
+        return [pl.concat(parts[a:b]) for a, b in evenly(len(parts), min(n_shards, len(parts)))]
     frame = request.frame().collect()
-    return [frame[a:b].lazy() for a, b in _evenly(len(frame), max(1, min(n_shards, len(frame))))]
+    return [frame[a:b].lazy() for a, b in evenly(len(frame), max(1, min(n_shards, len(frame))))]
 
 
 def _by_position(files: Sequence[pl.LazyFrame], n_shards: int) -> list[pl.LazyFrame]:
     """Return the rows of files in slices, at least ``n_shards`` in all if there are as many rows."""
     counts = [int(file.select(pl.len()).collect().item()) for file in files]
     size = max(1, sum(counts) // n_shards)
-    bounds = [_evenly(count, max(1, round(count / size))) for count in counts]
+    bounds = [evenly(count, max(1, round(count / size))) for count in counts]
     return [file.slice(a, b - a) for file, slices in zip(files, bounds, strict=True) for a, b in slices]
 
 
-def _evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:
+def evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:
+    """Return the first place and the place after the last of each of ``parts`` slices of about equal length."""
     return list(pairwise(count * k // parts for k in range(parts + 1)))

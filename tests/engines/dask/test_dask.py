@@ -23,21 +23,6 @@ OPTIONS = {"features": FEATURES, **SHAPE}
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def client(cluster):
-    with distributed.Client(cluster) as client:
-        client.wait_for_workers(2)
-        yield client
-
-
-@pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
     return every_type(600, seed=4)
 

@@ -1,0 +1,177 @@
+"""Rows in partitions on a cluster, ``fit(dask_dataframe)``: the columns are known here, the rows are read there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from frameboost.checks.messages import shown
+from frameboost.data.sources import FrameSource, Source, is_frame_of, open_source
+from frameboost.errors import DataError
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
+
+__all__ = ["PartitionReader", "PartitionedSource", "open_training_data"]
+
+
+@dataclass(frozen=True)
+class PartitionedSource(FrameSource):
+    """A Dask DataFrame.
+
+    Its ``frame`` has the columns but no rows.
+
+    Attributes
+    ----------
+    collection
+        The Dask DataFrame.
+    schema
+        The columns of a partition, as polars reads them.
+    steps
+        What `map` was given, in order, which workers apply to each partition.
+    """
+
+    collection: Any = None
+    schema: pl.Schema = field(default_factory=pl.Schema)
+    steps: tuple[Callable[[pl.LazyFrame], pl.LazyFrame], ...] = ()
+
+    def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> PartitionedSource:
+        """See `FrameSource.map`."""
+        return replace(self, frame=function(self.frame), steps=(*self.steps, function))
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Raise `DataError`: the rows are not read into the memory of this process."""
+        raise DataError("the rows of a Dask DataFrame are read by its workers; give engine=fb.Dask(client)")
+
+    def read_by(self, names: Sequence[str]) -> tuple[list[Any], PartitionReader]:
+        """Return the partitions as delayed objects, and how a worker reads these columns from them."""
+        given = {str(name): name for name in self.collection.columns}
+        wanted = list(self.schema) if self.steps else list(names)
+        delayed = self.collection[[given[name] for name in wanted]].to_delayed()
+        return list(delayed), PartitionReader({name: self.schema[name] for name in wanted}, self.steps, tuple(names))
+
+
+@dataclass(frozen=True)
+class PartitionReader:
+    """Reads pandas partitions as one polars frame.
+
+    Attributes
+    ----------
+    schema
+        The types of the columns.
+    steps
+        What is applied to the frame of each partition.
+    names
+        The columns to return.
+    first
+        The number of the first partition, from 1, as messages show it.
+    """
+
+    schema: dict[str, pl.DataType]
+    steps: tuple[Callable[[pl.LazyFrame], pl.LazyFrame], ...]
+    names: tuple[str, ...]
+    first: int = 1
+
+    def read(self, partitions: Sequence[Any]) -> pl.LazyFrame:
+        """Return the rows of partitions that follow each other.
+
+        Raises
+        ------
+        DataError
+            If a partition lacks a column, or has another type than the Dask DataFrame says.
+        """
+        frames = []
+        for number, partition in enumerate(partitions, start=self.first):
+            frame = self._typed(partition, number)
+            for step in self.steps:
+                frame = step(frame)
+            frames.append(FrameSource(frame).to_frame(self.names))
+        return pl.concat(frames)
+
+    def _typed(self, partition: Any, number: int) -> pl.LazyFrame:
+        """Return a partition as polars reads it, with columns of the types in ``schema``."""
+        found = _read(partition, number)
+        own, values = found.schema, []
+        for name, dtype in self.schema.items():
+            if name not in own:
+                raise DataError(f"partition {number} of the Dask DataFrame has no column {shown(name)}")
+            if own[name] == dtype or _kind(own[name]) == _kind(dtype):
+                values.append(column(name).cast(dtype))
+            elif found[name].null_count() == len(found):
+                values.append(pl.lit(None, dtype).alias(name))
+            else:
+                raise DataError(
+                    f"column {shown(name)} has type {own[name]} in partition {number} of the Dask DataFrame, which "
+                    f"says {dtype}; {_remedy(name)}"
+                )
+        return found.lazy().select(values)
+
+
+def open_training_data(data: Any, argument: str = "data") -> Source:
+    """Return what `fit` takes as a source: Dask DataFrames, and all that `open_source` reads."""
+    return _of_dask_frame(data) if is_frame_of("dask", data) else open_source(data, argument)
+
+
+def _of_dask_frame(collection: Any) -> PartitionedSource:
+    """Return a Dask DataFrame as a source.
+
+    The types are those that polars gives the same pandas frame. Dask knows all but those of Python objects, which are
+    found by computing these columns.
+
+    Raises
+    ------
+    DataError
+        If polars can't read it, or a column of objects has different types in two partitions.
+    """
+    schema = _read(collection._meta, None).schema
+    objects = [name for name, dtype in collection.dtypes.items() if str(dtype) == "object"]
+    if objects:
+        schema = pl.Schema(dict(schema) | _types_of_objects(collection[objects]))
+    return PartitionedSource(pl.LazyFrame(schema=schema), collection=collection, schema=schema)
+
+
+def _types_of_objects(collection: Any) -> dict[str, pl.DataType]:
+    """Return the types of the columns that have values."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    parts = enumerate(collection.to_delayed(), start=1)
+    schemas = compute(*(delayed(_schema_of)(part, number) for number, part in parts))  # type: ignore[no-untyped-call]
+    found: dict[str, pl.DataType] = {}
+    places: dict[str, int] = {}
+    for number, schema in enumerate(schemas, start=1):
+        for name, dtype in schema.items():
+            if found.setdefault(name, dtype) != dtype:
+                raise DataError(
+                    f"column {shown(name)} has type {found[name]} in partition {places[name]} of the Dask DataFrame "
+                    f"and {dtype} in partition {number}; {_remedy(name)}"
+                )
+            places.setdefault(name, number)
+    return found
+
+
+def _schema_of(partition: Any, number: int) -> dict[str, pl.DataType]:
+    """Return the types of the columns that have values in a partition."""
+    frame = _read(partition, number)
+    return {name: dtype for name, dtype in frame.schema.items() if frame[name].null_count() < len(frame)}
+
+
+def _read(partition: Any, number: int | None) -> pl.DataFrame:
+    """Return a pandas frame as polars reads it; ``number`` is that of the partition, None for one without rows."""
+    try:
+        source = open_source(partition)
+    except DataError as error:
+        what = "the Dask DataFrame" if number is None else f"partition {number} of the Dask DataFrame"
+        raise DataError(f"{what} can't be read: {error}") from error
+    assert isinstance(source, FrameSource)
+    return source.frame.collect()
+
+
+def _kind(dtype: pl.DataType) -> object:
+    return FeatureType.from_polars(dtype) or dtype
+
+
+def _remedy(name: str) -> str:
+    return f"give it one type, such as by ddf.astype({{{shown(name)}: ...}})"

@@ -1,0 +1,138 @@
+"""A Dask DataFrame as data: its partitions are read by the workers, to the model of the pandas frame."""
+
+import os
+import signal
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import frameboost as fb
+from frameboost.data.partitions import open_training_data
+from tests.support.cases import cases
+
+dask = pytest.importorskip("dask")
+dd = pytest.importorskip("dask.dataframe")
+
+SHAPE = {"n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
+N_ROWS = 700
+
+
+def pandas_frame() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random(N_ROWS) < 0.1, np.nan, rng.normal(size=N_ROWS))
+    frame = pd.DataFrame({
+        "x": x,
+        "count": pd.array(rng.integers(0, 9, N_ROWS), dtype="Int16"),
+        "text": pd.Series(rng.choice(list("abcd"), N_ROWS)).where(np.arange(N_ROWS) > 200),  # none in one partition
+        "category": pd.Categorical(np.where(np.arange(N_ROWS) < 40, "rare", rng.choice(["u", "v"], N_ROWS))),
+        "time": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 10**6, N_ROWS), unit="s"),
+        "weight": rng.random(N_ROWS) + 0.1,
+    })  # fmt: skip
+    frame["y"] = np.nan_to_num(x) * 2 + frame["count"].astype(float).where(frame["text"] == "a", 1.0)
+    return frame
+
+
+@pytest.mark.slow
+def test_the_model_is_that_of_the_pandas_frame(client):
+    frame = pandas_frame()
+    in_parts = dd.from_pandas(frame, npartitions=5, sort=False)
+    options = {"valid": "weight > 0.9 AND time > '2020-01-03'", "subsample": 0.7, **SHAPE}
+    whole = fb.fit(frame, "y", **options)
+    assert whole.trees["depth"].max() > 2
+    model = fb.fit(in_parts, "y", engine=fb.Dask(client, shards=3), **options)
+    assert model.to_json() == whole.to_json()
+    assert model.history.equals(whole.history)
+    options = {"init_model": whole, **SHAPE}
+    on_default_client = fb.fit(in_parts, "y", valid=in_parts.partitions[:1], **options)
+    assert on_default_client == fb.fit(frame, "y", valid=frame[: N_ROWS // 5], **options)
+
+
+@pytest.mark.slow
+def test_partitions_are_read_again_if_their_worker_is_killed(cluster, client, tmp_path):
+    frame = pandas_frame()
+    for number in range(4):
+        frame[number * 175 : (number + 1) * 175].to_parquet(tmp_path / f"{number}.parquet")
+    killed = []
+
+    def kill(number: int, _: object) -> None:
+        if number == 2:
+            killed.append(next(worker.pid for worker in cluster.workers.values() if worker.pid))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    whole = fb.fit(frame, "y", **SHAPE)
+    files = dd.read_parquet(tmp_path)
+    for data in (files, files.persist()):
+        assert fb.fit(data, "y", engine=fb.Dask(client, shards=3), callbacks=[kill], **SHAPE) == whole
+        client.wait_for_workers(2, timeout=60)
+    assert len(killed) == 2
+
+
+def fail_in_third(part: pd.DataFrame, partition_info: dict[str, int] | None = None) -> pd.DataFrame:
+    if partition_info is not None and partition_info["number"] == 2:
+        raise FileNotFoundError("no such bucket")
+    return part
+
+
+@pytest.mark.slow
+def test_partitions_that_cannot_be_read_are_named(client):
+    in_parts = dd.from_pandas(pandas_frame(), npartitions=5, sort=False)
+    meta = in_parts._meta
+    for wrong, says in (
+        (in_parts.map_partitions(fail_in_third, meta=meta),
+         "partition 3 of the Dask DataFrame can't be computed: FileNotFoundError: no such bucket"),
+        (in_parts.map_partitions(lambda part: part.assign(x="1"), meta=meta, enforce_metadata=False),
+         "column 'x' has type String in partition 1 of the Dask DataFrame, which says Float64; give it one type, such"),
+        (in_parts.map_partitions(lambda part: part.drop(columns="x"), meta=meta, enforce_metadata=False),
+         "partition 1 of the Dask DataFrame has no column 'x'"),
+    ):  # fmt: skip
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(wrong, "y", engine=fb.Dask(client), **SHAPE)
+        assert says in str(error.value)
+
+
+# --- without a cluster ------------------------------------------------------------------------------------------------
+
+
+def with_objects() -> pd.DataFrame:
+    frame = pandas_frame()
+    frame["day"] = [date(2020, 1, 1) + timedelta(int(x)) for x in range(N_ROWS)]
+    frame["flag"] = pd.Series([True, None] * (N_ROWS // 2), dtype=object).where(np.arange(N_ROWS) > 300, None)
+    frame["nothing"] = pd.Series([None] * N_ROWS, dtype=object)
+    return frame
+
+
+def test_types_are_those_of_the_pandas_frame():
+    frame = with_objects()
+    with dask.config.set({"dataframe.convert-string": False, "scheduler": "synchronous"}):
+        opened = open_training_data(dd.from_pandas(frame, npartitions=5, sort=False))
+        assert opened.types() == open_training_data(frame).types()
+        # Partitions, the first of which have no value, are read as these types.
+        delayed, reader = opened.read_by(["flag", "day", "text"])
+        found = reader.read([part.compute() for part in delayed]).collect()
+    assert found.equals(open_training_data(frame).frame.select("flag", "day", "text").collect())
+
+
+def test_objects_of_several_types_are_refused():
+    frame = with_objects().assign(mixed=pd.Series([date(2020, 1, 1)] * 350 + ["a"] * 350, dtype=object))
+    with (
+        dask.config.set({"dataframe.convert-string": False, "scheduler": "synchronous"}),
+        pytest.raises(
+            fb.DataError, match=r"'mixed' has type Date in partition 1 of the Dask .* String in partition 2;"
+        ),
+    ):
+        open_training_data(dd.from_pandas(frame, npartitions=2, sort=False))
+
+
+@cases(("call", "says"), [
+    (lambda data: fb.fit(data, "y", engine="polars"), "a Dask DataFrame needs engine=fb.Dask(client), not 'polars'"),
+    (lambda data: fb.fit(data, "y", shards=2), "a Dask DataFrame needs engine=fb.Dask(client)"),
+    (lambda data: fb.fit(data, "y"), "a Dask DataFrame needs engine=fb.Dask(client)"),
+    (lambda data: fb.cv(data, "y"), "data is a Dask DataFrame, which fit trains on with engine=fb.Dask(client)"),
+    (lambda data: fb.fit(data.compute(), "y", valid=data), "the rows of a Dask DataFrame are read by its workers"),
+])  # fmt: skip
+def test_what_takes_no_dask_frames_says_so(call, says):
+    with pytest.raises(fb.FrameboostError) as error:
+        call(dd.from_pandas(pandas_frame()[["x", "y"]], npartitions=2))
+    assert says in str(error.value)
