@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +50,20 @@ class FrameSource:
         The frame.
     parts
         The frames that it consists of, one after the other, where the user gave several frames or files.
+    part_names
+        What messages call each part.
     are_files
         Whether the parts are files, of which rows can be read by position.
     """
 
     frame: pl.LazyFrame
     parts: tuple[pl.LazyFrame, ...] = ()
+    part_names: tuple[str, ...] = ()
     are_files: bool = False
 
     def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
         """Return the source with a function applied to the frame and to each part; it must take rows one by one."""
-        return FrameSource(function(self.frame), tuple(map(function, self.parts)), self.are_files)
+        return replace(self, frame=function(self.frame), parts=tuple(map(function, self.parts)))
 
     def names(self) -> list[str]:
         """Return the column names, in order."""
@@ -218,7 +221,8 @@ def open_source(data: Any, argument: str = "data") -> Source:
     if isinstance(data, str | Path) and is_table(str(data)):
         return _of_path(str(data), argument)
     if isinstance(data, list | tuple) and data and all(isinstance(part, pl.DataFrame | pl.LazyFrame) for part in data):
-        return _in_parts([part.lazy() for part in data], argument)
+        names = [f"the first frame of {argument}", *(f"frame {number}" for number in range(2, len(data) + 1))]
+        return _in_parts([part.lazy() for part in data], names)
     if isinstance(data, duckdb.DuckDBPyRelation):
         try:
             data.limit(0)  # binds it: its table may have been dropped, or its connection closed
@@ -255,21 +259,21 @@ def open_source(data: Any, argument: str = "data") -> Source:
     )
 
 
-def _in_parts(parts: Sequence[pl.LazyFrame], argument: str, *, are_files: bool = False) -> FrameSource:
+def _in_parts(parts: Sequence[pl.LazyFrame], names: Sequence[str], *, are_files: bool = False) -> FrameSource:
     """Return frames whose rows follow each other, with the columns of the first."""
     schema = parts[0].collect_schema()
-    for number, part in enumerate(parts[1:], start=2):
+    for part, part_name in zip(parts[1:], names[1:], strict=True):
         own = part.collect_schema()
         for name, dtype in schema.items():
             if name not in own:
-                raise DataError(f"column {shown(name)} is in the first frame of {argument} but not in frame {number}")
+                raise DataError(f"column {shown(name)} is in {names[0]} but not in {part_name}")
             if own[name] != dtype:
                 raise DataError(
-                    f"column {shown(name)} has type {_shortened(str(dtype))} in the first frame of {argument} and "
-                    f"{_shortened(str(own[name]))} in frame {number}; give it one type"
+                    f"column {shown(name)} has type {_shortened(str(dtype))} in {names[0]} and "
+                    f"{_shortened(str(own[name]))} in {part_name}; give it one type"
                 )
     same = tuple(part.select(column(name) for name in schema) for part in parts)
-    return FrameSource(pl.concat(same), same, are_files)
+    return FrameSource(pl.concat(same), same, tuple(names), are_files)
 
 
 def _of_path(path: str, argument: str) -> Source:
@@ -283,7 +287,8 @@ def _of_path(path: str, argument: str) -> Source:
         if len(tables) > 1:
             raise DataError(f"{argument}={shown(path)} matches {len(tables)} databases; name one, and its table")
         return RelationSource(tables[0])
-    return _in_parts([table for table in tables if isinstance(table, pl.LazyFrame)], argument, are_files=True)
+    found = [table for table in tables if isinstance(table, pl.LazyFrame)]
+    return _in_parts(found, [shown(file) for file in files], are_files=True)
 
 
 def is_frame_of(library: str, data: Any) -> bool:

@@ -10,6 +10,7 @@ from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.sources import Source, check_numeric
 from frameboost.engines.contract import Engine
+from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
@@ -186,8 +187,35 @@ def _checked_summary(
     if n_rows < least:
         has = "no rows" if n_rows == 0 else "1 row"
         raise DataError(f"{data} has {has}; " + ("training needs at least 2" if least == 2 else "it needs at least 1"))
+    try:
+        _check_summary(summary, n_rows, loss, roles)
+    except DataError as error:
+        raise DataError(f"{error}{_place(engine, wanted, loss, roles)}") from None
+    if "weight" in roles and summary["heaviest"] == 0:
+        raise DataError(f"weight {shown(roles['weight'])} is 0 in every row; some row must count")
+    return summary
+
+
+def _place(engine: Engine, wanted: Mapping[str, Aggregate], loss: Loss, roles: Mapping[str, str]) -> str:
+    """Return the end of a message that says in which files or frames the wrong rows are, if the data has several."""
+    if not isinstance(engine, ShardedEngine):
+        return ""
+
+    def is_wrong(found: Mapping[str, float | None], n_rows: int) -> bool:
+        try:
+            _check_summary({name: value or 0.0 for name, value in found.items()}, n_rows, loss, roles)
+        except DataError:
+            return True
+        return False
+
+    names = engine.shards_where(wanted, is_wrong)
+    return f" (in {', '.join(names[:3])}{f' and {len(names) - 3} more' if names[3:] else ''})" if names else ""
+
+
+def _check_summary(summary: dict[str, float], n_rows: int, loss: Loss, roles: Mapping[str, str]) -> None:
+    """Raise `DataError` if some row has a label, a weight or a margin that can't be trained on."""
     for label in loss.labels:
-        _check_labels(engine, loss, label, roles[label], summary)
+        _check_labels(loss, label, roles[label], summary, n_rows)
     if "weight" in roles:
         _check_weights(roles["weight"], summary, n_rows)
     for role, column in roles.items():
@@ -196,14 +224,13 @@ def _checked_summary(
                 f"base_margin {shown(column)} is NULL, NaN or infinite in {int(wrong):,} of {n_rows:,} rows; "
                 "give every row a finite margin"
             )
-    return summary
 
 
-def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: dict[str, float]) -> None:
+def _check_labels(loss: Loss, label: str, target: str, summary: dict[str, float], n_rows: int) -> None:
     lowest, highest = summary[f"{label}_lowest"], summary[f"{label}_highest"]
     if missing := int(summary[f"{label}_missing"]):
         raise DataError(
-            f"target {shown(target)} is NULL or NaN in {missing:,} of {engine.n_rows:,} rows; drop those rows first"
+            f"target {shown(target)} is NULL or NaN in {missing:,} of {n_rows:,} rows; drop those rows first"
         )
     if math.isinf(lowest) or math.isinf(highest):
         raise DataError(f"target {shown(target)} holds an infinite value; every label must be finite")
@@ -212,7 +239,7 @@ def _check_labels(engine: Engine, loss: Loss, label: str, target: str, summary: 
     if loss.label_condition is not None and (n_wrong := int(summary[f"{label}_wrong"])):
         raise DataError(
             f"target {shown(target)} holds other values than {loss.label_requirement} in {n_wrong:,} "
-            f"of {engine.n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
+            f"of {n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
             f"objective {shown(loss.name)} needs those"
         )
 
@@ -239,8 +266,6 @@ def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:
         )
     if summary["heaviest"] > _LARGEST:
         raise DataError(f"weight {shown(weight)} holds values beyond {_LARGEST:g}; every weight must be finite")
-    if summary["heaviest"] == 0:
-        raise DataError(f"weight {shown(weight)} is 0 in every row; some row must count")
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

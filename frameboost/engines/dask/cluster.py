@@ -12,7 +12,7 @@ from frameboost.data.partitions import PartitionedSource, PartitionReader
 from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.description import DataKind, EngineDescription, EngineRequest
 from frameboost.engines.shards.engine import ShardedEngine
-from frameboost.engines.shards.opening import divided, evenly
+from frameboost.engines.shards.opening import divided, evenly, name_of
 from frameboost.errors import ClusterError, ParameterError
 
 if TYPE_CHECKING:
@@ -104,10 +104,11 @@ class Dask:
             bounds = evenly(len(delayed), min(n_shards, len(delayed)))
             partitions = [delayed[a:b] for a, b in bounds]
             rows = [replace(reader, first=a + 1) for a, _ in bounds]
+            names = [name_of([f"partition {number + 1}" for number in range(a, b)]) for a, b in bounds]
         else:
-            rows = divided(request, n_shards)
+            rows, names = divided(request, n_shards)
         plans = [ShardPlan(opener, own, request.features, roles, request.parameters) for own in rows]
-        return ShardedEngine(DaskShards(self.client, plans, partitions), request.features, request.roles)
+        return ShardedEngine(DaskShards(self.client, plans, partitions), request.features, request.roles, names)
 
     def _check_client(self) -> None:
         from frameboost.engines.dask.worker import versions

@@ -6,7 +6,7 @@ divided: the model equals that of one engine over all rows, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from frameboost.binning.bins import Bins, SlotLayout
@@ -45,11 +45,16 @@ class ShardedEngine:
         The features.
     roles
         Role -> column name.
+    names
+        What messages call the rows of each shard; empty for rows that have no name.
     """
 
-    def __init__(self, pool: ShardPool, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
+    def __init__(
+        self, pool: ShardPool, features: tuple[Feature, ...], roles: Mapping[str, str], names: Sequence[str] = ()
+    ) -> None:
         self.features = features
         self._pool = pool
+        self._names = list(names) or [""] * len(pool)
         self._waiting: list[Call] = []
         self._offsets: dict[str, float] = {}  # of the grids of the gradients in the round before
         self._missing: list[int] | None = None
@@ -66,8 +71,9 @@ class ShardedEngine:
         pool = self._pool
         counts: list[int] = self._ask("count_rows")
         if 0 in counts and any(counts):
-            pool.keep([number for number, count in enumerate(counts) if count])
-            counts = [count for count in counts if count]
+            kept = [number for number, count in enumerate(counts) if count]
+            pool.keep(kept)
+            counts, self._names = [counts[number] for number in kept], [self._names[number] for number in kept]
         starts = [sum(counts[:number]) for number in range(len(counts))]
         pool.run([[Call("start_at", (start,))] for start in starts])
         return sum(counts)
@@ -104,6 +110,13 @@ class ShardedEngine:
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
         return merged_aggregates(aggregates, self._ask("aggregate", dict(aggregates)))
+
+    def shards_where(
+        self, aggregates: Mapping[str, Aggregate], is_wrong: Callable[[Mapping[str, float | None], int], bool]
+    ) -> list[str]:
+        """Return the names of the shards of whose aggregates and number of rows ``is_wrong`` is true."""
+        parts = zip(self._names, self._ask("aggregate", dict(aggregates)), self._ask("count_rows"), strict=True)
+        return [name for name, found, n_rows in parts if name and is_wrong(found, n_rows)]
 
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 
 from frameboost.data.sources import FrameSource
@@ -16,15 +17,16 @@ from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.engines.shards.pool import LocalShards
 from frameboost.engines.shards.shard import Shard
 from frameboost.runtime.workers import Workers
+from frameboost.schema.polars_columns import column
 
-__all__ = ["divided", "evenly", "in_shards"]
+__all__ = ["divided", "evenly", "in_shards", "name_of"]
 
 
 def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
     """Return the description of an engine made of ``n_shards`` of another."""
 
     def open_shards(request: EngineRequest) -> ShardedEngine:
-        parts = divided(request, n_shards)
+        parts, names = divided(request, n_shards)
         n_threads = min(len(parts), request.workers.n_jobs)
         shards = []
         with ExitStack() as opened:
@@ -34,7 +36,7 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
                 own = replace(request, source=FrameSource(part), workers=workers)
                 shards.append(Shard(engine.openers[HistogramEngine](own), workers))
                 opened.callback(shards[-1].close)
-            made = ShardedEngine(LocalShards(shards, n_threads), request.features, request.roles)
+            made = ShardedEngine(LocalShards(shards, n_threads), request.features, request.roles, names)
             opened.pop_all()  # which the engine closes from now on
         return made
 
@@ -42,27 +44,58 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
     return EngineDescription(name, {HistogramEngine: open_shards}, ("frame", "relation"), engine.threads_set_by)
 
 
-def divided(request: EngineRequest, n_shards: int) -> list[pl.LazyFrame]:
-    """Return the rows of a request in ``n_shards`` parts or fewer, of about equal length, that follow each other.
+def divided(request: EngineRequest, n_shards: int) -> tuple[list[pl.LazyFrame], list[str]]:
+    """Return the rows of a request in ``n_shards`` parts or fewer, and what messages call each part, if anything.
 
-    Frames that the user gave in parts stay whole if there are at least as many of them; any other frame is read.
+    The parts are of about equal length, and follow each other. Frames that the user gave stay whole if there are at
+    least as many of them; any other frame is read. Rows of one query that follow each other stay together.
     """
-    names, source = request.columns(), request.source
+    columns, source, group = request.columns(), request.source, request.roles.get("qid")
     if isinstance(source, FrameSource) and (source.are_files or len(source.parts) >= n_shards):
-        parts = [FrameSource(part).to_frame(names) for part in source.parts]
+        parts = [FrameSource(part).to_frame(columns) for part in source.parts]
+        names = list(source.part_names)
         if len(parts) < n_shards:
-            parts = _by_position(parts, n_shards)
-        return [pl.concat(parts[a:b]) for a, b in evenly(len(parts), min(n_shards, len(parts)))]
+            parts, names = _by_position(parts, names, n_shards, group)
+        bounds = evenly(len(parts), min(n_shards, len(parts)))
+        return [pl.concat(parts[a:b]) for a, b in bounds], [name_of(names[a:b]) for a, b in bounds]
     frame = request.frame().collect()
-    return [frame[a:b].lazy() for a, b in evenly(len(frame), max(1, min(n_shards, len(frame))))]
+    bounds = evenly(len(frame), max(1, min(n_shards, len(frame))))
+    if group is not None:
+        bounds = _between_queries(bounds, frame[group])
+    return [frame[a:b].lazy() for a, b in bounds], [""] * len(bounds)
 
 
-def _by_position(files: Sequence[pl.LazyFrame], n_shards: int) -> list[pl.LazyFrame]:
+def name_of(names: Sequence[str]) -> str:
+    """Return what messages call parts that follow each other."""
+    return names[0] if names[0] == names[-1] else f"{names[0]} to {names[-1]}"
+
+
+def _by_position(
+    files: Sequence[pl.LazyFrame], names: Sequence[str], n_shards: int, group: str | None
+) -> tuple[list[pl.LazyFrame], list[str]]:
     """Return the rows of files in slices, at least ``n_shards`` in all if there are as many rows."""
     counts = [int(file.select(pl.len()).collect().item()) for file in files]
     size = max(1, sum(counts) // n_shards)
-    bounds = [evenly(count, max(1, round(count / size))) for count in counts]
-    return [file.slice(a, b - a) for file, slices in zip(files, bounds, strict=True) for a, b in slices]
+    slices, of_files = [], []
+    for file, name, count in zip(files, names, counts, strict=True):
+        bounds = evenly(count, max(1, round(count / size)))
+        if group is not None and len(bounds) > 1:
+            bounds = _between_queries(bounds, file.select(column(group)).collect().to_series())
+        slices += [file.slice(a, b - a) for a, b in bounds]
+        of_files += [name] * len(bounds)
+    return slices, of_files
+
+
+def _between_queries(bounds: Sequence[tuple[int, int]], queries: pl.Series) -> Sequence[tuple[int, int]]:
+    """Return slices that begin where the query of the rows changes, each at the next such place.
+
+    >>> _between_queries([(0, 2), (2, 4), (4, 6)], pl.Series(["a", "a", "a", "b", "b", "c"]))
+    [(0, 3), (3, 5), (5, 6)]
+    """
+    changes = np.flatnonzero(queries.ne_missing(queries.shift()).to_numpy()[1:]) + 1
+    places = np.concatenate([[0], changes, [len(queries)]])
+    wanted = [0, *(end for _, end in bounds)]
+    return list(pairwise(np.unique(places[np.searchsorted(places, wanted)]).tolist()))
 
 
 def evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:

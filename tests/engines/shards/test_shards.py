@@ -102,10 +102,23 @@ def test_queries_in_one_shard_each(engine):
     options = {"objective": "rank:ndcg", "group": "day", "features": ["float64", "string"], "engine": engine, **SHAPE}
     options["eval_metric"] = ["ndcg@4"]
     whole = fb.fit(frame, "label", **options)
-    assert_equal(whole, fb.fit(frame, "label", shards=2, **options))
+    assert_equal(
+        whole, *(fb.fit(frame, "label", shards=n, **options) for n in ((3, 40) if engine == "numba" else (3,)))
+    )
     assert_equal(whole, fb.fit([frame[:25], frame[25:175], frame[175:]], "label", shards=3, **options))
     with pytest.raises(fb.DataError, match="rows of '12' in group 'day' lie in several shards"):
         fb.fit([frame[:310], frame[310:]], "label", shards=2, **options)
+    with pytest.raises(fb.DataError, match="rows of '0' in group 'day' lie in several shards"):
+        fb.fit(pl.concat([frame[10:], frame[:10]]), "label", shards=2, **options)
+
+
+def test_files_are_divided_between_queries(tmp_path):
+    frame = every_type(400, seed=8).select("float64", day=pl.int_range(400) // 27, label=pl.int_range(400) * 7 % 5)
+    for number, part in enumerate((frame[:135], frame[135:])):
+        part.write_parquet(tmp_path / f"{number}.parquet")
+    options = {"objective": "rank:ndcg", "group": "day", "subsample": 0.8, **SHAPE}
+    whole = fb.fit(frame, "label", **options)
+    assert_equal(whole, *(fb.fit(tmp_path / "*.parquet", "label", shards=n, **options) for n in (2, 3, 50)))
 
 
 # --- data in parts ----------------------------------------------------------------------------------------------------
@@ -170,3 +183,58 @@ def test_files_that_are_not_there_are_refused(tmp_path):
         fb.fit(tmp_path / "*.parquet", "amount")
     with pytest.raises(fb.DataError, match=r"none.parquet can't be read: No such file"):
         fb.fit(tmp_path / "none.parquet", "amount")
+
+
+# --- rows that can't be trained on ------------------------------------------------------------------------------------
+
+
+def in_files(folder, *parts: pl.DataFrame) -> str:
+    for letter, part in zip("abcdefgh", parts, strict=False):
+        part.write_parquet(folder / f"{letter}.parquet")
+    return str(folder / "*.parquet")
+
+
+def changed(**values: object) -> pl.DataFrame:
+    """Return 20 good rows, with one that has the given values."""
+    good = pl.DataFrame({"x": range(20), "y": [0.0, 1.0] * 10, "w": [1.0] * 20})
+    return good.with_columns(
+        pl.when(pl.int_range(20) == 7).then(pl.lit(value, pl.Float64)).otherwise(name).alias(name)
+        for name, value in values.items()
+    )
+
+
+@cases(("values", "options", "says"), [
+    ({"y": None}, {}, r"'y' is NULL or NaN in 1 of 80 rows; drop those rows first \(in '.*c.parquet'\)$"),
+    ({"y": float("nan")}, {}, r"'y' is NULL or NaN in 1 of 80 rows; .*c.parquet'\)$"),
+    ({"y": float("inf")}, {}, r"'y' holds an infinite value; every label must be finite \(in '.*c.parquet'\)$"),
+    ({"y": 0.5}, {"objective": "multi:softmax", "num_class": 2}, r"'y' holds other values .*c.parquet'\)$"),
+    ({"w": -1.0}, {"weight": "w"}, r"'w' holds negative values \(down to -1\); .*c.parquet'\)$"),
+    ({"w": None}, {"base_margin": "w"}, r"'w' is NULL, NaN or infinite in 1 of 80 rows; .*c.parquet'\)$"),
+])  # fmt: skip
+def test_the_file_with_the_wrong_rows_is_named(tmp_path, values, options, says):
+    good = changed()
+    data = in_files(tmp_path, good, good, changed(**values), good)
+    with pytest.raises(fb.DataError, match=says):
+        fb.fit(data, "y", features=["x"], shards=4, **options)
+    with pytest.raises(fb.DataError, match=r"c.parquet' to '.*d.parquet'\)$"):
+        fb.fit(data, "y", features=["x"], shards=2, **options)
+
+
+def test_the_frame_with_the_wrong_rows_is_named():
+    good, wrong = changed(), changed(y=None)
+    for parts, says in (([good, wrong], "frame 2"), ([wrong, good, wrong, good, wrong, wrong],
+                        "the first frame of data, frame 3, frame 5 and 1 more")):  # fmt: skip
+        with pytest.raises(fb.DataError, match=rf"drop those rows first \(in {says}\)$"):
+            fb.fit(parts, "y", features=["x"], shards=len(parts))
+    with pytest.raises(fb.DataError, match=r"drop those rows first$"):
+        fb.fit(pl.concat([good, wrong]), "y", features=["x"], shards=2)
+
+
+def test_files_of_other_columns_are_named(tmp_path):
+    good = changed()
+    data = in_files(tmp_path, good, good.with_columns(pl.col("x").cast(pl.String)))
+    with pytest.raises(fb.DataError, match=r"'x' has type Int64 in '.*a.parquet' and String in '.*b.parquet'; give it"):
+        fb.fit(data, "y")
+    in_files(tmp_path, good, good.drop("x"))
+    with pytest.raises(fb.DataError, match=r"column 'x' is in '.*a.parquet' but not in '.*b.parquet'"):
+        fb.fit(data, "y")
