@@ -31,6 +31,7 @@ from frameboost.metrics.terms import evaluate
 from frameboost.model.continuation import check_continues, join_ensembles, with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
+from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.cleanup import closed_after
 from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
@@ -93,10 +94,10 @@ def fit(
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
     with unwrap_handler_errors(), defer_signals_in_llvm(), ExitStack() as open_engines, announce_compilation(verbose):
-        workers = open_engines.enter_context(closing(Workers(settings.n_jobs)))
+        workers, budget = open_engines.enter_context(closing(Workers(settings.n_jobs))), MemoryBudget()
 
         def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:
-            made = open_(description, EngineRequest(rows, chosen, roles, settings, workers))
+            made = open_(description, EngineRequest(rows, chosen, roles, settings, workers, budget=budget))
             return open_engines.enter_context(closed_after(made))
 
         training = opened(method.open_training, source)
@@ -277,7 +278,8 @@ engine : {{'auto', 'numba', 'polars', 'duckdb'}} or Dask, default 'auto'
     cluster, ``fb.Dask(client)``.
 shards : int, optional
     Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is the
-    same. Only for ``tree_method='hist'``.
+    same. Only for ``tree_method='hist'``. Of a path of Parquet or Arrow files whose rows do not fit in memory, numba
+    reads one column at a time, and keeps its arrays in temporary files (``docs/scale.md``).
 cuts : dict, optional
     The bin edges of some columns, instead of quantiles.
 checkpoint : str or path, optional

@@ -19,7 +19,7 @@ import polars as pl
 from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import reason, shown
 from frameboost.data.predicates import as_polars, check_repeatable
-from frameboost.data.table_files import is_table, read_table
+from frameboost.data.table_files import is_columnar, is_table, read_table
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
@@ -54,12 +54,15 @@ class FrameSource:
         What messages call each part.
     are_files
         Whether the parts are files, of which rows can be read by position.
+    are_columnar
+        Whether the parts are files of which one column can be read without the others: Parquet or Arrow, not CSV.
     """
 
     frame: pl.LazyFrame
     parts: tuple[pl.LazyFrame, ...] = ()
     part_names: tuple[str, ...] = ()
     are_files: bool = False
+    are_columnar: bool = False
 
     def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
         """Return the source with a function applied to the frame and to each part; it must take rows one by one."""
@@ -259,7 +262,7 @@ def open_source(data: Any, argument: str = "data") -> Source:
     )
 
 
-def _in_parts(parts: Sequence[pl.LazyFrame], names: Sequence[str], *, are_files: bool = False) -> FrameSource:
+def _in_parts(parts: Sequence[pl.LazyFrame], names: Sequence[str]) -> FrameSource:
     """Return frames whose rows follow each other, with the columns of the first."""
     schema = parts[0].collect_schema()
     for part, part_name in zip(parts[1:], names[1:], strict=True):
@@ -273,7 +276,7 @@ def _in_parts(parts: Sequence[pl.LazyFrame], names: Sequence[str], *, are_files:
                     f"{_shortened(str(own[name]))} in {part_name}; give it one type"
                 )
     same = tuple(part.select(column(name) for name in schema) for part in parts)
-    return FrameSource(pl.concat(same), same, tuple(names), are_files)
+    return FrameSource(pl.concat(same), same, tuple(names))
 
 
 def _of_path(path: str, argument: str) -> Source:
@@ -288,7 +291,8 @@ def _of_path(path: str, argument: str) -> Source:
             raise DataError(f"{argument}={shown(path)} matches {len(tables)} databases; name one, and its table")
         return RelationSource(tables[0])
     found = [table for table in tables if isinstance(table, pl.LazyFrame)]
-    return _in_parts(found, [shown(file) for file in files], are_files=True)
+    source = _in_parts(found, [shown(file) for file in files])
+    return replace(source, are_files=True, are_columnar=all(map(is_columnar, files)))
 
 
 def is_frame_of(library: str, data: Any) -> bool:

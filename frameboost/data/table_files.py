@@ -19,7 +19,8 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 
 __all__ = [
-    "STDOUT", "check_format", "check_writable", "is_table", "output_path", "read_table", "write_table", "write_text",
+    "STDOUT", "check_format", "check_writable", "is_columnar", "is_table", "output_path", "read_table", "write_table",
+    "write_text",
 ]  # fmt: skip
 
 STDOUT = "-"
@@ -40,6 +41,11 @@ def is_table(text: str) -> bool:
     """
     inside = _IN_DATABASE.fullmatch(text)
     return _kind(text) is not None or (inside is not None and _kind(inside[1]) == "DuckDB")
+
+
+def is_columnar(path: str) -> bool:
+    """Whether one column of a file can be read without the others."""
+    return _kind(path) in ("Parquet", "Arrow")
 
 
 def read_table(

@@ -39,7 +39,7 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
 def _numba(request: EngineRequest) -> HistogramEngine:
     from frameboost.engines.memory.engine import MemoryEngine
 
-    return MemoryEngine(request.frame(), request.features, request.roles, request.workers)
+    return MemoryEngine(request.frame(), request.features, request.roles, request.workers, request.storage)
 
 
 def _numba_exact(request: EngineRequest) -> ColumnBlockEngine:
@@ -92,6 +92,7 @@ BUILT_IN = (
             RebinningEngine: _numba_approx_global,
             NodeBinningEngine: _numba_approx_local,
         },
+        uses_storage=True,
     ),
     EngineDescription(
         "polars",

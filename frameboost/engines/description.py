@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
@@ -11,6 +11,8 @@ import polars as pl
 from frameboost.data.partitions import PartitionedSource
 from frameboost.data.sources import RelationSource, Source
 from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.available_memory import MemoryBudget
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 
@@ -37,6 +39,10 @@ class EngineRequest:
         The parameters of the fit.
     workers
         The threads of the fit, shared by all of its engines.
+    storage
+        Where to keep arrays as long as the rows.
+    budget
+        The memory that is left, shared by all engines of the fit.
     """
 
     source: Source
@@ -44,6 +50,8 @@ class EngineRequest:
     roles: Mapping[str, str]
     parameters: Parameters
     workers: Workers
+    storage: Storage = IN_MEMORY
+    budget: MemoryBudget = field(default_factory=MemoryBudget)
 
     def columns(self) -> list[str]:
         """Return the names of the columns of the features and roles, each once."""
@@ -70,12 +78,15 @@ class EngineDescription:
     threads_set_by
         The setting for the number of threads, for the error message where the parameter ``n_jobs`` has no effect; empty
         for an engine that runs on `EngineRequest.workers`.
+    uses_storage
+        Whether its arrays are in `EngineRequest.storage`, and so may be larger than memory.
     """
 
     name: str
     openers: Mapping[type[Any], Callable[[EngineRequest], Any]]
     data: tuple[DataKind, ...] = ("frame", "relation")
     threads_set_by: str = ""
+    uses_storage: bool = False
 
 
 def data_kind(source: Source) -> DataKind:

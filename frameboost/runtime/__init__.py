@@ -2,6 +2,8 @@
 
 - `kernel`: the decorator that compiles and caches a kernel
 - `workers`: threads for kernels
+- `storage`: arrays in memory, or in memory-mapped files
+- `available_memory`: how much memory is left
 - `team_kernels`, `team_intrinsics`: threads that share the work of one kernel
 - `intrinsics`: machine instructions that numba lacks
 - `interrupts`: Ctrl-C and alarms at safe moments

@@ -14,6 +14,7 @@ from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.nodes import SplitColumns
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import IntArray
@@ -59,14 +60,15 @@ class BinnedColumns:
         For each group its codes, (rows, features of the group), and the first slot of each of its features.
     """
 
-    def __init__(self, bins: Sequence[Bins], n_rows: int) -> None:
+    def __init__(self, bins: Sequence[Bins], n_rows: int, storage: Storage = IN_MEMORY) -> None:
+        self._storage = storage
         self.layout = SlotLayout(bins)
         dtypes = [np.min_scalar_type(b.largest_code) for b in bins]
         self.columns: list[Codes] = [np.empty(0, dtype) for dtype in dtypes]
         groups: list[tuple[IntArray, Codes]] = []
         for dtype in dict.fromkeys(dtypes):
             members = [i for i, own in enumerate(dtypes) if own == dtype]
-            codes = np.empty((len(members), n_rows), dtype)
+            codes = storage.empty((len(members), n_rows), dtype)
             places = np.full(len(bins), -1)
             places[members] = np.arange(len(members))
             groups.append((places, codes))
@@ -91,6 +93,6 @@ class BinnedColumns:
         """Write the copy by row, once the columns are written."""
         for k, ((_, columns), (codes, slots)) in enumerate(zip(self.by_column.groups, self.by_row, strict=True)):
             if codes.shape != columns.shape[::-1]:
-                codes = np.empty(columns.shape[::-1], columns.dtype)
+                codes = self._storage.empty(columns.shape[::-1], columns.dtype)
                 self.by_row[k] = codes, slots
             workers.over(columns.shape[1], partial(interleave, columns, codes), smallest=VALUES_PER_TASK)

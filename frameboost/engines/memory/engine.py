@@ -40,10 +40,10 @@ class MemoryEngine(ArrayEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.load()
-        self.binned = BinnedColumns(bins, self.n_rows)
+        self.binned = BinnedColumns(bins, self.n_rows, self.storage)
         self.binned.fill(self.values, self.workers)
         self.drop_columns()
-        self.partition = RowPartition(self.n_rows, self.workers)
+        self.partition = RowPartition(self.n_rows, self.workers, self.storage)
         self._may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
 
     # --- once a round -------------------------------------------------------------------------------------------------
@@ -71,8 +71,8 @@ class MemoryEngine(ArrayEngine):
         assert self.rows is not None
         self._may_sort = False
         order = self.partition.order()
-        self.row_numbers = numbers = pl.Series(order)
-        self.rows = self.rows[numbers]
+        self.row_numbers = numbers = pl.Series(self.storage.kept(order))
+        self.rows = self.storage.kept_frame(self.rows[numbers])
         buffer = self.gradients.pairs.ravel()[: self.n_rows]  # which are about to be computed anew
         for margins in self.margin_arrays.values():
             take_rows(margins, order, buffer)

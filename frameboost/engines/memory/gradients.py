@@ -16,6 +16,7 @@ from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats
 
@@ -50,13 +51,16 @@ class GradientPairs:
         The threads.
     constants
         Columns with one value in all rows.
+    storage
+        Where the pairs are kept.
     """
 
-    def __init__(self, workers: Workers, constants: Mapping[str, float]) -> None:
+    def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage = IN_MEMORY) -> None:
         self.pairs: FloatArray = np.empty((0, 0, 2))
         self.totals: list[Stats] = []
         self._workers = workers
         self._constants = constants
+        self._storage = storage
         self._is_current = False  # whether the pairs are those of this round
         self._offsets = np.empty(0)  # of the grids of each output's g and h, in the round before
         self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
@@ -89,7 +93,7 @@ class GradientPairs:
         self.forget()
         n_outputs = len(gradients) // 2
         if self.pairs.shape[:2] != (n_outputs, rows.n_rows):  # kept from round to round: fresh memory is slow
-            self.pairs = np.empty((n_outputs, rows.n_rows, 2))
+            self.pairs = self._storage.empty((n_outputs, rows.n_rows, 2), np.float64, is_rewritten=True)
             self._offsets = np.zeros(2 * n_outputs)
         program = self._program_of(gradients, rows)
         arrays = [] if program is None else [rows.array(name) for name in program.columns]

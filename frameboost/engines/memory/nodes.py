@@ -19,6 +19,7 @@ from frameboost.engines.memory.partition_kernels import (
     shares_of,
 )
 from frameboost.engines.memory.task_sizes import MOVED_ROWS_PER_TASK
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Pieces, Shares, Workers
 from frameboost.splits.split import FloatArray, IntArray, Split
 
@@ -67,8 +68,8 @@ class RowPartition:
         splits that wait. A leaf has several where several threads have partitioned its rows, or those of an ancestor.
     """
 
-    def __init__(self, n_rows: int, workers: Workers) -> None:
-        self.rows = np.empty(2 * n_rows, dtype=np.uint32)
+    def __init__(self, n_rows: int, workers: Workers, storage: Storage = IN_MEMORY) -> None:
+        self.rows = storage.empty((2 * n_rows,), np.uint32, is_rewritten=True)
         self.pieces: Pieces = np.empty((0, 3), dtype=np.int64)
         self._workers = workers
         self._n_nodes = 0

@@ -9,14 +9,17 @@ import polars as pl
 
 from frameboost.binning.codes import sample_of
 from frameboost.binning.value_counts import ValueCounts
+from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Sample
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.gradients import tree_pairs
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.ranking import pair_sums
+from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_values
@@ -31,11 +34,17 @@ class ArrayEngine(FrameEngine):
     """Row state of an engine that keeps margins and gradients in arrays."""
 
     def __init__(
-        self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers
+        self,
+        frame: pl.LazyFrame,
+        features: tuple[Feature, ...],
+        roles: Mapping[str, str],
+        workers: Workers,
+        storage: Storage = IN_MEMORY,
     ) -> None:
         super().__init__(frame, features, roles)
         self.workers = workers
-        self.gradients = GradientPairs(workers, {} if "weight" in roles else {"weight": 1.0})
+        self.storage = storage
+        self.gradients = GradientPairs(workers, {} if "weight" in roles else {"weight": 1.0}, storage)
         self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
@@ -44,17 +53,36 @@ class ArrayEngine(FrameEngine):
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def load(self) -> pl.DataFrame:
-        """Read the frame, once; return the features' columns, named by their number, until `drop_columns`."""
+        """Read the frame, once; return the features' columns, named by their number, until `drop_columns`.
+
+        If the storage holds no columns, only the roles are read, and no column is returned.
+        """
         if self.rows is None:
-            columns = [column(f.name).alias(str(i)) for i, f in enumerate(self.features)]
+            n_held = len(self.features) if self.storage.holds_columns else 0
+            columns = [column(f.name).alias(str(i)) for i, f in enumerate(self.features[:n_held])]
             everything = self.frame.select(*columns, *self.row_exprs).collect()
-            self.rows = everything.select(self.row_names).rechunk()  # each round reads them as arrays
+            # Each round reads the roles as arrays.
+            self.rows = self.storage.kept_frame(everything.select(self.row_names).rechunk())
             self._columns = everything.drop(self.row_names)
         return self._columns
 
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop_columns`."""
-        return physical_values(self.load()[str(number)], self.features[number].type)
+        held = self.load()
+        values = held[str(number)] if self.storage.holds_columns else self._read_again(number)
+        return physical_values(values, self.features[number].type)
+
+    def _read_again(self, number: int) -> pl.Series:
+        name = self.features[number].name
+        try:
+            values = self.frame.select(column(name).alias(str(number))).collect().to_series()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            found = f"can't be read again: {reason(error)}"
+        else:
+            if len(values) == self.n_rows:
+                return values
+            found = f"has {len(values):,} rows, where there were {self.n_rows:,} before"
+        raise DataError(f"column {shown(name)} {found}; files must not change while they are trained on")
 
     def feature_values(self, number: int) -> pl.Series:
         """See `FrameEngine.feature_values`."""
@@ -105,22 +133,24 @@ class ArrayEngine(FrameEngine):
         """See `Engine.start_margins`."""
         # A constant needs no query over all rows.
         numbers = {name: pl.select(each.to_polars()).item() for name, each in margins.items() if not each.columns}
-        started = {name: np.full(self.n_rows, value) for name, value in numbers.items()}
+        started = {name: self.storage.empty((self.n_rows,), np.float64) for name in margins}
+        for name, value in numbers.items():
+            started[name][:] = value
         computed = {name: each for name, each in margins.items() if each.columns}
-        if computed:
-            started |= {name: np.array(values) for name, values in self.by_row(computed).to_dict().items()}
+        for name, values in self.by_row(computed).to_dict().items() if computed else ():
+            started[name][:] = values.to_numpy()
         self.margin_arrays = started
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
-        self.store_pairs(pair_sums(self.all_rows(), pairs, offset, self.workers))
+        self.store_pairs(self.storage.kept_frame(pair_sums(self.all_rows(), pairs, offset, self.workers)))
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
         self.gradients.forget()  # no expression reads them, and to hand them to polars takes a copy
-        self._residuals = self.by_row(others).get_columns() if others else []
+        self._residuals = self.storage.kept_frame(self.by_row(others)).get_columns() if others else []
         self.gradients.compute(gradients, self)
 
     def compute_gradients_on(
@@ -128,7 +158,7 @@ class ArrayEngine(FrameEngine):
     ) -> dict[str, float]:
         """See `ShardEngine.compute_gradients_on`."""
         self.gradients.forget()
-        self._residuals = self.by_row(others).get_columns() if others else []
+        self._residuals = self.storage.kept_frame(self.by_row(others)).get_columns() if others else []
         largest = self.gradients.compute_on([offsets[name] for name in gradients], gradients, self)
         return dict(zip(gradients, largest, strict=True))
 
@@ -139,7 +169,7 @@ class ArrayEngine(FrameEngine):
             self.row_numbers = None  # all trees of a fit are grown on samples, or none
         else:
             sampled = tree_pairs(self.all_rows(), output, sample, self.first_row, self.row_numbers)
-            self.gradient_pairs = sampled.to_numpy(order="c")
+            self.gradient_pairs = self.storage.kept(sampled.to_numpy(order="c"))
             totals = self.gradients.round(self.gradient_pairs, [0.0, 0.0])  # only sums: samples stay on their grids
         self.follow_tree()
         return totals

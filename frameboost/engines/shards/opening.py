@@ -14,8 +14,10 @@ from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.shards.engine import ShardedEngine
+from frameboost.engines.shards.memory_plan import storage_of
 from frameboost.engines.shards.pool import LocalShards
 from frameboost.engines.shards.shard import Shard
+from frameboost.runtime.storage import IN_MEMORY
 from frameboost.runtime.workers import Workers
 from frameboost.schema.polars_columns import column
 
@@ -27,14 +29,15 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
 
     def open_shards(request: EngineRequest) -> ShardedEngine:
         parts, names = divided(request, n_shards)
+        storage = storage_of(request, parts) if engine.uses_storage else IN_MEMORY
         n_threads = min(len(parts), request.workers.n_jobs)
         shards = []
         with ExitStack() as opened:
             for part in parts:
                 workers = Workers(request.workers.n_jobs // n_threads)
                 opened.callback(workers.close)
-                own = replace(request, source=FrameSource(part), workers=workers)
-                shards.append(Shard(engine.openers[HistogramEngine](own), workers))
+                own = replace(request, source=FrameSource(part), workers=workers, storage=storage)
+                shards.append(Shard(engine.openers[HistogramEngine](own), workers, storage))
                 opened.callback(shards[-1].close)
             made = ShardedEngine(LocalShards(shards, n_threads), request.features, request.roles, names)
             opened.pop_all()  # which the engine closes from now on

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.splits.split import FloatArray
 
 __all__ = ["NodeValues", "interpolated_quantiles", "number_of", "value_of", "weighted_quantiles"]
@@ -31,15 +32,20 @@ class NodeValues:
     ----------
     rows
         ``node``, ``value`` and, where rows have weights, ``weight``.
+    storage
+        Where to keep them.
     """
 
-    def __init__(self, rows: pl.DataFrame) -> None:
+    def __init__(self, rows: pl.DataFrame, storage: Storage = IN_MEMORY) -> None:
         ordered = rows.with_columns(pl.col("value") + 0.0).sort("node", "value")  # + 0.0 turns -0.0 into 0.0
-        nodes, values = ordered["node"].to_numpy(), ordered["value"].to_numpy()
+        nodes, values = ordered["node"].to_numpy(), storage.kept(ordered["value"].to_numpy())
         weights = ordered["weight"].to_numpy() if "weight" in ordered.columns else np.ones(len(ordered))
-        bounds = [*np.flatnonzero(np.diff(nodes, prepend=-1)).tolist(), len(nodes)]
+        running = storage.empty(weights.shape, np.float64)
+        bounds = list(pairwise([*np.flatnonzero(np.diff(nodes, prepend=-1)).tolist(), len(nodes)]))
+        for start, stop in bounds:
+            np.cumsum(weights[start:stop], out=running[start:stop])
         self._of: dict[int, tuple[FloatArray, FloatArray]] = {
-            int(nodes[start]): (values[start:stop], np.cumsum(weights[start:stop])) for start, stop in pairwise(bounds)
+            int(nodes[start]): (values[start:stop], running[start:stop]) for start, stop in bounds
         }
 
     def ends(self) -> dict[int, tuple[float, float, float]]:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.shards.quantiles import NodeValues
 from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
@@ -26,11 +28,14 @@ class Shard:
         The engine.
     workers
         Its threads, which are closed with it.
+    storage
+        Where to keep arrays as long as the rows.
     """
 
-    def __init__(self, engine: ShardEngine, workers: Workers) -> None:
+    def __init__(self, engine: ShardEngine, workers: Workers, storage: Storage = IN_MEMORY) -> None:
         self._engine = engine
         self._workers = workers
+        self._storage = storage
         self._counts: dict[int, ValueCounts] = {}
         self._n_slots = 0
         self._node_values: NodeValues | None = None
@@ -55,7 +60,9 @@ class Shard:
 
     def summaries(self, features: Sequence[int], n_rows: int, most: int) -> list[Summary]:
         """Return summaries of the values of some features, of which `values_within` may be asked next."""
-        self._counts = dict(zip(features, self._engine.count_values(features, n_rows), strict=True))
+        kept = self._storage.kept
+        counted = self._engine.count_values(features, n_rows)
+        self._counts = {i: ValueCounts(kept(c.values), kept(c.counts)) for i, c in zip(features, counted, strict=True)}
         return [counts.summary(most) for counts in self._counts.values()]
 
     def values_within(self, intervals: dict[int, list[Interval]]) -> dict[int, Within]:
@@ -65,6 +72,11 @@ class Shard:
     def all_categories(self, features: Sequence[int]) -> list[list[str]]:
         """Return the distinct values of string features."""
         return [self._engine.categories(feature) for feature in features]
+
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`; the counts of values are needed no more."""
+        self._counts = {}
+        self._engine.bin_columns(bins)
 
     # --- histograms ---------------------------------------------------------------------------------------------------
 
@@ -78,7 +90,7 @@ class Shard:
 
     def start_quantiles(self, value: Scalar, weight: Scalar | None) -> dict[int, tuple[float, float, float]]:
         """Sort the values of each node; return the weight of its rows, its lowest and its highest value."""
-        self._node_values = NodeValues(self._engine.node_values(value, weight))
+        self._node_values = NodeValues(self._engine.node_values(value, weight), self._storage)
         return self._node_values.ends()
 
     def weights_up_to(self, values: dict[int, FloatArray]) -> dict[int, FloatArray]:

@@ -1,0 +1,114 @@
+"""Where arrays as long as the rows are kept: in memory, or in memory-mapped temporary files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.checks.messages import shown
+from frameboost.errors import DataError
+
+__all__ = ["IN_MEMORY", "FileStorage", "Storage"]
+
+# Columns of these types, without NULL, are arrays to numpy and to polars alike.
+_IN_ARRAYS = (pl.Float64, pl.Int64, pl.UInt32)
+
+
+class Storage:
+    """Keeps arrays in memory.
+
+    Parameters
+    ----------
+    holds_columns
+        Whether an engine should hold the columns of the features until they are binned. Otherwise it reads one at a
+        time, each time that it needs it.
+    """
+
+    def __init__(self, *, holds_columns: bool = True) -> None:
+        self.holds_columns = holds_columns
+
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, *, is_rewritten: bool = False) -> npt.NDArray[Any]:
+        """Return a new array, as `numpy.empty` does; ``is_rewritten`` says that all of it is written for each tree."""
+        return np.empty(shape, dtype)
+
+    def kept(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return an array that will be kept, or a copy of it in this storage."""
+        return array
+
+    def kept_frame(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return a frame that will be kept, or one with copies of its columns in this storage."""
+        return frame
+
+
+IN_MEMORY = Storage()
+
+
+class FileStorage(Storage):
+    """Keeps arrays in temporary files mapped into memory, of which the system reads and writes pages as needed.
+
+    The files have no name, so nothing is left of them once the arrays are freed or the process has ended. They are in
+    the folder that `tempfile.gettempdir` finds, by the environment variable TMPDIR first. Their space is reserved at
+    once, because a disk that is full later would end the process (SIGBUS).
+
+    Parameters
+    ----------
+    memory
+        Bytes in memory for arrays that are rewritten. Pages of a file that are only read are dropped when memory is
+        short; those that are written go to the disk each time.
+    """
+
+    def __init__(self, memory: int = 0) -> None:
+        super().__init__(holds_columns=False)
+        self._memory = memory
+        self._lock = Lock()  # of the memory: shards ask in several threads
+
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, *, is_rewritten: bool = False) -> npt.NDArray[Any]:
+        """See `Storage.empty`."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if size == 0 or (is_rewritten and self._takes(size)):
+            return np.empty(shape, dtype)
+        try:
+            with tempfile.TemporaryFile(prefix="frameboost-") as file:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, size)
+                else:  # macOS and Windows
+                    file.truncate(size)
+                pages = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            raise DataError(
+                f"the rows do not fit in memory, and a temporary file of {size:,} bytes can't be made in "
+                f"{shown(tempfile.gettempdir())}: {error.strerror}; set the environment variable TMPDIR to a folder "
+                "with more space"
+            ) from error
+        return np.frombuffer(pages, dtype).reshape(shape)
+
+    def _takes(self, size: int) -> bool:
+        with self._lock:
+            fits = size <= self._memory
+            self._memory -= size * fits
+        return fits
+
+    def kept(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """See `Storage.kept`; Python's objects stay in memory."""
+        if array.dtype.hasobject:
+            return array
+        copy = self.empty(array.shape, array.dtype)
+        copy[...] = array
+        return copy
+
+    def kept_frame(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """See `Storage.kept_frame`; columns with NULL, and of types that numpy lacks, stay in memory."""
+        return pl.DataFrame([
+            pl.Series(values.name, self.kept(values.to_numpy()))  # without another copy
+            if values.dtype in _IN_ARRAYS and not values.null_count()
+            else values
+            for values in frame
+        ])  # fmt: skip
