@@ -13,6 +13,14 @@ import frameboost as fb
 DEPTH, RATE, BINS = 6, 0.1, 256
 
 
+def xgboost_settings(*, is_binary: bool, tree_method: str = "hist", depth: int = DEPTH) -> dict[str, Any]:
+    """Return XGBoost's parameters."""
+    return {
+        "objective": "binary:logistic" if is_binary else "reg:squarederror", "tree_method": tree_method,
+        "max_depth": depth, "learning_rate": RATE, "reg_lambda": 1.0, "min_child_weight": 1.0, "nthread": THREADS,
+    }  # fmt: skip
+
+
 def xgboost(data: Data, n_trees: int, tree_method: str = "hist", depth: int = DEPTH) -> Way:
     """Return XGBoost; ``hist`` uses a QuantileDMatrix, which does not store the raw values."""
     name = f"xgboost {tree_method}"
@@ -20,10 +28,7 @@ def xgboost(data: Data, n_trees: int, tree_method: str = "hist", depth: int = DE
         return Way(name, lacking=reason)
     import xgboost as xgb
 
-    settings = {
-        "objective": "binary:logistic" if data.is_binary else "reg:squarederror", "tree_method": tree_method,
-        "max_depth": depth, "learning_rate": RATE, "reg_lambda": 1.0, "min_child_weight": 1.0, "nthread": THREADS,
-    }  # fmt: skip
+    settings = xgboost_settings(is_binary=data.is_binary, tree_method=tree_method, depth=depth)
     options = {"nthread": THREADS, "enable_categorical": not hasattr(data.x, "dtype")}
 
     def run() -> xgb.Booster:
