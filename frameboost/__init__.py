@@ -13,6 +13,7 @@ from frameboost.api import fit
 from frameboost.cross_validation import cv
 from frameboost.database.database_model import DatabaseModel
 from frameboost.engines.dask.cluster import Dask
+from frameboost.engines.spark.cluster import Spark
 from frameboost.errors import ClusterError, DataError, FrameboostError, ModelFileError, ParameterError
 from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
 from frameboost.losses.custom import Objective
@@ -36,6 +37,7 @@ __all__ = [
     "ModelFileError",
     "Objective",
     "ParameterError",
+    "Spark",
     "__version__",
     "cv",
     "fit",

@@ -18,6 +18,7 @@ from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import Engine
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
@@ -65,7 +66,7 @@ def fit(
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     callbacks: Sequence[Callback] = (),
     init_model: Model | None = None,
-    engine: str | Dask = "auto",
+    engine: str | Dask | Spark = "auto",
     shards: int | None = None,
     cuts: Mapping[str, Iterable[Any]] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -93,6 +94,7 @@ def fit(
     chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
+    parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
     with unwrap_handler_errors(), defer_signals_in_llvm(), ExitStack() as open_engines, announce_compilation(verbose):
         workers, budget = open_engines.enter_context(closing(Workers(settings.n_jobs))), MemoryBudget()
 
@@ -110,7 +112,6 @@ def fit(
         check_rows(training, loss, roles)
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
-        parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
         others = {key: opened(method.open_held_out, part) for key, part in parts.items()}
         for key, other in others.items():
             check_held_out(other, loss, roles, key)
@@ -233,12 +234,13 @@ Every engine, every number of threads and every order of the rows give the same 
 
 Parameters
 ----------
-data : polars DataFrame or LazyFrame, DuckDB relation, pandas DataFrame, Arrow table, path, list of frames
+data : polars DataFrame or LazyFrame, DuckDB relation, pandas or Spark DataFrame, Arrow table, path, list of frames
     One example in each row. A DuckDB relation may be a table, a view, a query or files
     (``con.table("flights")``, ``con.sql("..."), con.read_parquet("*.parquet")``); its rows stay in the database.
     The state of the fit is in temporary tables of the connection, which are dropped afterwards. A path is that of a
     Parquet, CSV or Arrow file, a glob of such files in the order of their names (``"2013-*.parquet"``), or a table of a
-    DuckDB file (``"flights.duckdb::late"``). The rows of several frames follow each other.
+    DuckDB file (``"flights.duckdb::late"``). The rows of several frames follow each other. Those of a Spark DataFrame
+    stay in its executors.
 target : str or list of str
     The column to predict: numeric or Boolean, without NULL, NaN or infinities. Several columns have trees of their own,
     one for each in a round, and are predicted as an array.
@@ -272,10 +274,10 @@ callbacks : list of functions, optional
 init_model : Model, optional
     A model with the same objective and features to continue from: the new model has its trees and ``n_estimators`` more
     rounds.
-engine : {{'auto', 'numba', 'polars', 'duckdb'}} or Dask, default 'auto'
-    What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation and
-    numba for everything else. Or the name of an engine that another package registers (``docs/engines.md``), or a
-    cluster, ``fb.Dask(client)``.
+engine : {{'auto', 'numba', 'polars', 'duckdb'}}, Dask or Spark, default 'auto'
+    What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
+    ``fb.Spark()`` for a Spark DataFrame and numba for everything else. Or the name of an engine that another package
+    registers (``docs/engines.md``), or a cluster, ``fb.Dask(client)``.
 shards : int, optional
     Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is the
     same. Only for ``tree_method='hist'``. Of a path of Parquet or Arrow files whose rows do not fit in memory, numba

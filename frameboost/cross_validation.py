@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.api import fit
 from frameboost.checks.arguments import checked
 from frameboost.checks.messages import shown
-from frameboost.data.sources import FrameSource, Source, open_source
+from frameboost.data.sources import FrameSource, LocalSource, open_source
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_expr, draw_key, draw_sql
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -87,7 +87,7 @@ def cv(
     return _stopped(table, early_stopping_rounds, options.get("eval_metric"))
 
 
-def _features(source: Source, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> Any:
+def _features(source: LocalSource, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> Any:
     """Return the features: by default all columns without a role; the column of folds has one."""
     if options.get("features") is not None:
         return options["features"]
@@ -101,7 +101,7 @@ def _features(source: Source, target: str | Sequence[str], folds: int | str, opt
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _parts(source: Source, folds: int | str, time: str | None, seed: int) -> Iterator[tuple[Any, Any]]:
+def _parts(source: LocalSource, folds: int | str, time: str | None, seed: int) -> Iterator[tuple[Any, Any]]:
     """Yield rows to train on and rows to validate on."""
     if isinstance(folds, str):
         if time is not None:
@@ -113,7 +113,7 @@ def _parts(source: Source, folds: int | str, time: str | None, seed: int) -> Ite
     yield from _by_time(source, time, folds) if time is not None else _by_hash(source, folds, seed)
 
 
-def _by_hash(source: Source, folds: int, seed: int) -> Iterator[tuple[Any, Any]]:
+def _by_hash(source: LocalSource, folds: int, seed: int) -> Iterator[tuple[Any, Any]]:
     key, name = draw_key(seed, _FOLD), _unlike(source.names())
     if isinstance(source, FrameSource):
         draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), key)
@@ -131,7 +131,7 @@ def _by_hash(source: Source, folds: int, seed: int) -> Iterator[tuple[Any, Any]]
         yield training, held_out
 
 
-def _by_column(source: Source, name: str) -> Iterator[tuple[Any, Any]]:
+def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
     if name not in source.names():
         raise DataError(f"column {shown(name)}, of folds, is not in the data")
     if isinstance(source, FrameSource):
@@ -151,7 +151,7 @@ def _by_column(source: Source, name: str) -> Iterator[tuple[Any, Any]]:
         yield training, held_out
 
 
-def _by_time(source: Source, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
+def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
     if name not in source.names():
         raise DataError(f"time column {shown(name)} is not in the data")
     part = _unlike(source.names())

@@ -24,8 +24,8 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 def test_the_public_names():
     assert set(fb.__all__) == {
         "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "Metric", "Model", "ModelFileError",
-        "Objective", "ParameterError", "__version__", "cv", "fit", "from_catboost", "from_lightgbm", "from_sklearn",
-        "from_xgboost", "load",
+        "Objective", "ParameterError", "Spark", "__version__", "cv", "fit", "from_catboost", "from_lightgbm",
+        "from_sklearn", "from_xgboost", "load",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb))
     assert not hasattr(fb, "FrameBoost")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions, sample_condition
+from frameboost.expressions.places import Places
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
@@ -63,16 +64,16 @@ def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Phy
     return values.cast(pl.Float64).replace_strict(edges, list(places), default=None, return_dtype=pl.UInt32)
 
 
-def sample_of(n_rows: int, first: int = 0, count: int | None = None) -> pl.Series | None:
+def sample_of(n_rows: int, places: Places | None = None, count: int | None = None) -> pl.Series | None:
     """Return a mask of the rows that cuts are proposed from, None for all rows.
 
-    With ``first`` and ``count``, the part of the mask for so many of the ``n_rows`` rows.
+    With ``places`` and ``count``, the part of the mask for so many of the ``n_rows`` rows, at these places.
     """
     sample = sample_condition(n_rows)
     if sample is None:
         return None
     modulus, multiplier, bound = sample
-    position = pl.int_range(first, n_rows if count is None else first + count, dtype=pl.Int64)
+    position = (places or Places()).expr(pl.int_range(n_rows if count is None else count, dtype=pl.Int64))
     return pl.select(position % modulus * multiplier % 2**32 < bound).to_series()
 
 

@@ -2,6 +2,7 @@
 
 - `sources`: data of every kind as a source of rows with typed columns
 - `partitions`: rows in partitions on a cluster
+- `spark_source`: a Spark DataFrame as such a source
 - `feature_columns`: the columns that a model reads, found in the data to score
 - `held_out`: rows to validate on, ``fit(valid=...)``
 - `predicates`: conditions of the user, checked and read by polars

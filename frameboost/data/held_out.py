@@ -8,7 +8,8 @@ from typing import Any
 
 from frameboost.checks.messages import shown
 from frameboost.data.partitions import open_training_data
-from frameboost.data.sources import Source, check_numeric, split_held_out
+from frameboost.data.sources import FrameSource, Source, check_numeric, split_held_out
+from frameboost.data.spark_source import SparkSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 
@@ -32,7 +33,8 @@ class HeldOut:
         if self.source is training:
             return self.source
         types = self.source.types()
-        for column in [*(f.name for f in features), *roles.values()]:
+        columns = [*(f.name for f in features), *roles.values()]
+        for column in columns:
             if column not in types:
                 raise DataError(f"column {shown(column)} is not in {shown(name)}, the data to validate on")
         group = roles.get("qid")
@@ -51,6 +53,8 @@ class HeldOut:
                     f"{shown(name)}, the data "
                     f"to validate on, but {training.type_names()[feature.name]} in training; give it the same type"
                 )
+        if isinstance(self.source, SparkSource):  # a fit in Spark leaves no tasks for others
+            return FrameSource(self.source.to_frame(list(dict.fromkeys(columns))))
         return self.source
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.sources import FrameSource, Source, is_frame_of, open_source
+from frameboost.data.spark_source import SparkSource, is_spark_frame
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
@@ -110,7 +111,9 @@ class PartitionReader:
 
 
 def open_training_data(data: Any, argument: str = "data") -> Source:
-    """Return what `fit` takes as a source: Dask DataFrames, and all that `open_source` reads."""
+    """Return what `fit` takes as a source: DataFrames of Dask and Spark, and all that `open_source` reads."""
+    if is_spark_frame(data):
+        return SparkSource(data)
     return _of_dask_frame(data) if is_frame_of("dask", data) else open_source(data, argument)
 
 

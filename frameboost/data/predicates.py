@@ -13,18 +13,26 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import listed, reason, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import physical_sql, string_literal
 from frameboost.schema.types import FeatureType
 
-__all__ = ["as_polars", "check_repeatable"]
+__all__ = ["as_polars", "check_repeatable", "unusable"]
 
 # Functions that are called without parentheses; `duckdb_functions()` does not list them.
 _KEYWORDS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 
 Run = Callable[[str], Sequence[Sequence[Any]]]
+
+
+def unusable(predicate: str, error: Exception) -> ParameterError:
+    """Return the error for what is no predicate, given the database's or polars' own."""
+    return ParameterError(
+        f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
+        f"({reason(error)})"
+    )
 
 
 # --- functions that are not repeatable --------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ import polars as pl
 
 from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import reason, shown
-from frameboost.data.predicates import as_polars, check_repeatable
+from frameboost.data.predicates import as_polars, check_repeatable, unusable
+from frameboost.data.spark_source import SparkSource
 from frameboost.data.table_files import is_columnar, is_table, read_table
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -26,7 +27,8 @@ from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "FrameSource", "RelationSource", "Source", "check_numeric", "is_frame_of", "open_source", "split_held_out",
+    "FrameSource", "LocalSource", "RelationSource", "Source", "check_numeric", "is_frame_of", "open_source",
+    "split_held_out",
 ]  # fmt: skip
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
@@ -91,7 +93,7 @@ class FrameSource:
             )
             kept.frame.collect_schema()
         except pl.exceptions.PolarsError as error:
-            raise _unusable(predicate, error) from error
+            raise unusable(predicate, error) from error
         return kept
 
     def check_repeatable(self, predicate: str | None) -> None:
@@ -133,7 +135,7 @@ class RelationSource:
                 self.relation.limit(1).filter(holds).aggregate("COUNT(*)").fetchall()
             return RelationSource(self.relation.filter(f"NOT {holds}" if negated else holds))
         except duckdb.Error as error:
-            raise _unusable(predicate, error) from error
+            raise unusable(predicate, error) from error
 
     def check_repeatable(self, predicate: str | None) -> None:
         """Raise `ParameterError` if a predicate or the relation may have other values when it is read again."""
@@ -166,7 +168,8 @@ class RelationSource:
         return frame.lazy().with_columns(casts)
 
 
-Source = FrameSource | RelationSource
+LocalSource = FrameSource | RelationSource
+Source = LocalSource | SparkSource
 
 
 def check_numeric(source: Source, name: str, what: str, where: str = "") -> None:
@@ -202,14 +205,7 @@ def split_held_out(source: Source, valid: str) -> tuple[Source, Source]:
     return parts[0], parts[1]
 
 
-def _unusable(predicate: str, error: Exception) -> ParameterError:
-    return ParameterError(
-        f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
-        f"({reason(error)})"
-    )
-
-
-def open_source(data: Any, argument: str = "data") -> Source:
+def open_source(data: Any, argument: str = "data") -> LocalSource:
     """Return the user's data as a source; ``argument`` is its name in messages.
 
     Raises
@@ -240,7 +236,8 @@ def open_source(data: Any, argument: str = "data") -> Source:
     if type(data).__module__.startswith("pyspark."):
         raise DataError(
             f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "
-            "fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...)"
+            "fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...); a model "
+            "scores them in Spark as the column functions.expr(model.sql(dialect='spark'))"
         )
     if is_frame_of("dask", data):
         raise DataError(
@@ -279,7 +276,7 @@ def _in_parts(parts: Sequence[pl.LazyFrame], names: Sequence[str]) -> FrameSourc
     return FrameSource(pl.concat(same), same, tuple(names))
 
 
-def _of_path(path: str, argument: str) -> Source:
+def _of_path(path: str, argument: str) -> LocalSource:
     """Return the table in a file, or in all files of a glob, in the order of their names."""
     is_glob = glob.has_magic(path) and "://" not in path
     files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder

@@ -9,5 +9,6 @@
 - `duckdb`: queries in the user's database (``engine="duckdb"``)
 - `shards`: many engines as one (``shards=8``)
 - `dask`: shards on the workers of a cluster (``engine=fb.Dask(client)``)
+- `spark`: shards in the tasks of a Spark job (``engine=fb.Spark()``)
 - `frame`: labels, weights and margins of the two engines over frames
 """

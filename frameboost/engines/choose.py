@@ -27,6 +27,7 @@ from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.engines.registered import load_registered, registered_names
 from frameboost.engines.shards.opening import in_shards
+from frameboost.engines.spark.cluster import Spark
 from frameboost.errors import ParameterError
 
 __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
@@ -144,12 +145,13 @@ def choose_engine(
         If there is no such engine, or it does not support the data or one of the parameters.
     """
     kind = data_kind(source)
-    if kind == "partitions" and isinstance(name, str) and name == "auto":
-        name = Dask.of_default_client()
-    if isinstance(name, Dask):
-        engine = name.describe(_named(name.engine))
-    else:
-        engine = _automatic(source, contract) if isinstance(name, str) and name == "auto" else _named(name)
+    if isinstance(name, str) and name == "auto":
+        name = _automatic(source, contract)
+    engine = name.describe(_named(name.engine)) if isinstance(name, Dask | Spark) else _named(name)
+    if shards is not None and engine.data == ("spark",):
+        raise ParameterError(
+            f"shards={shards} divides rows of this process; in Spark give engine=fb.Spark(shards={shards})"
+        )
     if shards is not None:
         engine = in_shards(engine, shards)
     if contract not in engine.openers:
@@ -159,7 +161,12 @@ def choose_engine(
     if kind not in engine.data:
         if kind == "partitions":
             raise ParameterError(f"a Dask DataFrame needs engine=fb.Dask(client), not {shown(engine.name)}")
-        takes = {"frame": "frames", "relation": "DuckDB relations", "partitions": "Dask DataFrames"}
+        takes = {
+            "frame": "frames",
+            "relation": "DuckDB relations",
+            "partitions": "Dask DataFrames",
+            "spark": "Spark DataFrames",
+        }
         raise ParameterError(f"engine {shown(engine.name)} trains on {takes[engine.data[0]]}, not on {takes[kind]}")
     if n_jobs is not None and engine.threads_set_by:
         able = [each.name for each in BUILT_IN if not each.threads_set_by]
@@ -190,10 +197,13 @@ def open_engine(description: EngineDescription, contract: type[Any], request: En
     return engine
 
 
-def _automatic(source: Source, contract: type[Any]) -> EngineDescription:
+def _automatic(source: Source, contract: type[Any]) -> str | Dask | Spark:
+    """Return what ``engine="auto"`` stands for."""
     able = [engine for engine in BUILT_IN if contract in engine.openers]
     kind = data_kind(source)
-    return next((engine for engine in able if engine.data[0] == kind), able[0])
+    if kind == "partitions":
+        return Dask.of_default_client()
+    return Spark() if kind == "spark" else next((each for each in able if each.data[0] == kind), able[0]).name
 
 
 def _named(name: object) -> EngineDescription:

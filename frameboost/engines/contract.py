@@ -36,6 +36,7 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.node_bins import NodeBins
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.expressions.expression import Expression
+from frameboost.expressions.places import Places
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.schema.feature import Feature
@@ -192,8 +193,8 @@ class ShardEngine(HistogramEngine, Protocol):
     The sums of splits, and the number of rows that grids depend on, are those of all rows.
     """
 
-    def start_at(self, first_row: int) -> None:
-        """Make the engine a shard, given the position of its first row among all rows, by which rows are sampled."""
+    def start_at(self, places: Places) -> None:
+        """Make the engine a shard, given the positions of its rows among all rows, by which rows are sampled."""
 
     def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
         """Return the distinct values of some numeric features, of the rows that cuts of ``n_rows`` rows come from."""

@@ -10,6 +10,7 @@ import polars as pl
 
 from frameboost.data.partitions import PartitionedSource
 from frameboost.data.sources import RelationSource, Source
+from frameboost.data.spark_source import SparkSource
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.storage import IN_MEMORY, Storage
@@ -18,7 +19,7 @@ from frameboost.schema.feature import Feature
 
 __all__ = ["DataKind", "EngineDescription", "EngineRequest", "data_kind"]
 
-DataKind = Literal["frame", "relation", "partitions"]
+DataKind = Literal["frame", "relation", "partitions", "spark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class EngineRequest:
     ----------
     source
         The user's data: `FrameSource` has a polars LazyFrame, `RelationSource` a DuckDB relation,
-        `PartitionedSource` a Dask DataFrame.
+        `PartitionedSource` a Dask DataFrame, `SparkSource` one of Spark.
     features
         The columns to split on, in order.
     roles
@@ -93,4 +94,6 @@ def data_kind(source: Source) -> DataKind:
     """Return what kind of data a source has."""
     if isinstance(source, PartitionedSource):
         return "partitions"
+    if isinstance(source, SparkSource):
+        return "spark"
     return "relation" if isinstance(source, RelationSource) else "frame"

@@ -15,7 +15,9 @@ from frameboost.compile.sql.case import margin_sql
 from frameboost.compile.sql.conditions import find_columns
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import FrameSource, RelationSource, Source
+from frameboost.data.spark_source import SparkSource
 from frameboost.dialects.duckdb import DUCKDB
+from frameboost.dialects.spark import SPARK
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -55,9 +57,11 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
     if isinstance(source, FrameSource):
         columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
         return source.map(lambda frame: frame.with_columns(columns)), names
-    assert isinstance(source, RelationSource)
-    asked = find_columns(initial.features, DUCKDB)
-    margins = [margin_sql(base, trees, asked, DUCKDB) for base, trees, _ in parts]
+    dialect = SPARK if isinstance(source, SparkSource) else DUCKDB
+    asked = find_columns(initial.features, dialect)
+    margins = [margin_sql(base, trees, asked, dialect) for base, trees, _ in parts]
+    if isinstance(source, SparkSource):
+        return source.with_columns(dict(zip(names, margins, strict=True))), names
     more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))
     return RelationSource(source.relation.project(f"*, {more}")), names
 

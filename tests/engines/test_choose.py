@@ -55,7 +55,7 @@ def test_auto_stays_in_the_database_and_takes_kernels_for_everything_else(data, 
 
 
 def test_the_documentation_of_fit_names_every_engine():
-    documented = re.search(r"engine : {(.*)} or Dask, default 'auto'", fb.fit.__doc__)
+    documented = re.search(r"engine : {(.*)}, Dask or Spark, default 'auto'", fb.fit.__doc__)
     assert documented[1] == ", ".join(map(repr, ENGINES))
 
 

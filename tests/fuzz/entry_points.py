@@ -46,7 +46,7 @@ _VALID_BY_FUNCTION = {
     "Metric": {"name": "'mine'", "sql": "'avg(abs(label - prediction))'"},
     "Objective": {"gradient": "'margin - label'"},
     "from_catboost": {"model": "b'{}'"}, "from_lightgbm": {"model": "b'tree'"}, "from_sklearn": {"model": "None"},
-    "from_xgboost": {"model": "b'{}'"}, "Dask": {"client": "None"},
+    "from_xgboost": {"model": "b'{}'"}, "Dask": {"client": "None"}, "Spark": {},
 }  # fmt: skip
 _FIT = [name for name in inspect.signature(fb.fit).parameters if name not in ("data", "target", "parameters")]
 _SETTINGS = [field.name for field in dataclasses.fields(Parameters)]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dask.delayed import Delayed
-from distributed import CancelledError, Client, Future, KilledWorker, wait
+from distributed import Actor, CancelledError, Client, Future, KilledWorker, wait
 
 from frameboost.checks.messages import counted, reason, shortened
 from frameboost.data.partitions import PartitionReader
@@ -18,10 +18,11 @@ from frameboost.engines.dask.reduction import Branch, branches
 from frameboost.engines.dask.replay import ReplayLog
 from frameboost.engines.dask.worker import LOST, Order, Outcome, Relay, ShardActor, ShardPlan, hand_over
 from frameboost.engines.shards.merging import is_sum
-from frameboost.engines.shards.pool import Call
+from frameboost.engines.shards.pool import Call, one_after_another
 from frameboost.errors import ClusterError, DataError
+from frameboost.expressions.places import Places
 
-__all__ = ["DaskShards"]
+__all__ = ["DaskShard", "DaskShards"]
 
 # How often a shard may be lost before it has answered once more: its worker may be short of memory.
 _MOST_LOSSES = 10
@@ -39,7 +40,7 @@ class _Host:
         self.actor: Any = None
 
 
-class _DaskShard:
+class DaskShard:
     """One shard: its plan, its host, and what it has been told."""
 
     def __init__(self, number: int, plan: ShardPlan, partitions: Sequence[Delayed]) -> None:
@@ -70,7 +71,7 @@ class DaskShards:
     ) -> None:
         self._client = client
         given = partitions or [[]] * len(plans)
-        self._shards = [_DaskShard(number, *each) for number, each in enumerate(zip(plans, given, strict=True))]
+        self._shards = [DaskShard(number, *each) for number, each in enumerate(zip(plans, given, strict=True))]
         self._hosts: dict[str, _Host] = {}
         try:
             for shard in self._shards:
@@ -82,6 +83,10 @@ class DaskShards:
     def __len__(self) -> int:
         """See `ShardPool.__len__`."""
         return len(self._shards)
+
+    def places(self, counts: Sequence[int]) -> list[Places]:
+        """See `ShardPool.places`."""
+        return one_after_another(counts)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -114,14 +119,14 @@ class DaskShards:
             shard.n_losses = 0
         return [results[number] for number in sorted(results)]
 
-    def _branches(self, groups: Mapping[_Host, Sequence[_DaskShard]], method: str) -> Sequence[Branch[_Host]]:
+    def _branches(self, groups: Mapping[_Host, Sequence[DaskShard]], method: str) -> Sequence[Branch[_Host]]:
         """Return how the hosts are asked: each directly, or for sums from many of them along a tree."""
         if is_sum(method) and all(shard.is_open for shards in groups.values() for shard in shards):
             return branches(list(groups), _MOST_MESSAGES)
         return [Branch(host) for host in groups]
 
     def _send(
-        self, branch: Branch[_Host], groups: Mapping[_Host, Sequence[_DaskShard]], own: Mapping[int, Sequence[Call]]
+        self, branch: Branch[_Host], groups: Mapping[_Host, Sequence[DaskShard]], own: Mapping[int, Sequence[Call]]
     ) -> Any:
         """Send the calls of the shards on some hosts; return the answer to wait for, None if the first host is lost."""
 
@@ -139,7 +144,7 @@ class DaskShards:
             return None
 
     @staticmethod
-    def _order(shard: _DaskShard, calls: Sequence[Call]) -> Order:
+    def _order(shard: DaskShard, calls: Sequence[Call]) -> Order:
         if shard.is_open:
             return Order(shard.number, calls)
         shard.is_open = True
@@ -159,7 +164,7 @@ class DaskShards:
 
     # --- partitions of a Dask DataFrame -------------------------------------------------------------------------------
 
-    def _hand_out(self, shards: Sequence[_DaskShard]) -> None:
+    def _hand_out(self, shards: Sequence[DaskShard]) -> None:
         """Have the workers compute the partitions of shards, and hand them to their actors.
 
         Dask computes those that are lost again. A host whose worker goes meanwhile is left without an actor.
@@ -191,25 +196,29 @@ class DaskShards:
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 
-    def _host(self, shard: _DaskShard) -> _Host:
+    def _host(self, shard: DaskShard) -> _Host:
         if shard.host is None:
             self._place(shard)
         assert shard.host is not None
         return shard.host
 
-    def _place(self, shard: _DaskShard, besides: str | None = None) -> None:
-        """Give a shard to the worker that holds the fewest, if possible ``besides`` the one that was lost."""
+    def _place(self, shard: DaskShard, besides: str | None = None) -> None:
+        """Give a shard to a worker, if possible ``besides`` the one that was lost."""
+        address = self._worker_for(shard, besides)
+        host = self._hosts.get(address)
+        if host is None:
+            host = self._hosts[address] = _Host(address)
+            self._start(host, self._workers().get(address, 1))
+        shard.host = host
+
+    def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
+        """Return the worker that holds the fewest shards."""
         workers = self._workers()
         load = {address: 0 for address in workers if address != besides} or dict.fromkeys(workers, 0)
         for other in self._shards:
             if other.host is not None and other.host.address in load:
                 load[other.host.address] += 1
-        address = min(load, key=lambda address: load[address])
-        host = self._hosts.get(address)
-        if host is None:
-            host = self._hosts[address] = _Host(address)
-            self._start(host, workers[address])
-        shard.host = host
+        return min(load, key=lambda address: load[address])
 
     def _start(self, host: _Host, n_threads: int) -> None:
         """Start the actor of a host; leave the host without one if its worker goes meanwhile."""
@@ -218,13 +227,18 @@ class DaskShards:
         )
         while host.actor is None and host.address in self._workers():
             try:
-                host.actor = host.held.result(timeout=_SECONDS_BETWEEN_LOOKS)
+                host.actor = self._own(host.held.result(timeout=_SECONDS_BETWEEN_LOOKS))
             except TimeoutError:
                 continue
             except LOST:
                 return
 
-    def _lose(self, shards: Sequence[_DaskShard], host: _Host) -> None:
+    def _own(self, actor: Actor) -> Actor:
+        """Return an actor that is asked through this client, and not through the last that the process made."""
+        with self._client.as_current():
+            return Actor(actor._cls, actor._address, actor.key)  # type: ignore[no-untyped-call]
+
+    def _lose(self, shards: Sequence[DaskShard], host: _Host) -> None:
         """Give the shards of a lost host to other ones."""
         self._forget(host)
         for shard in shards:
@@ -280,7 +294,7 @@ class DaskShards:
         self._hosts.pop(host.address, None)
 
 
-def _check_computed(shard: _DaskShard, partitions: Sequence[Future[Any]]) -> None:
+def _check_computed(shard: DaskShard, partitions: Sequence[Future[Any]]) -> None:
     """Raise an error if a partition can't be computed."""
     first = shard.plan.rows.first if isinstance(shard.plan.rows, PartitionReader) else 1
     for number, future in enumerate(partitions, start=first):

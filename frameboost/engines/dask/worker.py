@@ -23,7 +23,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.version import __version__
 
-__all__ = ["LOST", "Order", "Outcome", "Relay", "ShardActor", "ShardPlan", "hand_over", "versions"]
+__all__ = ["LOST", "Order", "Outcome", "Relay", "ShardActor", "ShardPlan", "hand_over", "hold_rows", "versions"]
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,14 @@ class ShardPlan:
     open
         Opens its engine.
     rows
-        Its rows, or how they are read from partitions that the actor has been handed.
+        Its rows, or how they are read from partitions that the actor has been handed; None for those that the process
+        itself holds (see `hold_rows`).
     features, roles, parameters
         As of `EngineRequest`.
     """
 
     open: Callable[[EngineRequest], ShardEngine]
-    rows: pl.LazyFrame | PartitionReader
+    rows: pl.LazyFrame | PartitionReader | None
     features: tuple[Feature, ...]
     roles: Mapping[str, str]
     parameters: Parameters
@@ -138,10 +139,19 @@ class ShardActor:
 
     def _opened(self, number: int, plan: ShardPlan) -> Shard:
         own = self._partitions.pop(number, ())
-        frame = plan.rows.read(own) if isinstance(plan.rows, PartitionReader) else plan.rows
+        rows = _held.pop() if plan.rows is None else plan.rows  # which from now on are the shard's, to forget
+        frame = rows.read(own) if isinstance(rows, PartitionReader) else rows
         workers = Workers(self._n_threads)
         request = EngineRequest(FrameSource(frame), plan.features, plan.roles, plan.parameters, workers)
         return Shard(plan.open(request), workers)
+
+
+_held: list[pl.LazyFrame] = []
+
+
+def hold_rows(frame: pl.LazyFrame | None) -> None:
+    """Keep rows in this process for the next shard that is opened without any; None forgets them."""
+    _held[:] = [] if frame is None else [frame]
 
 
 def hand_over(actor: str, number: int, *partitions: Any) -> None:

@@ -13,6 +13,7 @@ from frameboost.binning.value_counts import ValueCounts
 from frameboost.engines.duckdb.cells import Cells
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, physical_sql, string_literal
+from frameboost.expressions.places import Places
 from frameboost.expressions.sql_files import render
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
@@ -59,7 +60,7 @@ def propose_bins(
     if column.type.is_categorical:
         return read_categories(session, feature, column, missing=missing)
     most = max_bin - missing
-    parts = {**_sampled(session, column, n_rows, 0), "max_bin": most}
+    parts = {**_sampled(session, column, n_rows, Places()), "max_bin": most}
     rows = session.rows(render("propose_cuts_by_rank", **parts)) if distinct > most else []
     if rows and rows[-1][1] > most:
         found = [cut for cut, _ in rows[1:]]
@@ -68,14 +69,14 @@ def propose_bins(
     return Bins(feature, tuple(from_database(column.type, cut) for cut in found), has_missing=missing)
 
 
-def _sampled(session: DuckDBSession, column: SqlColumn, n_rows: int, first_row: int) -> dict[str, str]:
+def _sampled(session: DuckDBSession, column: SqlColumn, n_rows: int, places: Places) -> dict[str, str]:
     """Return the parts of a statement over the values that cuts of ``n_rows`` rows come from."""
     source, condition = session.source, "TRUE"
     sample = sample_condition(n_rows)
     if sample is not None:
         modulus, multiplier, bound = sample
         position = session.column("position")
-        source = f"(SELECT *, row_number() OVER () - 1 + {first_row} AS {position} FROM {source})"
+        source = f"(SELECT *, {places.sql('(row_number() OVER () - 1)')} AS {position} FROM {source})"
         condition = f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
     return {
         "source": source,
@@ -86,9 +87,9 @@ def _sampled(session: DuckDBSession, column: SqlColumn, n_rows: int, first_row: 
     }
 
 
-def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, first_row: int) -> ValueCounts:
-    """Return `ShardEngine.count_values` of a numeric column, given the position of its first row among all rows."""
-    found = session.columns(render("count_values", **_sampled(session, column, n_rows, first_row)))
+def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, places: Places) -> ValueCounts:
+    """Return `ShardEngine.count_values` of a numeric column, given the positions of its rows among all rows."""
+    found = session.columns(render("count_values", **_sampled(session, column, n_rows, places)))
     counts = found["n"].astype(np.int64)
     if column.type.is_float:
         dtype = np.float32 if column.type.name == "float32" else np.float64

@@ -96,7 +96,7 @@ class DuckDBEngine(TableEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.pair = self.gradients.of_tree(
-            output, sample, self.first_row, "" if self.keeps_order else "ORDER BY position ASC"
+            output, sample, self.places, "" if self.keeps_order else "ORDER BY position ASC"
         )
         self.follow_tree()
         self._stats = {0: self.gradients.sums(self.pair)}
@@ -166,7 +166,7 @@ class DuckDBEngine(TableEngine):
 
     def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
-        return [count_values(self.session, self.columns[feature], n_rows, self.first_row) for feature in features]
+        return [count_values(self.session, self.columns[feature], n_rows, self.places) for feature in features]
 
     def categories(self, feature: int) -> list[str]:
         """See `ShardEngine.categories`."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from frameboost.engines.contract import Sample
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.draws import draw_sql
+from frameboost.expressions.places import Places
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import Stats
@@ -55,10 +56,10 @@ class GradientTable:
         self._session.run(render("gradients", gradients=table, rows=rows, numbers=wanted, in_order=in_order, bins=bins))
         self.table, self.names = table, tuple(numbers)
 
-    def of_tree(self, output: int, sample: Sample | None, first_row: int, in_order: str) -> TreePair:
+    def of_tree(self, output: int, sample: Sample | None, places: Places, in_order: str) -> TreePair:
         """Return the pair of an output; with a sample, from a table that has zeros in the rows left out.
 
-        ``first_row`` is the position of the first row among all rows, by which rows are drawn.
+        Rows are drawn by their position among all rows, in ``places``.
         """
         pair = TreePair(str(self.table), f"g_{output}", f"h_{output}")
         if sample is None:
@@ -68,7 +69,7 @@ class GradientTable:
         self._session.run(
             render(
                 "sample_gradients", sampled=self._sampled, gradients=pair.table, pair=f"{pair.g} AS g, {pair.h} AS h",
-                draw=draw_sql(f"(rowid + {first_row})", sample.key), g=sample.g.to_sql(names), h=sample.h.to_sql(names),
+                draw=draw_sql(places.sql("rowid"), sample.key), g=sample.g.to_sql(names), h=sample.h.to_sql(names),
                 in_order=in_order,
             )
         )  # fmt: skip

@@ -28,6 +28,7 @@ def open_engine(kind: type[EngineClass], request: EngineRequest) -> EngineClass:
     """Open an engine of that class over the rows of the request."""
     if isinstance(request.source, RelationSource):
         return _in_place(kind, request, request.source)
+    assert isinstance(request.source, FrameSource)
     return _in_own_database(kind, request, request.source)
 
 

@@ -13,6 +13,7 @@ from frameboost.engines.duckdb.ranking import pair_parts, window_sql
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression
+from frameboost.expressions.places import Places
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
@@ -70,7 +71,7 @@ class TableEngine:
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._counts: list[int] | None = None
         self._queries = queries
-        self.first_row = 0  # its position among all rows
+        self.places = Places()  # of its rows among all
         self.is_shard = False
 
     @property
@@ -222,9 +223,9 @@ class TableEngine:
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
-    def start_at(self, first_row: int) -> None:
+    def start_at(self, places: Places) -> None:
         """See `ShardEngine.start_at`."""
-        self.first_row, self.is_shard = first_row, True
+        self.places, self.is_shard = places, True
 
     def compute_gradients_on(
         self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]

@@ -13,6 +13,7 @@ from frameboost.binning.codes import distinct_values, sample_of
 from frameboost.binning.value_counts import ValueCounts, in_numpy
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.ranking import PAIR_SUMS, query_expr, window_expr
+from frameboost.expressions.places import Places
 from frameboost.losses.exact_sums import Aggregate, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr
@@ -44,7 +45,7 @@ class FrameEngine:
         ]
         self.roles = dict(roles)
         self.row_names = list(roles)
-        self.first_row = 0  # its position among all rows
+        self.places = Places()  # of its rows among all
         self.rows: pl.DataFrame | None = None  # roles and margins
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
 
@@ -138,9 +139,9 @@ class FrameEngine:
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
-    def start_at(self, first_row: int) -> None:
+    def start_at(self, places: Places) -> None:
         """See `ShardEngine.start_at`."""
-        self.first_row = first_row
+        self.places = places
 
     def feature_values(self, number: int) -> pl.Series:
         """Return a feature's physical values, before the columns are binned."""
@@ -148,7 +149,7 @@ class FrameEngine:
 
     def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
-        sample = sample_of(n_rows, self.first_row, self.n_rows)
+        sample = sample_of(n_rows, self.places, self.n_rows)
         return [self.counts_of(feature, sample) for feature in features]
 
     def counts_of(self, feature: int, sample: pl.Series | None) -> ValueCounts:

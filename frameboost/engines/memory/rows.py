@@ -91,7 +91,7 @@ class ArrayEngine(FrameEngine):
     def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
         self.load()
-        sample = sample_of(n_rows, self.first_row, self.n_rows)
+        sample = sample_of(n_rows, self.places, self.n_rows)
         return self.workers.each(features, lambda feature: self.counts_of(feature, sample))
 
     def drop_columns(self) -> None:
@@ -168,7 +168,7 @@ class ArrayEngine(FrameEngine):
         if sample is None:
             self.row_numbers = None  # all trees of a fit are grown on samples, or none
         else:
-            sampled = tree_pairs(self.all_rows(), output, sample, self.first_row, self.row_numbers)
+            sampled = tree_pairs(self.all_rows(), output, sample, self.places, self.row_numbers)
             self.gradient_pairs = self.storage.kept(sampled.to_numpy(order="c"))
             totals = self.gradients.round(self.gradient_pairs, [0.0, 0.0])  # only sums: samples stay on their grids
         self.follow_tree()

@@ -85,7 +85,7 @@ class PolarsEngine(FrameEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.pairs = tree_pairs(self.gradients.lazy(), output, sample, self.first_row)
+        self.pairs = tree_pairs(self.gradients.lazy(), output, sample, self.places)
         self.follow_tree()
         return Stats(float(self.pairs["g"].sum()), float(self.pairs["h"].sum()))
 

@@ -67,15 +67,14 @@ class ShardedEngine:
             raise
 
     def _start(self) -> int:
-        """Leave out empty shards, and tell each other one where its rows begin; return the number of all rows."""
+        """Leave out empty shards, and tell the others the places of their rows; return the number of all rows."""
         pool = self._pool
         counts: list[int] = self._ask("count_rows")
         if 0 in counts and any(counts):
             kept = [number for number, count in enumerate(counts) if count]
             pool.keep(kept)
             counts, self._names = [counts[number] for number in kept], [self._names[number] for number in kept]
-        starts = [sum(counts[:number]) for number in range(len(counts))]
-        pool.run([[Call("start_at", (start,))] for start in starts])
+        pool.run([[Call("start_at", (places,))] for places in pool.places(counts)])
         return sum(counts)
 
     # --- asking -------------------------------------------------------------------------------------------------------

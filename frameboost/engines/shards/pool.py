@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 from frameboost.engines.shards.shard import Shard
+from frameboost.expressions.places import Places
 
-__all__ = ["Call", "LocalShards", "ShardPool"]
+__all__ = ["Call", "LocalShards", "ShardPool", "one_after_another"]
 
 
 class Call(NamedTuple):
@@ -24,6 +25,9 @@ class ShardPool(Protocol):
     def __len__(self) -> int:
         """Return the number of shards."""
 
+    def places(self, counts: Sequence[int]) -> list[Places]:
+        """Return the positions of each shard's rows among all, given the number of its rows."""
+
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
         """Have each shard carry out its own calls; return the result of each shard's last call.
 
@@ -35,6 +39,11 @@ class ShardPool(Protocol):
 
     def close(self) -> None:
         """Close all shards; may be called more than once."""
+
+
+def one_after_another(counts: Sequence[int]) -> list[Places]:
+    """Return the positions of the rows of shards, whose rows follow each other."""
+    return [Places(((0, sum(counts[:number])),)) for number in range(len(counts))]
 
 
 class LocalShards:
@@ -52,6 +61,10 @@ class LocalShards:
     def __len__(self) -> int:
         """See `ShardPool.__len__`."""
         return len(self._shards)
+
+    def places(self, counts: Sequence[int]) -> list[Places]:
+        """See `ShardPool.places`."""
+        return one_after_another(counts)
 
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
         """See `ShardPool.run`."""

@@ -1,0 +1,145 @@
+"""A Spark DataFrame as the rows of a fit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from frameboost.checks.messages import shown
+from frameboost.data.predicates import check_repeatable, unusable
+from frameboost.errors import DataError, ParameterError
+from frameboost.schema.types import FeatureType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["SparkSource", "is_spark_frame"]
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether this is a DataFrame of Spark."""
+    pyspark = sys.modules.get("pyspark.sql")  # whoever has such a frame has imported it
+    return pyspark is not None and isinstance(data, pyspark.DataFrame)
+
+
+class SparkSource:
+    """A Spark DataFrame, whose rows stay in Spark: it has the methods of the other sources.
+
+    Columns are known by position below, as Spark's names may differ in case alone, or hold dots and backticks.
+
+    Parameters
+    ----------
+    frame
+        The frame.
+
+    Raises
+    ------
+    DataError
+        If it is of Spark Connect or a stream, or has two columns of one name.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        if type(frame).__module__.startswith("pyspark.sql.connect"):
+            raise DataError(
+                "data is a DataFrame of Spark Connect, whose driver is not in this process; make it in a session with "
+                "SparkSession.builder.master(...), or give df.toArrow() if the rows fit into memory"
+            )
+        if frame.isStreaming:
+            raise DataError("data is a stream of Spark, which has no last row; write it to a table first")
+        self.frame = frame
+        names = self.names()
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"column {shown(name)} occurs {names.count(name)} times; column names must be unique")
+        self._types = {field.name: _polars_type(field.dataType) for field in frame.schema.fields}
+
+    def names(self) -> list[str]:
+        """Return the column names, in order."""
+        return list(self.frame.columns)
+
+    def types(self) -> dict[str, FeatureType | None]:
+        """Return each column's type, None for one that can't be a feature."""
+        return {name: None if dtype is None else FeatureType.from_polars(dtype) for name, dtype in self._types.items()}
+
+    def type_names(self) -> dict[str, str]:
+        """Return each column's type as the user knows it."""
+        return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
+
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> SparkSource:
+        """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import functions
+
+        try:
+            holds = functions.coalesce(
+                self._column(predicate) if is_column else functions.expr(predicate), functions.lit(False)
+            )
+            kept = self.frame.where(~holds if negated else holds)
+            _ = kept.schema  # Spark Connect analyses it only now
+        except AnalysisException as error:  # of which one that can't be parsed is a kind
+            raise unusable(predicate, error) from error
+        return SparkSource(kept)
+
+    def with_columns(self, columns: Mapping[str, str]) -> SparkSource:
+        """Return the frame with further columns, by their SQL."""
+        from pyspark.sql import functions
+
+        return SparkSource(self.frame.select("*", *(functions.expr(sql).alias(n) for n, sql in columns.items())))
+
+    def check_repeatable(self, predicate: str | None) -> None:
+        """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
+        if predicate is None:
+            return
+        what = f"valid={shown(predicate)}"
+        check_repeatable(predicate, what)
+        plan = getattr(self.where(predicate, is_column=False, negated=False).frame, "_jdf", None)
+        if plan is not None and not plan.queryExecution().analyzed().condition().deterministic():
+            raise ParameterError(
+                f"{what} calls a function that Spark says may have another value each time that the rows are read; "
+                "make it a column of a table first, or write a fixed value"
+            )
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Read the columns into memory."""
+        import pyarrow as pa
+
+        positions, schema = [str(i) for i in range(len(names))], self.arrow_schema(names)
+        table = self.selected(names).toDF(*positions).toArrow()
+        frame = pl.DataFrame(table.cast(pa.schema(zip(positions, schema.types, strict=True))))
+        return frame.lazy().select(pl.col(i).alias(name) for i, name in zip(positions, names, strict=True))
+
+    def selected(self, names: Sequence[str]) -> DataFrame:
+        """Return some columns of the frame."""
+        return self.frame.select(*(self._column(name) for name in names))
+
+    def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
+        """Return the Arrow types of some columns; times with a zone are in UTC."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        types = {field.name: field.dataType for field in self.frame.schema.fields}
+        return pa.schema([(name, to_arrow_type(types[name], timezone="UTC")) for name in names])
+
+    def _column(self, name: str) -> Column:
+        from pyspark.sql import functions
+
+        return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _polars_type(dtype: Any) -> pl.DataType | None:
+    """Return the type that polars gives a column of Spark, None for one that Arrow lacks."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        arrow = to_arrow_type(dtype, timezone="UTC")
+    except PySparkException:
+        return None
+    if pa.types.is_nested(arrow):
+        return None
+    return pl.Series(pa.array([], arrow)).dtype

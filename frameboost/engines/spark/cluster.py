@@ -1,0 +1,102 @@
+"""``fit(spark_df, engine=fb.Spark(...))``: shards in the tasks of a job in the user's Spark session."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from frameboost.checks.messages import counted, shown
+from frameboost.data.spark_source import SparkSource
+from frameboost.engines.contract import HistogramEngine
+from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.shards.engine import ShardedEngine
+from frameboost.errors import ClusterError, ParameterError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Spark"]
+
+# How long executors may take to come, and how often to look.
+_SECONDS_WITHOUT_SLOTS, _SECONDS_BETWEEN_LOOKS = 10, 0.1
+
+
+@dataclass(frozen=True)
+class Spark:
+    """A Spark session as an engine: each task trains on some of the rows, to the model of one machine.
+
+    A Spark DataFrame is trained on so by default: ``fb.fit(spark_df, "delay")``. One job reads the rows and lives as
+    long as the fit. Each of its tasks keeps codes and margins of its rows in memory, and only histograms, counts and
+    splits travel, through a scheduler of ``dask.distributed`` in the driver. A task whose executor is lost is tried
+    again by Spark, reads its rows again and is replayed, and the model is the same.
+
+    Parameters
+    ----------
+    engine
+        The engine of each shard: ``numba``, ``polars`` or ``duckdb``.
+    shards
+        The largest number of shards, which are tasks that run at the same time; by default the number of task slots.
+
+    Examples
+    --------
+    >>> import frameboost as fb
+    >>> model = fb.fit(spark.table("flights"), "delay", engine=fb.Spark(shards=16))  # doctest: +SKIP
+    """
+
+    engine: str = "numba"
+    shards: int | None = None
+
+    def describe(self, engine: EngineDescription) -> EngineDescription:
+        """Return the description of the session as an engine, given that of each shard.
+
+        Raises
+        ------
+        ParameterError
+            If an argument is not what it must be, or a package is not installed.
+        """
+        try:
+            import distributed  # noqa: F401
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise ParameterError(
+                f"training in Spark needs {error.name}: pip install 'frameboost[spark]', here and on the executors"
+            ) from error
+        if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
+            raise ParameterError(f"the shards of fb.Spark must be an integer of at least 1, not {shown(self.shards)}")
+        openers = {HistogramEngine: partial(self._open, engine)}
+        return EngineDescription("spark", openers, ("spark",), threads_set_by="spark.task.cpus")
+
+    def _open(self, engine: EngineDescription, request: EngineRequest) -> HistogramEngine:
+        from frameboost.engines.dask.worker import ShardPlan
+        from frameboost.engines.spark.job import SparkJob
+        from frameboost.engines.spark.pool import SparkShards
+
+        if not isinstance(request.source, SparkSource):  # rows to validate on, which `HeldOut.like` has read
+            held_out: HistogramEngine = engine.openers[HistogramEngine](request)
+            return held_out
+        job = SparkJob(request.source, request.columns(), self._n_tasks(request.source.frame.sparkSession))
+        plan = ShardPlan(
+            engine.openers[HistogramEngine], None, request.features, dict(request.roles), request.parameters
+        )
+        shards = SparkShards(job, plan, in_order=request.parameters.subsample < 1)
+        return ShardedEngine(shards, request.features, request.roles)
+
+    def _n_tasks(self, session: SparkSession) -> int:
+        """Return the number of tasks that can run at the same time, if there are enough for the user's ``shards``."""
+        context = session.sparkContext
+        if context._jsc is None or context._jsc.sc().isStopped():
+            raise ClusterError("the Spark session of the data is stopped; make the DataFrame in a new one")
+        java = context._jsc.sc()
+        profile = java.resourceProfileManager().resourceProfileFromId(0)
+        is_growing = session.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+        deadline, wanted = time.monotonic() + _SECONDS_WITHOUT_SLOTS, self.shards or 1
+        while (slots := int(java.maxNumConcurrentTasks(profile))) < wanted and not (is_growing and self.shards):
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"fb.Spark needs {counted(wanted, 'task slot')} at the same time, but the session has {slots}; "
+                    "give it more executors or cores, or fewer shards"
+                )
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        return self.shards or slots

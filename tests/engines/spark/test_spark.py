@@ -1,0 +1,188 @@
+"""A fit in Spark, with two executors, gives the model of one machine, also if an executor is killed."""
+
+import os
+import signal
+import subprocess
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.spark import cluster
+from tests.engines.spark.session import FEATURES, OPTIONS, rows_of, spark_process
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def in_spark():
+    with spark_process() as run:
+        yield run
+
+
+def the_same_models(spark):
+    data, rows = rows_of(spark)
+    for target, more in [
+        ("amount", {"valid": "w > 1.4"}),
+        ("amount", {"objective": "reg:absoluteerror", "subsample": 0.7}),
+        ("late", {"objective": "binary:logistic", "weight": "w", "eval_metric": ["logloss", "auc"]}),
+    ]:
+        model, whole = fb.fit(data, target, **OPTIONS, **more), fb.fit(rows, target, **OPTIONS, **more)
+        assert model.to_json() == whole.to_json(), target
+        assert model.history.equals(whole.history)
+    in_one = fb.Spark(engine="polars", shards=1)
+    first = fb.fit(rows, "late", **OPTIONS)
+    more = fb.fit(data, "late", valid=data, init_model=first, engine=in_one, **OPTIONS)
+    assert more == fb.fit(rows, "late", init_model=first, **OPTIONS)
+
+
+def test_the_model_is_that_of_one_machine(in_spark):
+    in_spark(the_same_models)
+
+
+# --- lost executors ---------------------------------------------------------------------------------------------------
+
+
+def executors():
+    """Return the processes of this process's executors."""
+    listed = subprocess.run(["ps", "-eww", "-o", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    processes = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    parents = {int(pid): int(parent) for pid, parent, _ in processes}
+
+    def is_ours(pid):
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return [int(pid) for pid, _, what in processes if "CoarseGrainedExecutorBackend" in what and is_ours(int(pid))]
+
+
+def killed_in_mid_fit(spark):
+    data, rows = rows_of(spark)
+    options = {**OPTIONS, "n_estimators": 6, "subsample": 0.8}
+    killed = []
+
+    def kill(number, _):
+        if number == 3:
+            killed.append(max(executors()))
+            os.kill(killed[0], signal.SIGKILL)
+
+    model = fb.fit(data, "amount", callbacks=[kill], **options)
+    assert killed
+    assert killed[0] not in executors()
+    assert model.to_json() == fb.fit(rows, "amount", **options).to_json()
+
+
+def test_an_executor_that_is_killed_changes_nothing(in_spark):
+    in_spark(killed_in_mid_fit)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def bad_input(spark):
+    cluster._SECONDS_WITHOUT_SLOTS = 0.1
+    data, rows = rows_of(spark)
+    from pyspark.sql import functions
+
+    def error(data, target="amount", **more):
+        with pytest.raises(fb.FrameboostError) as raised:
+            fb.fit(data, target, **(OPTIONS | more))
+        return f"{type(raised.value).__name__}: {raised.value}"
+
+    found = [
+        error(data.withColumn("amount", functions.lit(None).cast("double"))),
+        error(data.withColumn("x", functions.expr("CAST(raise_error('no luck') AS DOUBLE)")), features=["x"]),
+        error(data.withColumn("x", functions.expr("CAST(X'FF' AS STRING)")), features=["x"]),
+        error(data.withColumn("x", functions.create_map(functions.lit(1), functions.lit(2))), features=["x"]),
+        error(data, "string"),
+        error(data, valid="w >"),
+        error(data, valid="rand() < 0.5"),
+        error(data.select("*", functions.lit(1).alias("w"))),
+        error(data, engine="numba"),
+        error(data, shards=2),
+        error(data, tree_method="exact"),
+        error(data, n_jobs=2),
+        error(rows, valid=rows, engine=fb.Spark()),
+        error(data, engine=fb.Spark(shards=3)),
+    ]
+    with pytest.raises(ZeroDivisionError):
+        fb.fit(data, "amount", callbacks=[lambda *_: 1 / 0], **OPTIONS)
+    return found, len(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+def test_what_is_refused_leaves_nothing_behind(in_spark):
+    found, n_jobs = in_spark(bad_input)
+    starts = [
+        "DataError: target 'amount' is NULL or NaN in 600 of 600 rows; drop those rows first",
+        "ClusterError: the Spark job that holds the rows has ended: [USER_RAISED_EXCEPTION] no luck",
+        "ClusterError: the Spark job that holds the rows has ended: ValueError: column 'x' holds text that is not",
+        "DataError: feature 'x' has type map<int,int>, which can't be split on",
+        "DataError: target column 'string' has type string; it must be numeric or Boolean",
+        "ParameterError: valid='w >' is neither a column of the data nor a SQL predicate over its columns ([PARSE_",
+        "ParameterError: valid='rand() < 0.5' calls a function that Spark says may have another value",
+        "DataError: column 'w' occurs 2 times; column names must be unique",
+        "ParameterError: engine 'numba' trains on frames, not on Spark DataFrames",
+        "ParameterError: shards=2 divides rows of this process; in Spark give engine=fb.Spark(shards=2)",
+        "ParameterError: tree_method='exact' needs engine='numba', not 'spark'",
+        "ParameterError: n_jobs is for engine='numba'; spark takes its number of threads from spark.task.cpus",
+        "ParameterError: engine 'spark' trains on Spark DataFrames, not on frames",
+        "ClusterError: fb.Spark needs 3 task slots at the same time, but the session has 2; give it more executors",
+    ]
+    assert [text[: len(start)] for text, start in zip(found, starts, strict=True)] == starts
+    assert n_jobs == 0
+
+
+# --- types and scoring ------------------------------------------------------------------------------------------------
+
+
+def types_and_scores(spark):
+    data, rows = rows_of(spark)
+    from pyspark.sql import functions
+
+    from frameboost.data.spark_source import SparkSource
+
+    columns = {
+        "a.b": "TINYINT", "`": "BIGINT", "f": "FLOAT", "d": "DECIMAL(20, 3)", "flag": "BOOLEAN", "day": "DATE",
+        "t": "TIMESTAMP", "n": "TIMESTAMP_NTZ", "i": "INTERVAL DAY TO SECOND", "y": "INTERVAL YEAR", "s": "STRING",
+        "bin": "BINARY", "list": "ARRAY<INT>",
+    }  # fmt: skip
+    frame = spark.range(1).select(
+        *(functions.expr(f"CAST(NULL AS {kind})").alias(name) for name, kind in columns.items())
+    )
+    types = {name: kind and kind.name for name, kind in SparkSource(frame).types().items()}
+
+    features = [*FEATURES, "boolean"]
+    model = fb.fit(rows, "amount", **(OPTIONS | {"features": features}))
+    scored = data.select(*features, functions.expr(model.sql(dialect="spark")).alias("score")).toArrow()
+    frame = pl.DataFrame(scored)
+    data.createOrReplaceTempView("flights")
+    queried = spark.sql(model.query("flights", dialect="spark")).toArrow()
+    is_same = frame["score"].equals(model.predict(frame).alias("score"))
+    return types, is_same, sorted(queried["prediction"].to_pylist()) == sorted(frame["score"].to_list())
+
+
+def test_types_and_scores(in_spark):
+    types, *same = in_spark(types_and_scores)
+    assert types == {
+        "a.b": "int8", "`": "int64", "f": "float32", "d": "decimal(20,3)", "flag": "boolean", "day": "date",
+        "t": "timestamptz[us]", "n": "timestamp[us]", "i": "duration[us]", "y": None, "s": "string", "bin": None,
+        "list": None,
+    }  # fmt: skip
+    assert same == [True, True]
+
+
+def stopped_in_mid_fit(spark):
+    data, _ = rows_of(spark)
+    messages = []
+    for callback in (lambda *_: spark.stop(), print):
+        with pytest.raises(fb.ClusterError) as error:
+            fb.fit(data, "amount", callbacks=[callback], **OPTIONS)
+        messages.append(str(error.value))
+    return messages
+
+
+def test_a_session_that_is_stopped_is_told(in_spark):
+    first, second = in_spark(stopped_in_mid_fit)
+    assert first.startswith("the Spark job that holds the rows has ended: ")
+    assert second == "the Spark session of the data is stopped; make the DataFrame in a new one"

@@ -1,0 +1,73 @@
+"""What a task of Spark does besides reading: tell rows apart, and serve once for each partition."""
+
+import asyncio
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+
+distributed = pytest.importorskip("distributed")
+pytest.importorskip("pyspark")
+
+from frameboost.engines.spark import task  # noqa: E402
+
+
+def content(rows, partitions):
+    return task.Content.of(
+        pl.DataFrame(rows, schema={"x": pl.Int64, "s": pl.String}, orient="row"), pl.Series(partitions)
+    )
+
+
+def test_rows_are_told_apart():
+    first = content([(1, "a"), (2, None), (3, "")], [0, 0, 4])
+    assert first == content([(1, "a"), (2, None), (3, "")], [0, 0, 4])
+    assert (first.n_rows, first.parts) == (3, ((0, 2), (4, 1)))
+    moved = content([(2, None), (1, "a"), (3, "")], [0, 0, 4])
+    assert (moved.rows, moved.parts) == (first.rows, first.parts)
+    assert moved.order != first.order
+    for other in ([(1, "a"), (2, ""), (3, "")], [(1, "a"), (2, None)], [(1, "a"), (2, None), (3, ""), (3, "")]):
+        assert content(other, [0] * len(other)).rows != first.rows
+    assert content([], []).parts == ()
+
+
+async def two_tasks(*, is_copy):
+    """Return whether the second of two tasks for a partition ends while the first serves, and its end."""
+    async with distributed.Scheduler(dashboard_address=":0", port=0, host="127.0.0.1") as scheduler:
+        first = asyncio.create_task(task.serve(scheduler.address, "7/0", 1, is_copy=False))
+        while not scheduler.workers:
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(task.serve(scheduler.address, "7/0", 1, is_copy=is_copy))
+        await asyncio.wait([second], timeout=0.5)
+        ended = second.done()
+        names = [worker.name for worker in scheduler.workers.values()]
+        task.end()
+        await asyncio.wait_for(asyncio.gather(first, second), 10)
+        return ended, names
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_one_task_serves_a_partition(is_copy, monkeypatch):
+    monkeypatch.setattr(task._Task, "is_over", False)
+    assert asyncio.run(two_tasks(is_copy=is_copy)) == (not is_copy, ["7/0"])
+
+
+async def given_up():
+    async with distributed.Scheduler(dashboard_address=":0", port=0, host="127.0.0.1") as scheduler:
+        first = asyncio.create_task(task.serve(scheduler.address, "7/0", 1, is_copy=False))
+        while not scheduler.workers:
+            await asyncio.sleep(0.01)
+        await scheduler.remove_worker(next(iter(scheduler.workers)), stimulus_id="test", close=True)
+        await asyncio.wait_for(first, 10)
+
+
+def test_a_worker_that_is_given_up_is_tried_again(monkeypatch):
+    monkeypatch.setattr(task._Task, "is_over", False)
+    with pytest.raises(RuntimeError, match=r"the worker of frameboost is clos.*, but the fit goes on"):
+        asyncio.run(given_up())
+
+
+@pytest.mark.parametrize("shards", [0, "2", True])
+def test_shards_are_checked(shards):
+    with pytest.raises(fb.ParameterError, match=r"the shards of fb\.Spark must be an integer of at least 1, not"):
+        fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 1]}), "y", engine=fb.Spark(shards=shards))
