@@ -147,11 +147,15 @@ def choose_engine(
     kind = data_kind(source)
     if isinstance(name, str) and name == "auto":
         name = _automatic(source, contract)
-    engine = name.describe(_named(name.engine)) if isinstance(name, Dask | Spark) else _named(name)
-    if shards is not None and engine.data == ("spark",):
-        raise ParameterError(
-            f"shards={shards} divides rows of this process; in Spark give engine=fb.Spark(shards={shards})"
-        )
+    if isinstance(name, Dask | Spark):
+        if shards is not None:
+            cluster = type(name).__name__
+            raise ParameterError(
+                f"shards={shards} divides rows of this process; give engine=fb.{cluster}(..., shards={shards})"
+            )
+        engine = name.describe(BUILT_IN[0] if name.engine == "auto" else _named(name.engine))
+    else:
+        engine = _named(name)
     if shards is not None:
         engine = in_shards(engine, shards)
     if contract not in engine.openers:
@@ -161,12 +165,7 @@ def choose_engine(
     if kind not in engine.data:
         if kind == "partitions":
             raise ParameterError(f"a Dask DataFrame needs engine=fb.Dask(client), not {shown(engine.name)}")
-        takes = {
-            "frame": "frames",
-            "relation": "DuckDB relations",
-            "partitions": "Dask DataFrames",
-            "spark": "Spark DataFrames",
-        }
+        takes = {"frame": "frames", "relation": "DuckDB relations", "spark": "Spark DataFrames"}
         raise ParameterError(f"engine {shown(engine.name)} trains on {takes[engine.data[0]]}, not on {takes[kind]}")
     if n_jobs is not None and engine.threads_set_by:
         able = [each.name for each in BUILT_IN if not each.threads_set_by]

@@ -35,7 +35,7 @@ class Dask:
     client
         A client of ``dask.distributed`` (extra ``dask``).
     engine
-        The engine of each shard: ``numba``, ``polars`` or ``duckdb``.
+        The engine of each shard: ``numba`` (as ``auto`` is too), ``polars`` or ``duckdb``.
     shards
         The number of shards, by default one for each worker.
 

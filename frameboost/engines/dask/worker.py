@@ -115,6 +115,8 @@ class ShardActor:
                 if order.plan is not None:
                     self._shards[order.number] = self._opened(order.number, order.plan)
                 results.append(self._shards[order.number].run(order.calls))
+        except pl.exceptions.PanicException as error:  # no Exception, and can't be sent
+            return Outcome(error=pl.exceptions.ComputeError(str(error)))
         except Exception as error:
             return Outcome(error=error)
         lost: list[int] = []

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import cut_intervals, cuts_of_counts, cuts_within
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import listed, reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.frame.engine import aggregate_by_score
 from frameboost.engines.shards.merging import merged_aggregates, merged_scores, sum_histograms, sum_stats
@@ -30,6 +32,8 @@ __all__ = ["ShardedEngine"]
 # Features whose sorted values the shards hold at a time, and the values of each that they send at first.
 _FEATURES_AT_ONCE = 8
 _SUMMARY = 1 << 12
+# Raised by polars over a file that is gone, or was written anew meanwhile.
+_UNREADABLE = (OSError, pl.exceptions.ComputeError, pl.exceptions.PanicException)
 
 
 class ShardedEngine:
@@ -86,7 +90,10 @@ class ShardedEngine:
         """Return each shard's answer."""
         calls = [*self._waiting, Call(method, arguments)]
         self._waiting = []
-        return self._pool.run([calls] * len(self._pool))
+        try:
+            return self._pool.run([calls] * len(self._pool))
+        except _UNREADABLE as error:
+            raise DataError(f"the rows of a shard can't be read: {reason(error)}") from error
 
     def close(self) -> None:
         """See `Engine.close`."""

@@ -146,8 +146,42 @@ def test_a_cluster_without_workers_is_refused(frame, monkeypatch):
 @cases(("engine", "says"), [
     (fb.Dask("tcp://127.0.0.1:8786"), "the client of fb.Dask must be a distributed.Client, not 'tcp://127.0.0.1:8786'"),
     (fb.Dask, "engine must be one of"),
+    (fb.Dask(None, engine="sqlite"), "engine must be one of"),
 ])  # fmt: skip
 def test_what_is_no_client_is_refused(frame, engine, says):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(frame, "amount", engine=engine, **SHAPE)
     assert says in str(error.value)
+
+
+@pytest.mark.slow
+def test_shards_are_an_argument_of_the_engine(client, frame):
+    with pytest.raises(
+        fb.ParameterError, match=r"shards is for engines of this process; give fb.Dask\(client, shards="
+    ):
+        fb.fit(frame, "amount", engine=fb.Dask(client), shards=2, **OPTIONS)
+
+
+@pytest.mark.slow
+def test_a_client_that_is_not_the_default_one(cluster, client, frame):
+    with distributed.Client(cluster, set_as_default=False) as other:
+        model = fb.fit(frame, "amount", engine=fb.Dask(other, engine="auto"), **OPTIONS)
+        assert model == fb.fit(frame, "amount", **OPTIONS)
+        with pytest.raises(fb.ClusterError, match="the Dask client is closed"):
+            fb.fit(frame, "amount", engine=fb.Dask(other), callbacks=[lambda *_: other.close()], **OPTIONS)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_gone_when_it_must_be_read_again(cluster, client, frame, tmp_path):
+    path = tmp_path / "rows.parquet"
+    frame.select(*FEATURES, "amount").write_parquet(path)
+
+    def lose(number: int, _: object) -> None:
+        path.unlink(missing_ok=True)
+        if number == 1:
+            for worker in cluster.workers.values():
+                os.kill(worker.pid, signal.SIGKILL)
+
+    with pytest.raises(fb.DataError, match=r"the rows of a shard can't be read: No such file .*rows.parquet"):
+        fb.fit(path, "amount", engine=fb.Dask(client), callbacks=[lose], **OPTIONS)
+    client.wait_for_workers(2)
