@@ -52,6 +52,14 @@ class Dask:
     engine: str = "numba"
     shards: int | None = None
 
+    def __deepcopy__(self, memo: object) -> Dask:
+        """Return itself: copies of an estimator, which scikit-learn makes, train on the same cluster."""
+        return self
+
+    def __reduce__(self) -> tuple[type[Dask], tuple[None, str, int | None]]:
+        """Leave the client out of a pickle: a trained estimator can be loaded where there is no cluster."""
+        return Dask, (None, self.engine, self.shards)
+
     @classmethod
     def of_default_client(cls) -> Dask:
         """Return the engine of the client that Dask itself would use.

@@ -1,6 +1,7 @@
 """A fit on a Dask cluster of real processes gives the model of one machine, also if workers are killed."""
 
 import os
+import pickle
 import random
 import signal
 import threading
@@ -86,6 +87,13 @@ def held_by(dask_worker) -> int:
     return len(dask_worker.state.actors)
 
 
+def assert_nothing_is_held(client) -> None:
+    deadline = time.monotonic() + 20  # the scheduler passes on what a client has released
+    while any(client.run(held_by).values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert set(client.run(held_by).values()) == {0}
+
+
 @pytest.mark.slow
 def test_nothing_is_left_on_the_cluster(client, frame):
     fb.fit(frame, "amount", engine=fb.Dask(client), **OPTIONS)
@@ -99,10 +107,34 @@ def test_nothing_is_left_on_the_cluster(client, frame):
         )
     with pytest.raises(ZeroDivisionError):
         fb.fit(frame, "amount", engine=fb.Dask(client), callbacks=[lambda *_: 1 / 0], **OPTIONS)
-    deadline = time.monotonic() + 20  # the scheduler passes on what a client has released
-    while any(client.run(held_by).values()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert set(client.run(held_by).values()) == {0}
+    assert_nothing_is_held(client)
+
+
+@pytest.mark.slow
+def test_estimators_are_cloned_and_pickled(client, frame):
+    pytest.importorskip("sklearn")
+    from sklearn.base import clone
+
+    from frameboost.sklearn import FrameBoostRegressor
+
+    features, target = frame.select("float64", "int16"), frame["amount"]
+    estimator = FrameBoostRegressor(n_estimators=2, engine=fb.Dask(client))
+    trained = clone(estimator).fit(features, target)
+    expected = FrameBoostRegressor(n_estimators=2).fit(features, target).predict(features)
+    assert (pickle.loads(pickle.dumps(trained)).predict(features) == expected).all()
+    with pytest.raises(fb.ParameterError, match=r"the client of fb.Dask must be a distributed.Client, not None"):
+        pickle.loads(pickle.dumps(estimator)).fit(features, target)
+
+
+@pytest.mark.slow
+def test_interrupting_leaves_nothing_on_the_cluster(client, frame):
+    def interrupt(number: int, _: object) -> None:
+        if number == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fb.fit(frame, "amount", engine=fb.Dask(client), callbacks=[interrupt], **OPTIONS)
+    assert_nothing_is_held(client)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -157,7 +189,7 @@ def test_what_is_no_client_is_refused(frame, engine, says):
 @pytest.mark.slow
 def test_shards_are_an_argument_of_the_engine(client, frame):
     with pytest.raises(
-        fb.ParameterError, match=r"shards is for engines of this process; give fb.Dask\(client, shards="
+        fb.ParameterError, match=r"shards=2 divides rows of this process; give engine=fb.Dask\(..., shards=2\)"
     ):
         fb.fit(frame, "amount", engine=fb.Dask(client), shards=2, **OPTIONS)
 

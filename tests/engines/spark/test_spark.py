@@ -123,7 +123,7 @@ def test_what_is_refused_leaves_nothing_behind(in_spark):
         "ParameterError: valid='rand() < 0.5' calls a function that Spark says may have another value",
         "DataError: column 'w' occurs 2 times; column names must be unique",
         "ParameterError: engine 'numba' trains on frames, not on Spark DataFrames",
-        "ParameterError: shards=2 divides rows of this process; in Spark give engine=fb.Spark(shards=2)",
+        "ParameterError: shards=2 divides rows of this process; give engine=fb.Spark(..., shards=2)",
         "ParameterError: tree_method='exact' needs engine='numba', not 'spark'",
         "ParameterError: n_jobs is for engine='numba'; spark takes its number of threads from spark.task.cpus",
         "ParameterError: engine 'spark' trains on Spark DataFrames, not on frames",
