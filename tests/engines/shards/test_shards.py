@@ -7,6 +7,9 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines.shards import engine as shards
+from frameboost.engines.shards import opening
+from frameboost.engines.shards.pool import LocalShards
+from frameboost.expressions.places import Places
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.objectives import CASES, FEATURES, labelled_rows
@@ -238,3 +241,18 @@ def test_files_of_other_columns_are_named(tmp_path):
     in_files(tmp_path, good, good.drop("x"))
     with pytest.raises(fb.DataError, match=r"column 'x' is in '.*a.parquet' but not in '.*b.parquet'"):
         fb.fit(data, "y")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_a_shard_may_lie_apart(monkeypatch, engine):
+    frame = every_type(400, seed=6)
+    parts = [frame[a : a + 100].lazy() for a in range(0, 400, 100)]
+    apart = [pl.concat([parts[0], parts[3]]), pl.concat([parts[2], parts[1]])]
+    places = [Places(((0, 0), (100, 300))), Places(((0, 200), (100, 100)))]
+    options = {"features": ["float64", "string"], "engine": engine, "subsample": 0.5, "max_bin": 8, **SHAPE}
+    monkeypatch.setattr(binning, "SAMPLE_LIMIT", 64)
+    whole = fb.fit(frame, "amount", **options)
+    monkeypatch.setattr(opening, "divided", lambda *_: (apart, ["", ""]))
+    assert fb.fit(frame, "amount", shards=2, **options) != whole
+    monkeypatch.setattr(LocalShards, "places", lambda *_: places)
+    assert_equal(whole, fb.fit(frame, "amount", shards=2, **options))
