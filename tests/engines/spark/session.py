@@ -53,6 +53,7 @@ def session():
 @cache
 def rows_of(spark, n_rows=600):
     """Return rows in four partitions, as a Spark DataFrame and as polars has them in the order of Spark."""
-    frame = every_type(n_rows, seed=4).select(*FEATURES, "boolean", "amount", "late", "w")
-    data = spark.createDataFrame(frame.to_arrow()).repartition(4, "int16").sortWithinPartitions("float64").cache()
+    frame = every_type(n_rows, seed=4).select(*FEATURES, "boolean", "amount", "late", "w").with_row_index("id")
+    rows = spark.createDataFrame(frame.cast({"id": pl.Int64}).to_arrow())
+    data = rows.repartition(4, "int16").sortWithinPartitions("id").cache()  # a shuffle alone has no order
     return data, pl.DataFrame(data.toArrow())
