@@ -10,10 +10,11 @@ from frameboost.engines.dask.cluster import check_versions
 from frameboost.engines.dask.pool import DaskShard, DaskShards
 from frameboost.engines.dask.worker import ShardPlan, versions
 from frameboost.engines.spark.job import SparkJob
+from frameboost.engines.spark.task import Content
 from frameboost.errors import ClusterError
 from frameboost.expressions.places import Places
 
-__all__ = ["SparkShards"]
+__all__ = ["SparkShards", "difference"]
 
 # How long Spark may take to try a task again, which reads its rows once more.
 _SECONDS_WITHOUT_TASK, _SECONDS_BETWEEN_LOOKS = 600, 0.05
@@ -67,19 +68,12 @@ class SparkShards(DaskShards):
     def _check_content(self, shard: DaskShard, address: str) -> None:
         """Raise `ClusterError` if a task that was tried again has read other rows."""
         before, now = self._contents[shard.number], self._job.content(address)
-        if now is None or now == before:
-            return
-        which = f"partition {shard.number + 1} of {len(self._contents)} was read again, after its task was lost, and"
-        if now.n_rows != before.n_rows:
-            raise ClusterError(
-                f"{which} had {now.n_rows:,} rows where it had {before.n_rows:,}; write the DataFrame to a table first"
-            )
-        if now.rows != before.rows:
-            raise ClusterError(f"{which} had other rows; write the DataFrame to a table first")
         is_binned = any(call.method == "bin_columns" for call in shard.log.calls())
-        if self._in_order or not is_binned:
+        found = "" if now is None else difference(before, now, in_order=self._in_order or not is_binned)
+        if found:
             raise ClusterError(
-                f"{which} had its rows in another order, by which they are drawn; write the DataFrame to a table first"
+                f"partition {shard.number + 1} of {len(self._contents)} was read again, after its task was lost, and "
+                f"had {found}; write the DataFrame to a table first"
             )
 
     def _check_client(self) -> None:
@@ -92,6 +86,25 @@ class SparkShards(DaskShards):
             super().close()
         finally:
             self._job.close()
+
+
+def difference(before: Content, now: Content, *, in_order: bool) -> str:
+    """Return what rows have that were read again, if they are not those that were there; ``in_order``, also if moved.
+
+    >>> first = Content(n_rows=2, rows=11, order=17, parts=((0, 2),))
+    >>> moved = Content(n_rows=2, rows=11, order=16, parts=((0, 2),))
+    >>> difference(first, moved, in_order=False), difference(first, moved, in_order=True)
+    ('', 'its rows in another order, by which they are drawn')
+    >>> difference(first, moved._replace(rows=12), in_order=False)
+    'other rows'
+    >>> difference(first, Content(3, 20, 30, ((0, 3),)), in_order=False)
+    '3 rows where it had 2'
+    """
+    if now.n_rows != before.n_rows:
+        return f"{now.n_rows:,} rows where it had {before.n_rows:,}"
+    if now.rows != before.rows:
+        return "other rows"
+    return "its rows in another order, by which they are drawn" if in_order and now != before else ""
 
 
 def _places(parts: Sequence[tuple[int, int]], starts: Mapping[int, int]) -> Places:
