@@ -30,7 +30,7 @@ def pytest_xdist_make_scheduler(config, log):
 # A fresh clone has no compiled kernels, and two workers that begin with the same ones would both compile them. So the
 # first begins with a server, and the second with tests that train nothing in its own process.
 _FIRST = "postgres@server"
-_WITHOUT_KERNELS = re.compile(r"interop/test_counts.*\[(xgboost|lightgbm|catboost)|runtime/test_kernel_cache")
+_WITHOUT_KERNELS = re.compile(r"interop/test_(counts.*\[(xgboost|lightgbm|catboost)|from_(lightgbm|catboost))")
 
 
 def pytest_collection_modifyitems(items):

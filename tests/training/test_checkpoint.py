@@ -297,7 +297,7 @@ open(path + ".model", "w").write(model.to_json())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "rounds"), [("numba", 40)])
+@pytest.mark.parametrize(("engine", "rounds"), [("numba", 20)])
 def test_a_fit_that_is_killed_at_random_ends_as_if_nothing_had_happened(engine, rounds, tmp_path):
     path, draw, killed = tmp_path / "fit.json", random.Random(11), 0
     while not Path(f"{path}.model").exists():
@@ -314,7 +314,7 @@ def test_a_fit_that_is_killed_at_random_ends_as_if_nothing_had_happened(engine, 
             time.sleep(0.001)
         assert process.returncode in (0, -signal.SIGKILL)
         assert {file.name for file in tmp_path.iterdir()} <= {"fit.json", "fit.json.model"}
-    assert killed > 2
+    assert killed > 1
     whole = fit(engine=engine, valid="held", subsample=0.6, booster="dart", rate_drop=0.2, n_estimators=rounds)
     assert Path(f"{path}.model").read_text() == whole.to_json()
 
