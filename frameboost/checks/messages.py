@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-__all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown"]
+__all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown", "shown_path"]
 
 _LONGEST = 80
 _MOST_NAMES = 10
@@ -43,6 +43,18 @@ def shown(value: object) -> str:
         return shortened(_repr.repr(value))
     except Exception:  # from a __repr__ of the user's; the message is about something else
         return f"a {shortened(type(value).__name__)}"
+
+
+def shown_path(path: str) -> str:
+    """Return a path's repr, cut to 80 characters at the front, so that the name of the file stays.
+
+    >>> shown_path("2013.parquet")
+    "'2013.parquet'"
+    >>> found = shown_path("/data" * 20 + "/2013.parquet")
+    >>> len(found), found[:8], found[-14:]
+    (80, "'...ta/d", "/2013.parquet'")
+    """
+    return shown(path if len(path) <= _LONGEST - 2 else "..." + path[5 - _LONGEST :])
 
 
 def listed(names: Iterable[object], most: int | None = _MOST_NAMES) -> str:

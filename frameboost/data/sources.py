@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import is_text
-from frameboost.checks.messages import reason, shown
+from frameboost.checks.messages import reason, shown, shown_path
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.table_files import is_columnar, is_table, read_table
@@ -288,7 +288,7 @@ def _of_path(path: str, argument: str) -> LocalSource:
             raise DataError(f"{argument}={shown(path)} matches {len(tables)} databases; name one, and its table")
         return RelationSource(tables[0])
     found = [table for table in tables if isinstance(table, pl.LazyFrame)]
-    source = _in_parts(found, [shown(file) for file in files])
+    source = _in_parts(found, [shown_path(file) for file in files])
     return replace(source, are_files=True, are_columnar=all(map(is_columnar, files)))
 
 
