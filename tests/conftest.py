@@ -11,14 +11,15 @@ except ImportError:  # without xdist there is one process
 
 
 class OneWorkerForEachServer(LoadScopeScheduling):
-    """Gives a test to whichever worker is free, but all tests of a database's server to one.
+    """Gives a test to whichever worker is free, but all tests of a database's server or of a cluster to one.
 
     xdist's own ``loadgroup`` does nothing with pytest 9: it writes groups to ``item._nodeid``, which is not read.
     """
 
     def _split_scope(self, nodeid):
         server = re.search(r"(\w+)@server\b", nodeid)  # see `tests.support.warehouses.databases`
-        return server[1] if server else nodeid
+        cluster = re.match(r"tests/engines/(dask|spark)/test_(dask|partitions|spark)\.py", nodeid)
+        return server[1] if server else f"cluster of {cluster[1]}" if cluster else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
