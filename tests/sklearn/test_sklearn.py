@@ -50,7 +50,7 @@ def features(frame) -> pl.DataFrame:
         fb.FrameBoostRegressor(),
         fb.FrameBoostClassifier(),
         fb.FrameBoostRanker(n_estimators=10),  # a ranker's rows are one query here, whose pairs take their time
-        pytest.param(fb.FrameBoostRegressor(tree_method="exact"), marks=pytest.mark.slow),
+        pytest.param(fb.FrameBoostRegressor(n_estimators=10, tree_method="exact"), marks=pytest.mark.slow),
     ],
     ids=str,
 )

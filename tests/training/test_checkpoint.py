@@ -155,11 +155,11 @@ def test_every_option_goes_on(name, engine, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["numba"])
-@pytest.mark.parametrize("method", ["symmetric", "approx", "approx in nodes"])
-@pytest.mark.parametrize("name", ["sample", "weighted dart", "median"])
-def test_methods_and_options_go_together(name, method, engine, tmp_path):
-    check_resumes(tmp_path / "fit.json", engine=engine, **METHODS[method], **OPTIONS[name])
+@pytest.mark.parametrize(("method", "name"), [
+    ("symmetric", "sample"), ("approx", "weighted dart"), ("approx in nodes", "median"), ("approx in nodes", "sample"),
+])  # fmt: skip
+def test_methods_and_options_go_together(method, name, tmp_path):
+    check_resumes(tmp_path / "fit.json", engine="numba", **METHODS[method], **OPTIONS[name])
 
 
 @pytest.mark.parametrize("name", ["sample", "weighted dart", "classes", "median", "ranking"])
