@@ -234,13 +234,13 @@ Every engine, every number of threads and every order of the rows give the same 
 
 Parameters
 ----------
-data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow table, path, list of frames
+data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow table, path, list of frames or paths
     One example in each row. A DuckDB relation may be a table, a view, a query or files
     (``con.table("flights")``, ``con.sql("..."), con.read_parquet("*.parquet")``); its rows stay in the database.
     The state of the fit is in temporary tables of the connection, which are dropped afterwards. A path is that of a
     Parquet, CSV or Arrow file, a glob of such files in the order of their names (``"2013-*.parquet"``), or a table of a
-    DuckDB file (``"flights.duckdb::late"``). The rows of several frames follow each other. Those of a Spark DataFrame
-    stay in its executors, and the workers of ``engine=fb.Dask(client)`` read those of a Dask DataFrame.
+    DuckDB file (``"flights.duckdb::late"``). The rows of several frames or files follow each other. Those of a Spark
+    DataFrame stay in its executors, and the workers of ``engine=fb.Dask(client)`` read those of a Dask DataFrame.
 target : str or list of str
     The column to predict: numeric or Boolean, without NULL, NaN or infinities. Several columns have trees of their own,
     one for each in a round, and are predicted as an array.

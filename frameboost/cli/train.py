@@ -23,9 +23,10 @@ __all__ = ["add_train"]
 def add_train(commands: Commands) -> None:
     """Add the command."""
     parser = add_command(commands, "train", "Train a model on a table", _train)
-    parser.usage = "frameboost train DATA --target COLUMN -o MODEL [options]"
+    parser.usage = "frameboost train DATA ... --target COLUMN -o MODEL [options]"
     add = parser.add_argument
-    add("data", metavar="DATA", help="Parquet, CSV or Arrow file, or a DuckDB file's table (flights.duckdb::late)")
+    add("data", metavar="DATA", nargs="+",
+        help="Parquet, CSV or Arrow files, or a DuckDB file's table (flights.duckdb::late)")  # fmt: skip
     add("--table", help="the table of a DuckDB file")
     add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
     add("-o", "--out", required=True, metavar="MODEL", help="the model's file, JSON ('-': standard output)")
@@ -90,7 +91,9 @@ def _train(given: argparse.Namespace) -> None:
             raise UsageError(f"the parameter {name} is given twice")
         parameters[name] = its_value
     check_writable(given.out)
-    data = read_table(given.data, given.table)
+    if len(given.data) > 1 and given.table is not None:
+        raise UsageError("--table is for one DuckDB file, not for several files")
+    data = given.data if len(given.data) > 1 else read_table(given.data[0], given.table)
     valid: Any = given.valid
     if valid is not None and is_table(valid):
         types = {name: kind.to_polars() for name, kind in open_source(data).types().items() if kind is not None}

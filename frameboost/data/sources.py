@@ -6,12 +6,11 @@ which.
 
 from __future__ import annotations
 
-import glob
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
@@ -19,8 +18,9 @@ import polars as pl
 from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import reason, shown, shown_path
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
+from frameboost.data.scans import scanned_formats
 from frameboost.data.spark_source import SparkSource
-from frameboost.data.table_files import is_columnar, is_table, read_table
+from frameboost.data.table_files import is_columnar, is_table, read_tables
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
@@ -40,6 +40,8 @@ _UNREADABLE = (
     pl.exceptions.PolarsError,
     pl.exceptions.PanicException,
 )
+# What `open_source` takes a list of.
+_PARTS = (pl.DataFrame, pl.LazyFrame, str, Path)
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,11 @@ class FrameSource:
     parts
         The frames that it consists of, one after the other, where the user gave several frames or files.
     part_names
-        What messages call each part.
+        What messages call each part, if anything.
     are_files
-        Whether the parts are files, of which rows can be read by position.
+        Whether the parts only read files (see `scanned_formats`), so that rows can be read by position.
     are_columnar
-        Whether the parts are files of which one column can be read without the others: Parquet or Arrow, not CSV.
+        Whether these are files of which one column can be read without the others: Parquet or Arrow, not CSV.
     """
 
     frame: pl.LazyFrame
@@ -214,14 +216,14 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
         If it is no data that can be read.
     """
     if isinstance(data, pl.LazyFrame):
-        return FrameSource(data)
+        part = _part(data, "")
+        return _in_parts([part]) if part.is_file else FrameSource(data)
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
     if isinstance(data, str | Path) and is_table(str(data)):
         return _of_path(str(data), argument)
-    if isinstance(data, list | tuple) and data and all(isinstance(part, pl.DataFrame | pl.LazyFrame) for part in data):
-        names = [f"the first frame of {argument}", *(f"frame {number}" for number in range(2, len(data) + 1))]
-        return _in_parts([part.lazy() for part in data], names)
+    if isinstance(data, list | tuple) and data and all(isinstance(part, _PARTS) for part in data):
+        return _of_list(data, argument)
     if isinstance(data, duckdb.DuckDBPyRelation):
         try:
             data.limit(0)  # binds it: its table may have been dropped, or its connection closed
@@ -254,42 +256,84 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
         return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
     raise DataError(
         f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
-        "(such as con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, a list "
-        "of frames, or the path of a Parquet, CSV, Arrow or DuckDB file"
+        "(such as con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, the "
+        "path of a Parquet, CSV, Arrow or DuckDB file, or a list of frames or paths"
     )
 
 
-def _in_parts(parts: Sequence[pl.LazyFrame], names: Sequence[str]) -> FrameSource:
+class _Part(NamedTuple):
+    """A frame whose rows follow those of others, and what `FrameSource` says of it."""
+
+    frame: pl.LazyFrame
+    name: str
+    is_file: bool
+    is_columnar: bool
+
+
+def _part(frame: pl.LazyFrame, name: str) -> _Part:
+    formats = scanned_formats(frame)
+    return _Part(frame, name, formats is not None, formats == frozenset(["parquet"]))
+
+
+def _of_list(data: Sequence[Any], argument: str) -> FrameSource:
+    """Return the rows of frames and of files, one after the other."""
+    parts = []
+    for number, item in enumerate(data, start=1):
+        if isinstance(item, str | Path):
+            parts += _parts_of_files(read_tables(str(item), argument), argument)
+        else:
+            parts.append(_part(item.lazy(), f"frame {number}" if number > 1 else f"the first frame of {argument}"))
+    return _in_parts(parts)
+
+
+def _parts_of_files(tables: Mapping[str, pl.LazyFrame | duckdb.DuckDBPyRelation], argument: str) -> list[_Part]:
+    parts = []
+    for path, table in tables.items():
+        if isinstance(table, duckdb.DuckDBPyRelation):
+            raise DataError(
+                f"{argument} has {shown_path(path)}, a table of DuckDB, whose rows can't follow those of other files; "
+                "give a relation with all rows"
+            )
+        parts.append(_Part(table, shown_path(path), True, is_columnar(path)))
+    return parts
+
+
+def _in_parts(parts: Sequence[_Part]) -> FrameSource:
     """Return frames whose rows follow each other, with the columns of the first."""
-    schema = parts[0].collect_schema()
-    for part, part_name in zip(parts[1:], names[1:], strict=True):
-        own = part.collect_schema()
+    frames = [part.frame for part in parts]
+    if len(frames) > 1:
+        _check_same_columns(parts)
+        columns = [column(name) for name in frames[0].collect_schema()]
+        frames = [frame.select(columns) for frame in frames]
+    whole = pl.concat(frames) if len(frames) > 1 else frames[0]
+    return FrameSource(
+        whole, tuple(frames), tuple(part.name for part in parts),
+        are_files=all(part.is_file for part in parts), are_columnar=all(part.is_columnar for part in parts),
+    )  # fmt: skip
+
+
+def _check_same_columns(parts: Sequence[_Part]) -> None:
+    """Raise `DataError` if a frame lacks a column of the first, or has another type there."""
+    schema = parts[0].frame.collect_schema()
+    for part in parts[1:]:
+        own = part.frame.collect_schema()
         for name, dtype in schema.items():
             if name not in own:
-                raise DataError(f"column {shown(name)} is in {names[0]} but not in {part_name}")
+                raise DataError(f"column {shown(name)} is in {parts[0].name} but not in {part.name}")
             if own[name] != dtype:
                 raise DataError(
-                    f"column {shown(name)} has type {_shortened(str(dtype))} in {names[0]} and "
-                    f"{_shortened(str(own[name]))} in {part_name}; give it one type"
+                    f"column {shown(name)} has type {_shortened(str(dtype))} in {parts[0].name} and "
+                    f"{_shortened(str(own[name]))} in {part.name}; give it one type"
                 )
-    same = tuple(part.select(column(name) for name in schema) for part in parts)
-    return FrameSource(pl.concat(same), same, tuple(names))
 
 
 def _of_path(path: str, argument: str) -> LocalSource:
-    """Return the table in a file, or in all files of a glob, in the order of their names."""
-    is_glob = glob.has_magic(path) and "://" not in path
-    files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder
-    if not files:
-        raise DataError(f"no file matches {argument}={shown(path)}")
-    tables = [read_table(file) for file in files]
-    if isinstance(tables[0], duckdb.DuckDBPyRelation):
-        if len(tables) > 1:
-            raise DataError(f"{argument}={shown(path)} matches {len(tables)} databases; name one, and its table")
-        return RelationSource(tables[0])
-    found = [table for table in tables if isinstance(table, pl.LazyFrame)]
-    source = _in_parts(found, [shown_path(file) for file in files])
-    return replace(source, are_files=True, are_columnar=all(map(is_columnar, files)))
+    """Return the table in a file, or in all files of a glob."""
+    tables = read_tables(path, argument)
+    first = next(iter(tables.values()))
+    if len(tables) == 1 and isinstance(first, duckdb.DuckDBPyRelation):
+        return RelationSource(first)
+    return _in_parts(_parts_of_files(tables, argument))
 
 
 def is_frame_of(library: str, data: Any) -> bool:

@@ -1,8 +1,9 @@
-"""Tables in files, for the command line: read lazily, and written atomically."""
+"""Tables in files: read lazily, and written atomically."""
 
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import sys
@@ -19,8 +20,8 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 
 __all__ = [
-    "STDOUT", "check_format", "check_writable", "is_columnar", "is_table", "output_path", "read_table", "write_table",
-    "write_text",
+    "STDOUT", "check_format", "check_writable", "is_columnar", "is_table", "output_path", "read_table", "read_tables",
+    "write_table", "write_text",
 ]  # fmt: skip
 
 STDOUT = "-"
@@ -90,6 +91,21 @@ def read_table(
     except _UNREADABLE as error:
         raise DataError(f"{path} can't be read: {_reason(error)}") from error
     return frame
+
+
+def read_tables(path: str, argument: str) -> dict[str, pl.LazyFrame | duckdb.DuckDBPyRelation]:
+    """Return the table of each file of a glob, in the order of their names, or of the file of that path.
+
+    Raises
+    ------
+    DataError
+        If there is none, where ``argument`` is what the message calls the path, or as `read_table`.
+    """
+    is_glob = glob.has_magic(path) and "://" not in path
+    files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder
+    if not files:
+        raise DataError(f"no file matches {argument}={shown(path)}")
+    return {file: read_table(file) for file in files}
 
 
 def _kind(path: str) -> str | None:

@@ -305,8 +305,8 @@ def test_series_classes_and_groups_are_refused_as_data(data, name):
         fb.fit(data, "y")
     assert str(error.value) == (
         f"data is a {name}; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as "
-        "con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, a list of "
-        "frames, or the path of a Parquet, CSV, Arrow or DuckDB file"
+        "con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, the path "
+        "of a Parquet, CSV, Arrow or DuckDB file, or a list of frames or paths"
     )
 
 

@@ -1,15 +1,21 @@
 """A fit in shards gives the model of one engine over all rows, byte for byte."""
 
+import duckdb
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning import bins as binning
+from frameboost.data.sources import open_source
+from frameboost.engines.description import EngineRequest
 from frameboost.engines.shards import engine as shards
 from frameboost.engines.shards import opening
 from frameboost.engines.shards.pool import LocalShards
 from frameboost.expressions.places import Places
+from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.objectives import CASES, FEATURES, labelled_rows
@@ -179,6 +185,60 @@ def test_files_follow_each_other_by_name(tmp_path, n_shards):
     whole, first = (fb.fit(rows, "amount", **options) for rows in (frame, frame[:110]))
     assert_equal(whole, fb.fit(tmp_path / "*.parquet", "amount", shards=n_shards, **options))
     assert_equal(first, fb.fit(str(tmp_path / "0.parquet"), "amount", shards=n_shards, **options))
+
+
+@pytest.mark.parametrize("n_shards", [None, 3, 7])
+def test_paths_in_a_list_follow_each_other(tmp_path, n_shards):
+    frame = every_type(300, seed=9).select("float64", "date", "string", "amount")
+    first, second = in_files(tmp_path, frame[:60], frame[60:110]), tmp_path / "A.csv"
+    frame[110:220].write_csv(second)
+    options = {"subsample": 0.7, "shards": n_shards, **SHAPE}
+    whole = fb.fit(frame, "amount", valid=frame[:110], **options)
+    last = frame[220:].with_columns(pl.col("amount") + 0.0).lazy()
+    assert_equal(whole, fb.fit([first, second, last], "amount", valid=[first], **options))
+    assert_equal(fb.fit(frame[60:110], "amount", **options), fb.fit([tmp_path / "b.parquet"], "amount", **options))
+
+
+def test_what_is_no_path_of_a_table_is_refused_in_a_list(tmp_path):
+    good = changed()
+    in_files(tmp_path, good, good.drop("x"))
+    paths = [str(tmp_path / "a.parquet"), tmp_path / "b.parquet"]
+    with pytest.raises(fb.DataError, match=r"column 'x' is in '.*a.parquet' but not in '.*b.parquet'"):
+        fb.fit(paths, "y")
+    with pytest.raises(fb.DataError, match=r"c.parquet can't be read: No such file"):
+        fb.fit([*paths, tmp_path / "c.parquet"], "y")
+    with pytest.raises(fb.DataError, match="no file matches data="):
+        fb.fit([*paths, f"{tmp_path}/c*.parquet"], "y")
+    with pytest.raises(fb.ParameterError, match=r"'rows.txt' is no table that is known here: it must end in .parquet"):
+        fb.fit([*paths, "rows.txt"], "y")
+    with pytest.raises(fb.DataError, match=r"data is a list; it must be .* or a list of frames or paths"):
+        fb.fit([*paths, good.to_pandas()], "y")
+    duckdb.connect(tmp_path / "rows.duckdb").execute("CREATE TABLE rows AS SELECT 1 AS x, 2 AS y").close()
+    with pytest.raises(fb.DataError, match=r"data has '.*rows.duckdb', a table of DuckDB, whose rows can't follow"):
+        fb.fit([*paths[:1], tmp_path / "rows.duckdb"], "y")
+
+
+def test_a_frame_that_scans_files_is_divided_unread(tmp_path):
+    frame = every_type(300, seed=9).select("float64", "int16", "string", "amount")
+    scan = pl.scan_parquet(in_files(tmp_path, frame[:40], frame[40:210], frame[210:]))
+    by_row = scan.with_columns(twice=pl.col("float64") * 2, start=pl.col("string").str.slice(0, 1))
+    for data, is_divided in (
+        (scan, True), (by_row, True), (by_row.filter(pl.col("int16") > -100), True), (scan.slice(50, 200), True),
+        ([by_row[:100], by_row.slice(100)], True),
+        (scan.sort("float64"), False), (scan.with_columns(pl.col("int16").cum_sum()), False),
+        (scan.map_batches(lambda rows: rows), False), (scan.unique(maintain_order=True), False),
+    ):  # fmt: skip
+        source = open_source(data)
+        features = tuple(Feature(name, kind) for name, kind in source.types().items() if name != "amount")
+        request = EngineRequest(source, features, {"label": "amount"}, Parameters.from_keywords({}), Workers(1))
+        parts, _ = opening.divided(request, 4)
+        rows = [part.collect() for part in parts]
+        whole = pl.concat([part.collect() for part in data]) if isinstance(data, list) else data.collect()
+        assert all(("Parquet SCAN" in part.explain()) == is_divided for part in parts)
+        assert pl.concat(rows).equals(whole.select(rows[0].columns))
+        assert max(map(len, rows)) <= len(whole) // 3
+        options = {"subsample": 0.7, "valid": "amount > 0", **SHAPE}
+        assert_equal(fb.fit(whole, "amount", **options), fb.fit(data, "amount", shards=4, **options))
 
 
 def test_files_that_are_not_there_are_refused(tmp_path):
