@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -81,7 +83,7 @@ class FileStorage(Storage):
                     os.posix_fallocate(file.fileno(), 0, size)
                 else:  # macOS and Windows
                     file.truncate(size)
-                pages = mmap.mmap(file.fileno(), size)
+                pages = _mapped(file.fileno(), size)
         except OSError as error:
             raise DataError(
                 f"the rows do not fit in memory, and a temporary file of {size:,} bytes can't be made in "
@@ -112,3 +114,22 @@ class FileStorage(Storage):
             else values
             for values in frame
         ])  # fmt: skip
+
+
+def _mapped(descriptor: int, size: int) -> Any:
+    """Return a buffer over a file that needs no descriptor, unlike `mmap.mmap` before Python 3.13.
+
+    A process may have 1,024 descriptors by default, and some hundred shards have thousands of arrays.
+    """
+    if os.name != "posix":
+        return mmap.mmap(descriptor, size)
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t]
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    address = library.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    buffer = (ctypes.c_ubyte * size).from_address(address)
+    weakref.finalize(buffer, library.munmap, address, size).atexit = False  # when threads may still use it
+    return buffer

@@ -19,7 +19,7 @@ def in_file(array: np.ndarray) -> bool:
     base = array
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base
-    return type(base.obj if isinstance(base, memoryview) else base).__name__ == "mmap"
+    return type(base.obj if isinstance(base, memoryview) else base).__name__.startswith(("mmap", "c_ubyte_Array"))
 
 
 def test_arrays_in_files():

@@ -171,3 +171,22 @@ def test_shards_are_asked_to_and_fro():
     assert [pool.run([[]] * 3) for _ in range(3)] == [["a", "b", "c"]] * 3
     assert asked == list("abccbaabc")
     pool.close()
+
+
+@needs_proc
+def test_arrays_in_files_hold_no_descriptors():
+    descriptors, mapped = len(list(Path("/proc/self/fd").iterdir())), mapped_files()
+    storage = FileStorage()
+    arrays = [storage.empty((3, 500), "float64") for _ in range(50)]
+    for number, array in enumerate(arrays):
+        array[...] = number
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert mapped_files() == mapped + 50
+    assert [array[2, 499] for array in arrays] == list(range(50))
+    last = arrays.pop()[1:]
+    arrays.clear()
+    assert mapped_files() == mapped + 1
+    del array
+    assert (last == 49).all()
+    del last
+    assert mapped_files() == mapped
