@@ -9,16 +9,28 @@ __all__ = ["MemoryBudget", "available_memory"]
 
 
 class MemoryBudget:
-    """The memory that the engines of a fit share: what is available when first asked, less what they have reserved."""
+    """The memory that the engines of a fit share: what is available when first asked, less what they have reserved.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    at_most
+        Bytes that the process may allocate, if that is less than the system has.
+    n_processes
+        The processes that share what the system has.
+    """
+
+    def __init__(self, at_most: int | None = None, n_processes: int = 1) -> None:
+        self._at_most = at_most
+        self._n_processes = n_processes
         self._available: int | None = None
         self._reserved = 0
 
     def left(self) -> int | None:
         """Return the bytes that are left, None where the system does not say what is available."""
         if self._available is None:
-            self._available = available_memory()
+            machine = available_memory()
+            known = [self._at_most, None if machine is None else machine // self._n_processes]
+            self._available = min((size for size in known if size is not None), default=None)
         return None if self._available is None else max(0, self._available - self._reserved)
 
     def reserve(self, size: int) -> None:

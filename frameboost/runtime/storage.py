@@ -8,6 +8,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -49,6 +50,9 @@ class Storage:
         """Return a frame that will be kept, or one with copies of its columns in this storage."""
         return frame
 
+    def release_pages(self) -> None:
+        """Take pages of files out of the memory of the process until they are used again."""
+
 
 IN_MEMORY = Storage()
 
@@ -70,7 +74,8 @@ class FileStorage(Storage):
     def __init__(self, memory: int = 0) -> None:
         super().__init__(holds_columns=False)
         self._memory = memory
-        self._lock = Lock()  # of the memory: shards ask in several threads
+        self._lock = Lock()  # of memory and mappings: shards ask in several threads
+        self._mappings: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, *, is_rewritten: bool = False) -> npt.NDArray[Any]:
         """See `Storage.empty`."""
@@ -83,14 +88,29 @@ class FileStorage(Storage):
                     os.posix_fallocate(file.fileno(), 0, size)
                 else:  # macOS and Windows
                     file.truncate(size)
-                pages = _mapped(file.fileno(), size)
+                mapped = self._map(file.fileno(), size)
         except OSError as error:
             raise DataError(
                 f"the rows do not fit in memory, and a temporary file of {size:,} bytes can't be made in "
                 f"{shown(tempfile.gettempdir())}: {error.strerror}; set the environment variable TMPDIR to a folder "
                 "with more space"
             ) from error
-        return np.frombuffer(pages, dtype).reshape(shape)
+        return mapped.view(dtype).reshape(shape)
+
+    def _map(self, descriptor: int, size: int) -> npt.NDArray[np.uint8]:
+        if os.name != "posix":
+            return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
+        mapping = _Mapping(descriptor, size)
+        with self._lock:
+            self._mappings.add(mapping)
+        return np.asarray(mapping)
+
+    def release_pages(self) -> None:
+        """See `Storage.release_pages`."""
+        with self._lock:
+            mappings = list(self._mappings)
+        for mapping in mappings:
+            mapping.release_pages()
 
     def _takes(self, size: int) -> bool:
         with self._lock:
@@ -116,20 +136,26 @@ class FileStorage(Storage):
         ])  # fmt: skip
 
 
-def _mapped(descriptor: int, size: int) -> Any:
-    """Return a buffer over a file that needs no descriptor, unlike `mmap.mmap` before Python 3.13.
+class _Mapping:
+    """A file in memory that needs no descriptor, unlike `mmap.mmap` before Python 3.13.
 
-    A process may have 1,024 descriptors by default, and some hundred shards have thousands of arrays.
+    A process may have 1,024 descriptors by default, and some hundred shards have thousands of arrays. numpy makes an
+    array of it, which keeps it.
     """
-    if os.name != "posix":
-        return mmap.mmap(descriptor, size)
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t]
-    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    address = library.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
-    if address == ctypes.c_void_p(-1).value:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    buffer = (ctypes.c_ubyte * size).from_address(address)
-    weakref.finalize(buffer, library.munmap, address, size).atexit = False  # when threads may still use it
-    return buffer
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        library.mmap.restype = ctypes.c_void_p
+        library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t]
+        library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        library.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        address = library.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+        if address == ctypes.c_void_p(-1).value:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (address, False)}
+        weakref.finalize(self, library.munmap, address, size).atexit = False  # when threads may still use it
+        self._release = partial(library.madvise, address, size, mmap.MADV_DONTNEED)
+
+    def release_pages(self) -> None:
+        """See `Storage.release_pages`: as the mapping is shared, what was written stays, in the page cache."""
+        self._release()

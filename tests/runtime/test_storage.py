@@ -8,6 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
+from frameboost.runtime import available_memory as memory
 from frameboost.runtime.available_memory import MemoryBudget, available_memory
 from frameboost.runtime.storage import FileStorage, Storage
 from tests.support.cases import cases
@@ -19,7 +20,7 @@ def in_file(array: np.ndarray) -> bool:
     base = array
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base
-    return type(base.obj if isinstance(base, memoryview) else base).__name__.startswith(("mmap", "c_ubyte_Array"))
+    return type(base.obj if isinstance(base, memoryview) else base).__name__ in ("mmap", "_Mapping")
 
 
 def test_arrays_in_files():
@@ -33,6 +34,7 @@ def test_arrays_in_files():
     )
     assert in_file(array)
     array[:] = 7
+    storage.release_pages()
     assert array.sum() == 105
     values = np.arange(10.0)[::2]
     assert storage.kept(values).tolist() == [0, 2, 4, 6, 8]
@@ -93,3 +95,12 @@ def test_a_budget_is_measured_once():
     assert left is None or left > 0
     budget.reserve(1000)
     assert budget.left() == (None if left is None else left - 1000)
+
+
+def test_a_budget_of_one_process_of_several(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 9000)
+    assert [MemoryBudget(at_most, n).left() for at_most, n in [(None, 3), (2500, 3), (4000, 3), (0, 1)]] == [
+        3000, 2500, 3000, 0
+    ]  # fmt: skip
+    monkeypatch.setattr(memory, "available_memory", lambda: None)
+    assert [MemoryBudget(at_most, 3).left() for at_most in (None, 2500)] == [None, 2500]

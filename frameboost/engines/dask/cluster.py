@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from frameboost.checks.messages import reason, shown
 from frameboost.data.partitions import PartitionedSource, PartitionReader
+from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.description import DataKind, EngineDescription, EngineRequest
 from frameboost.engines.shards.engine import ShardedEngine
@@ -115,7 +116,8 @@ class Dask:
             names = [name_of([f"partition {number + 1}" for number in range(a, b)]) for a, b in bounds]
         else:
             rows, names = divided(request, n_shards)
-        plans = [ShardPlan(opener, own, request.features, roles, request.parameters) for own in rows]
+        fits_files = engine.uses_storage and isinstance(request.source, FrameSource) and request.source.are_columnar
+        plans = [ShardPlan(opener, own, request.features, roles, request.parameters, fits_files) for own in rows]
         return ShardedEngine(DaskShards(self.client, plans, partitions), request.features, request.roles, names)
 
     def _check_client(self) -> None:

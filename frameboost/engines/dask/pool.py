@@ -10,6 +10,7 @@ from typing import Any
 
 from dask.delayed import Delayed
 from distributed import Actor, CancelledError, Client, Future, KilledWorker, wait
+from distributed.comm.addressing import get_address_host
 
 from frameboost.checks.messages import counted, reason, shortened
 from frameboost.data.partitions import PartitionReader
@@ -208,7 +209,7 @@ class DaskShards:
         host = self._hosts.get(address)
         if host is None:
             host = self._hosts[address] = _Host(address)
-            self._start(host, self._workers().get(address, 1))
+            self._start(host)
         shard.host = host
 
     def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
@@ -220,11 +221,15 @@ class DaskShards:
                 load[other.host.address] += 1
         return min(load, key=lambda address: load[address])
 
-    def _start(self, host: _Host, n_threads: int) -> None:
+    def _start(self, host: _Host) -> None:
         """Start the actor of a host; leave the host without one if its worker goes meanwhile."""
+        workers = self._workers()
+        n_threads = workers.get(host.address, 1)
+        machines = [get_address_host(address) for address in workers]
         host.held = self._client.submit(
-            ShardActor, n_threads, actor=True, pure=False, workers=[host.address], allow_other_workers=False
-        )
+            ShardActor, n_threads, max(1, machines.count(get_address_host(host.address))),
+            actor=True, pure=False, workers=[host.address], allow_other_workers=False,
+        )  # fmt: skip
         while host.actor is None and host.address in self._workers():
             try:
                 host.actor = self._own(host.held.result(timeout=_SECONDS_BETWEEN_LOOKS))

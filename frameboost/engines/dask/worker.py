@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import polars as pl
@@ -15,10 +17,13 @@ from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.dask.packing import packed, unpacked
 from frameboost.engines.description import EngineRequest
+from frameboost.engines.shards.memory_plan import storage_of
 from frameboost.engines.shards.merging import merged
 from frameboost.engines.shards.pool import Call
 from frameboost.engines.shards.shard import Shard
 from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.available_memory import MemoryBudget
+from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.version import __version__
@@ -39,6 +44,8 @@ class ShardPlan:
         itself holds (see `hold_rows`).
     features, roles, parameters
         As of `EngineRequest`.
+    fits_files
+        Whether arrays may be in files: the engine puts them there, and of the rows one column can be read at a time.
     """
 
     open: Callable[[EngineRequest], ShardEngine]
@@ -46,6 +53,7 @@ class ShardPlan:
     features: tuple[Feature, ...]
     roles: Mapping[str, str]
     parameters: Parameters
+    fits_files: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,10 +104,14 @@ class ShardActor:
     ----------
     n_threads
         Threads of the worker.
+    n_processes
+        The workers on its machine.
     """
 
-    def __init__(self, n_threads: int) -> None:
+    def __init__(self, n_threads: int, n_processes: int = 1) -> None:
         self._n_threads = n_threads
+        self._budget = _budget(n_processes)
+        self._storages: dict[int, Storage] = {}
         self._shards: dict[int, Shard] = {}
         self._partitions: dict[int, Sequence[Any]] = {}
 
@@ -111,10 +123,13 @@ class ShardActor:
         answers = [_sent(relay) for relay in relays]
         try:
             results = []
+            storage = self._storage([order.plan for order in orders if order.plan is not None])
             for order in orders:
                 if order.plan is not None:
-                    self._shards[order.number] = self._opened(order.number, order.plan)
+                    self._shards[order.number] = self._opened(order.number, order.plan, storage)
+                    self._storages[order.number] = storage
                 results.append(self._shards[order.number].run(order.calls))
+                self._storages[order.number].release_pages()  # which Dask counts as memory of the process
         except pl.exceptions.PanicException as error:  # no Exception, and can't be sent
             return Outcome(error=pl.exceptions.ComputeError(str(error)))
         except Exception as error:
@@ -139,13 +154,40 @@ class ShardActor:
         while self._shards:
             self._shards.popitem()[1].close()
 
-    def _opened(self, number: int, plan: ShardPlan) -> Shard:
+    def _storage(self, plans: Sequence[ShardPlan]) -> Storage:
+        """Return where to keep the arrays of new shards."""
+        rows = [plan.rows for plan in plans if plan.fits_files and isinstance(plan.rows, pl.LazyFrame)]
+        if not rows:
+            return IN_MEMORY
+        with closing(Workers(1)) as workers:
+            return storage_of(self._request(rows[0], plans[0], workers), rows)
+
+    def _request(
+        self, frame: pl.LazyFrame, plan: ShardPlan, workers: Workers, storage: Storage = IN_MEMORY
+    ) -> EngineRequest:
+        source = FrameSource(frame, are_columnar=plan.fits_files)
+        return EngineRequest(source, plan.features, plan.roles, plan.parameters, workers, storage, self._budget)
+
+    def _opened(self, number: int, plan: ShardPlan, storage: Storage) -> Shard:
         own = self._partitions.pop(number, ())
         rows = _held.pop() if plan.rows is None else plan.rows  # which from now on are the shard's, to forget
         frame = rows.read(own) if isinstance(rows, PartitionReader) else rows
         workers = Workers(self._n_threads)
-        request = EngineRequest(FrameSource(frame), plan.features, plan.roles, plan.parameters, workers)
-        return Shard(plan.open(request), workers)
+        return Shard(plan.open(self._request(frame, plan, workers, storage)), workers, storage)
+
+
+# By worker, of which there may be several in a process; of all actors that are there, such as for rows to validate on.
+_budgets: WeakValueDictionary[str, MemoryBudget] = WeakValueDictionary()
+
+
+def _budget(n_processes: int) -> MemoryBudget:
+    """Return the memory that the shards of this worker may use: what Dask allows it, less what it uses already."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    limit = worker.memory_manager.memory_limit
+    at_most = max(0, limit - worker.monitor.get_process_memory()) if limit else None
+    return _budgets.setdefault(worker.id, MemoryBudget(at_most, n_processes))
 
 
 _held: list[pl.LazyFrame] = []

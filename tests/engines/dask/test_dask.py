@@ -13,8 +13,10 @@ import pytest
 import frameboost as fb
 from frameboost.engines.dask import pool as dask_pool
 from frameboost.engines.dask.cluster import check_versions
+from frameboost.runtime import available_memory
 from tests.support.cases import cases
 from tests.support.frames import every_type
+from tests.support.mapped_files import mapped_files
 
 distributed = pytest.importorskip("distributed")
 
@@ -51,6 +53,34 @@ def test_files_are_read_by_the_workers(client, frame, tmp_path):
         parts.append(pl.scan_parquet(tmp_path / f"{number}.parquet"))
     options = {**OPTIONS}
     assert fb.fit(parts, "amount", engine=fb.Dask(client), **options) == fb.fit(frame, "amount", **options)
+
+
+def set_available_memory(size: int) -> None:
+    available_memory.available_memory = lambda: size
+
+
+@pytest.mark.slow
+def test_rows_that_do_not_fit_into_the_memory_of_workers(client, frame, tmp_path):
+    for number, part in enumerate(frame.iter_slices(150)):
+        part.select(*FEATURES, "amount", "w").write_parquet(tmp_path / f"{number}.parquet")
+    options = {"objective": "reg:absoluteerror", "subsample": 0.7, "valid": "w > 1.4", **OPTIONS}
+    whole = fb.fit(frame, "amount", **options)
+    before, seen = client.run(mapped_files), []
+    client.run(set_available_memory, 0)
+    try:
+        for data in (tmp_path / "*.parquet", pl.scan_parquet(tmp_path / "*.parquet")):
+            model = fb.fit(
+                data,
+                "amount",
+                engine=fb.Dask(client, shards=3),
+                callbacks=[lambda *_: seen.append(client.run(mapped_files))],
+                **options,
+            )
+            assert model.to_json() == whole.to_json()
+    finally:
+        client.restart()
+    assert len(seen) == 6
+    assert all(counts[worker] > before[worker] for counts in seen for worker in before)
 
 
 @pytest.mark.slow

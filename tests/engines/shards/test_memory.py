@@ -1,7 +1,6 @@
 """Shards over files that do not fit in memory give the model of one engine that holds all rows."""
 
 import sys
-import tempfile
 from pathlib import Path
 
 import polars as pl
@@ -23,6 +22,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.frames import every_type
+from tests.support.mapped_files import mapped_files
 
 FEATURES = ["int8", "int128", "float64", "date", "string"]
 SHAPE = {"features": FEATURES, "n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
@@ -46,11 +46,6 @@ def limit(monkeypatch):
     """Return a function that sets how much memory a fit believes to be available."""
     monkeypatch.setattr(memory, "FEWEST_SORTED", 1)
     return lambda size: monkeypatch.setattr(available_memory, "available_memory", lambda: size)
-
-
-def mapped_files() -> int:
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    return sum(tempfile.gettempdir() in line and line.endswith("(deleted)") for line in maps)
 
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="tells temporary files by /proc")
