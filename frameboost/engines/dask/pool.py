@@ -104,7 +104,7 @@ class DaskShards:
             waiting = []
             sent = [(branch, self._send(branch, groups, own)) for branch in self._branches(groups, calls[0][-1].method)]
             for branch, answer in sent:
-                outcome = self._outcome(answer)
+                outcome = self._outcome(branch.root, answer)
                 if outcome is not None and outcome.error is not None:
                     raise outcome.error
                 for host in branch:
@@ -152,15 +152,20 @@ class DaskShards:
         # The plan, which may hold the rows, goes straight to the worker, not through the scheduler's graph.
         return Order(shard.number, [*shard.log.calls(), *calls], shard.plan)
 
-    def _outcome(self, answer: Any) -> Outcome | None:
-        """Wait for an answer; return None if the host is lost."""
-        if answer is None:
-            return None
-        try:
-            outcome: Outcome = answer.result()
-        except LOST:
-            self._check_client()
-            return None
+    def _outcome(self, host: _Host, answer: Any) -> Outcome | None:
+        """Wait for an answer; return None if the host is lost.
+
+        Dask tries to connect to a worker for 30 seconds, also where the scheduler knows that it is gone.
+        """
+        outcome: Outcome | None = None
+        while answer is not None and outcome is None:
+            was_done = answer.done()
+            try:
+                outcome = answer.result(timeout=_SECONDS_BETWEEN_LOOKS)
+            except LOST as error:
+                self._check_client()
+                if was_done or not isinstance(error, TimeoutError) or host.address not in self._workers():
+                    return None
         return outcome
 
     # --- partitions of a Dask DataFrame -------------------------------------------------------------------------------

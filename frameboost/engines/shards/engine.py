@@ -32,8 +32,8 @@ __all__ = ["ShardedEngine"]
 # Features whose sorted values the shards hold at a time, and the values of each that they send at first.
 _FEATURES_AT_ONCE = 8
 _SUMMARY = 1 << 12
-# Raised by polars over a file that is gone, or was written anew meanwhile.
-_UNREADABLE = (OSError, pl.exceptions.ComputeError, pl.exceptions.PanicException)
+# Raised by polars over a file that is gone, was written anew meanwhile, or has other types than the first of a scan.
+_UNREADABLE = (OSError, pl.exceptions.ComputeError, pl.exceptions.SchemaError, pl.exceptions.PanicException)
 
 
 class ShardedEngine:

@@ -298,6 +298,8 @@ def test_files_of_other_columns_are_named(tmp_path):
     data = in_files(tmp_path, good, good.with_columns(pl.col("x").cast(pl.String)))
     with pytest.raises(fb.DataError, match=r"'x' has type Int64 in '.*a.parquet' and String in '.*b.parquet'; give it"):
         fb.fit(data, "y")
+    with pytest.raises(fb.DataError, match=r"rows of a shard can't be read: data type mismatch for column x: .*String"):
+        fb.fit(pl.scan_parquet(data), "y", shards=2)
     in_files(tmp_path, good, good.drop("x"))
     with pytest.raises(fb.DataError, match=r"column 'x' is in '.*a.parquet' but not in '.*b.parquet'"):
         fb.fit(data, "y")
