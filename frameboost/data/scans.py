@@ -13,6 +13,7 @@ import polars as pl
 
 __all__ = ["scanned_formats"]
 
+_OF_POLARS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a panic is not even an Exception
 _PLANS = ("Scan", "SimpleProjection", "Select", "HStack", "Filter")
 _OPERANDS = {
     "Column": (),
@@ -49,7 +50,7 @@ def scanned_formats(frame: pl.LazyFrame) -> frozenset[str] | None:
     try:
         plan = frame._ldf.visit()  # of the optimised plan; no rows are read
         return frozenset(_formats(plan))
-    except (AttributeError, NotImplementedError, pl.exceptions.PolarsError, OSError, _OtherStepError):
+    except (AttributeError, NotImplementedError, OSError, *_OF_POLARS, _OtherStepError):
         # One that can't be shown, or not be run: who reads the frame will say why.
         return None
 
@@ -59,17 +60,18 @@ class _OtherStepError(Exception):
 
 
 def _formats(plan: Any) -> Iterator[str]:
-    """Yield the format of each scan below the current node of a plan."""
-    node = plan.view_current_node()
-    if type(node).__name__ not in _PLANS:
-        raise _OtherStepError
-    for expression in plan.get_exprs():
-        _check_by_row(plan, expression.node)
-    if type(node).__name__ == "Scan":
-        yield str(node.scan_type[0])
-    for below in plan.get_inputs():
-        plan.set_node(below)
-        yield from _formats(plan)
+    """Yield the format of each scan of a plan."""
+    waiting = [plan.get_node()]
+    while waiting:
+        plan.set_node(waiting.pop())
+        node = plan.view_current_node()
+        if type(node).__name__ not in _PLANS:
+            raise _OtherStepError
+        for expression in plan.get_exprs():
+            _check_by_row(plan, expression.node)
+        if type(node).__name__ == "Scan":
+            yield str(node.scan_type[0])
+        waiting += plan.get_inputs()
 
 
 def _check_by_row(plan: Any, root: int) -> None:
