@@ -83,21 +83,37 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
         order, the lower code comes first among equal weights. Only the two ends are sorted: of 100,000 categories a
         full sort would take longer than the rest of the search.
     """
-    weight = np.empty(len(codes))
+    n, most = len(codes), min(most, len(codes))
+    weight = np.empty(n)
     for i, code in enumerate(codes):
         G, H = histogram[code, 0], histogram[code, 1]
         if min_child_weight > H:
             weight[i] = 0.0
         else:
             weight[i] = leaf_weight(G, H + cat_smooth, reg_lambda, reg_alpha, max_delta_step)
-    if len(codes) <= 2 * most:
-        order = codes[np.argsort(weight, kind="mergesort")]
-        return order[:most], order[::-1][:most]
-    low = np.flatnonzero(weight <= np.partition(weight, most - 1)[most - 1])
-    high = np.flatnonzero(weight >= np.partition(weight, len(weight) - most)[len(weight) - most])
-    low = low[np.argsort(weight[low], kind="mergesort")][:most]
-    high = high[np.argsort(weight[high], kind="mergesort")][::-1][:most]
-    return codes[low], codes[high]
+    kept = np.empty(most)
+    lowest, highest = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    for i in range(n):
+        _insert(weight[i], codes[i], kept, lowest, min(i, most))
+    for i in range(n):
+        _insert(-weight[n - 1 - i], codes[n - 1 - i], kept, highest, min(i, most))
+    return lowest, highest
+
+
+@kernel
+def _insert(key, code, keys, codes, n):  # type: ignore[no-untyped-def]
+    """Insert a code among the ``n`` of the smallest keys so far, behind equal ones (insertion sort).
+
+    If ``keys`` is full, the largest is dropped, which may be this one. numpy's partition and argsort do the same, but
+    take numba four seconds to compile.
+    """
+    i = n
+    while i > 0 and key < keys[i - 1]:
+        if i < len(keys):
+            keys[i], codes[i] = keys[i - 1], codes[i - 1]
+        i -= 1
+    if i < len(keys):
+        keys[i], codes[i] = key, code
 
 
 @kernel

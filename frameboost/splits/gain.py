@@ -125,7 +125,7 @@ def bounded_score(
 @kernel
 def split_score(
     GL: float, HL: float, GR: float, HR: float,
-    reg_lambda: float, reg_alpha: float, max_delta_step: float, direction: int, lower: float, upper: float,
+    reg_lambda: float, reg_alpha: float, max_delta_step: float, direction: np.int8, lower: float, upper: float,
 ) -> float:  # fmt: skip
     """Return the sum of two children's scores within their parent's bounds; −∞ if their weights break ``direction``.
 

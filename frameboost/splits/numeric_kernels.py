@@ -33,7 +33,7 @@ import numpy as np
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.gain import best_score, leaf_score, split_score
 
-__all__ = ["scan_numbers"]
+__all__ = ["scan_bounded_numbers", "scan_numbers"]
 
 # The first index of `gains`: the side that missing values go to.
 _MISSING_RIGHT, _MISSING_LEFT = 0, 1
@@ -78,12 +78,12 @@ def _unbounded_gains(  # type: ignore[no-untyped-def]
 
 @kernel
 def _bounded_gains(  # type: ignore[no-untyped-def]
-    left, n, added_G, added_H, G, H, parent, direction, lower, upper,
+    left, first, n, added_G, added_H, G, H, parent, direction, lower, upper,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
 ):  # fmt: skip
-    """Write the same where weights are bounded, by ``max_delta_step`` or a monotone constraint."""
+    """Write the same from ``first`` on where weights are bounded, by ``max_delta_step`` or a monotone constraint."""
     is_bounded = direction != 0 or lower > -np.inf or upper < np.inf
-    for i in range(n):
+    for i in range(first, n):
         GL, HL = left[0, i] + added_G, left[1, i] + added_H
         GR, HR = G - GL, H - HL
         gains[i] = 0.0
@@ -117,10 +117,9 @@ def _first_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
 
 @kernel
 def scan_numbers(  # type: ignore[no-untyped-def]
-    histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
-    left, gains, positions,
-):  # fmt: skip
-    """Find a node's best split on one numeric feature.
+    histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight, least, left, gains, positions
+):
+    """Find a node's best split on one numeric feature, where no weight is bounded.
 
     Ties go to the lowest position, then to missing going right.
 
@@ -130,11 +129,7 @@ def scan_numbers(  # type: ignore[no-untyped-def]
         float64 (bins + 1, 2), the missing bin last.
     G, H, parent
         The sums over the node, and its score unsplit.
-    direction
-        1 where weights must not fall from left to right, -1 where they must not rise, else 0.
-    lower, upper
-        The least and the largest weight in the node.
-    reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    reg_lambda, reg_alpha, min_child_weight
         The parameters of those names.
     least
         0 or more; a split must gain more.
@@ -148,30 +143,60 @@ def scan_numbers(  # type: ignore[no-untyped-def]
         and G and H of the left child.
     """
     n = _prefix_sums(histogram, left, positions)
-    missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
-    sides = 1 + (missing_H != 0.0 or missing_G != 0.0)
-    is_unbounded = direction == 0 and max_delta_step == 0.0 and lower == -np.inf and upper == np.inf
+    sides = _sides(histogram)
     for side in range(sides):
-        added_G, added_H = side * missing_G, side * missing_H
-        if is_unbounded:
-            _unbounded_gains(
-                left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains[side]
-            )
-        else:
-            _bounded_gains(
-                left, n, added_G, added_H, G, H, parent, direction, lower, upper,
-                reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[side],
-            )  # fmt: skip
+        _unbounded_gains(
+            left, n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent,
+            reg_lambda, reg_alpha, min_child_weight, gains[side],
+        )  # fmt: skip
+    return _best_candidate(histogram, left, gains, positions, sides, n, least)
+
+
+@kernel
+def scan_bounded_numbers(  # type: ignore[no-untyped-def]
+    histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
+    left, gains, positions,
+):  # fmt: skip
+    """Do the same as `scan_numbers` where weights are bounded.
+
+    Parameters
+    ----------
+    direction
+        int8: 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+    lower, upper
+        The least and the largest weight in the node.
+    max_delta_step
+        The parameter of that name.
+    """
+    n = _prefix_sums(histogram, left, positions)
+    sides = _sides(histogram)
+    for side in range(sides):
+        _bounded_gains(
+            left, np.int64(0), n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent, direction, lower,
+            upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[side],
+        )  # fmt: skip
     if direction != 0:
         # One more candidate, which no direction holds for: present values left, missing ones right.
         _bounded_gains(
-            left[:, n:], 1, 0.0, 0.0, G, H, parent, 0, lower, upper,
-            reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[_MISSING_RIGHT, n:],
+            left, n, n + 1, 0.0, 0.0, G, H, parent, np.int8(0), lower, upper,
+            reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[_MISSING_RIGHT],
         )  # fmt: skip
         gains[_MISSING_LEFT, n] = 0.0
         n += 1
+    return _best_candidate(histogram, left, gains, positions, sides, n, least)
+
+
+@kernel(inline="always")
+def _sides(histogram):  # type: ignore[no-untyped-def]
+    """Return to how many sides missing values can go: 1 if there are none."""
+    return 1 + (histogram[-1, 1] != 0.0 or histogram[-1, 0] != 0.0)
+
+
+@kernel(inline="always")
+def _best_candidate(histogram, left, gains, positions, sides, n, least):  # type: ignore[no-untyped-def]
+    """Return the first of the candidates that gain most, as `scan_numbers` does."""
     best, missing_left = _first_largest(gains, sides, n, least)
     if best < 0:
         return False, 0, 0, 0.0, 0.0, 0.0
-    GL, HL = left[0, best] + missing_left * missing_G, left[1, best] + missing_left * missing_H
+    GL, HL = left[0, best] + missing_left * histogram[-1, 0], left[1, best] + missing_left * histogram[-1, 1]
     return True, positions[best], missing_left, gains[missing_left, best], GL, HL

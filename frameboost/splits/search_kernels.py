@@ -13,7 +13,7 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 from frameboost.splits.category_kernels import scan_categories
 from frameboost.splits.gain import bounded_score
-from frameboost.splits.numeric_kernels import scan_numbers
+from frameboost.splits.numeric_kernels import scan_bounded_numbers, scan_numbers
 
 __all__ = ["find_splits", "scan_histograms"]
 
@@ -34,13 +34,14 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     offsets
         int64 (features + 1,): the slots of each feature, its missing bin last.
     is_categorical
-        bool (features,).
+        bool (features,); None where no feature is, for which kernels are compiled without categories.
     allowed
         bool (nodes, features): the features that a node may be split on.
     monotone
         int8 (features,): 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
     bounds
-        float64 (nodes, 2): the least and the largest weight in each node, infinite without constraints.
+        float64 (nodes, 2): the least and the largest weight in each node, infinite without constraints. Both are None
+        where no weight of the tree is bounded (see `frameboost.splits.split.SplitLimits.bounding`).
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     best
@@ -49,32 +50,52 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     stats
         float64 (nodes, 3), written: gain, G and H of the left child.
     """
-    widest = np.max(np.diff(offsets))
+    n_features, widest = allowed.shape[1], 0
+    for feature in range(n_features):
+        widest = max(widest, offsets[feature + 1] - offsets[feature])
     left, gains, positions = np.empty((2, widest)), np.empty((2, widest)), np.empty(widest, dtype=np.int64)
     for node in range(len(places)):
         sums = histograms[places[node]]
         G, H = sums[: offsets[1], 0].sum(), sums[: offsets[1], 1].sum()
-        lower, upper = bounds[node, 0], bounds[node, 1]
+        lower, upper = -np.inf, np.inf
+        if bounds is not None:
+            lower, upper = bounds[node, 0], bounds[node, 1]
         parent = bounded_score(G, H, reg_lambda, reg_alpha, max_delta_step, lower, upper)
         best[node, 0] = -1
         stats[node, 0] = 0.0
-        for feature in range(len(is_categorical)):
+        for feature in range(n_features):
             if not allowed[node, feature]:
                 continue
             histogram = sums[offsets[feature] : offsets[feature + 1]]
-            if is_categorical[feature]:
-                found, position, missing_left, gain, GL, HL = scan_categories(
+            # Branches on None are dropped before numba compiles the kernels that they call.
+            if is_categorical is not None and is_categorical[feature]:
+                found = scan_categories(
                     histogram, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
                     reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
-            else:
-                found, position, missing_left, gain, GL, HL = scan_numbers(
-                    histogram, G, H, parent, monotone[feature], lower, upper,
-                    reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0], left, gains, positions,
-                )  # fmt: skip
-            if found:
-                best[node, 0], best[node, 1], best[node, 2] = feature, position, missing_left
-                stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
+                _keep(found, feature, best[node], stats[node])
+                continue
+            if monotone is not None:
+                direction = monotone[feature]
+                if direction != 0 or max_delta_step != 0.0 or lower > -np.inf or upper < np.inf:
+                    found = scan_bounded_numbers(
+                        histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step,
+                        min_child_weight, stats[node, 0], left, gains, positions,
+                    )  # fmt: skip
+                    _keep(found, feature, best[node], stats[node])
+                    continue
+            found = scan_numbers(
+                histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight, stats[node, 0], left, gains, positions
+            )
+            _keep(found, feature, best[node], stats[node])
+
+
+@kernel(inline="always")
+def _keep(found, feature, best, stats):  # type: ignore[no-untyped-def]
+    """Write a feature's split, if it has one, as that of the node."""
+    if found[0]:
+        best[0], best[1], best[2] = feature, found[1], found[2]
+        stats[0], stats[1], stats[2] = found[3], found[4], found[5]
 
 
 @kernel
@@ -83,8 +104,11 @@ def _find_share(  # type: ignore[no-untyped-def]
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
 ):  # fmt: skip
     own = slice(len(places) * share // count, len(places) * (share + 1) // count)
+    own_bounds = bounds
+    if bounds is not None:
+        own_bounds = bounds[own]
     scan_histograms(
-        histograms, places[own], offsets, is_categorical, allowed[own], monotone, bounds[own], max_cat_to_onehot,
+        histograms, places[own], offsets, is_categorical, allowed[own], monotone, own_bounds, max_cat_to_onehot,
         max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[own], stats[own],
     )  # fmt: skip
 

@@ -55,6 +55,13 @@ class SplitLimits:
     monotone: npt.NDArray[np.int8]
     bounds: FloatArray
 
+    def bounding(self, max_delta_step: float) -> tuple[npt.NDArray[np.int8], FloatArray] | tuple[None, None]:
+        """Return ``monotone`` and ``bounds``, or None for both if no weight is bounded.
+
+        For None numba compiles kernels of half the size, which take half the time to compile.
+        """
+        return (self.monotone, self.bounds) if max_delta_step != 0 or self.monotone.any() else (None, None)
+
 
 class Split(NamedTuple):
     """The best split of an open node.

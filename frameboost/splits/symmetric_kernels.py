@@ -82,7 +82,7 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
     # Under a monotone constraint one more candidate, past the last bin: present or missing, which has no order.
     for i in range(count + (direction != 0)):
         if i == count:
-            direction = 0
+            direction = np.int8(0)
         elif total[i, 1] == 0.0 and total[i, 0] == 0.0:
             continue
         else:
@@ -109,20 +109,25 @@ def _scan_categories(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     sides = 1 if one_hot and steps == n else 2
     best, position, best_side = least, 0, NAMED_RIGHT
-    of_named = np.zeros((2, len(own), 2))
+    of_named, at = np.zeros((2, len(own), 2)), np.empty((len(own), 2))
     for step in range(1, steps + 1):
         for side in range(sides):
             if side == NAMED_RIGHT and step == n + one_hot:
                 continue
             if one_hot:
-                at = sums - side * own[:, -1]
-                if step <= n:
-                    at = at - own[:, lowest[step - 1]]
+                for k in range(len(sums)):
+                    for i in range(2):  # G and H
+                        of_category = own[k, lowest[step - 1], i] if step <= n else 0.0
+                        at[k, i] = sums[k, i] - side * own[k, -1, i] - of_category
             else:
                 code = lowest[step - 1] if side == NAMED_RIGHT else highest[step - 1]
-                of_named[side] += own[:, code]
-                at = of_named[NAMED_LEFT].copy() if side == NAMED_LEFT else sums - of_named[NAMED_RIGHT]
-            gain = _level_gain(at, sums, parent, bounds, 0, reg_lambda, reg_alpha, max_delta_step, min_child_weight)
+                for k in range(len(sums)):
+                    for i in range(2):
+                        of_named[side, k, i] += own[k, code, i]
+                        at[k, i] = of_named[side, k, i] if side == NAMED_LEFT else sums[k, i] - of_named[side, k, i]
+            gain = _level_gain(
+                at, sums, parent, bounds, np.int8(0), reg_lambda, reg_alpha, max_delta_step, min_child_weight
+            )
             if gain > best:
                 best, position, best_side = gain, step, side
     return best, position, 1 - best_side

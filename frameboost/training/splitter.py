@@ -101,6 +101,7 @@ class HistogramSplitter:
     def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
         self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
         self._layout = layout
+        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
         self._settings = settings
 
@@ -111,10 +112,11 @@ class HistogramSplitter:
         stats = np.empty((len(nodes), 3))
         p, layout, workers = self._settings.penalties, self._layout, self._settings.workers
         limits = self._settings.limits_of(nodes)
+        monotone, bounds = limits.bounding(p.max_delta_step)
         count = workers.count(len(nodes), SLOTS_PER_THREAD // layout.n_slots)
         find_splits(
-            workers.team(count), histograms, places, layout.offsets, layout.is_categorical, limits.allowed,
-            limits.monotone, limits.bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            workers.team(count), histograms, places, layout.offsets, self._is_categorical, limits.allowed,
+            monotone, bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
         )  # fmt: skip
         found = zip(nodes, places.tolist(), best.tolist(), stats.tolist(), strict=True)

@@ -47,7 +47,7 @@ def test_scan_numbers(seed, reg_lambda, min_child_weight):
     parent = G * G / (H + reg_lambda) if H > 0 else 0.0
     room = np.empty((2, 9)), np.empty((2, 9)), np.empty(9, dtype=np.int64)
     found, position, missing_left, gain, GL, HL = scan_numbers(
-        histogram, G, H, parent, 0, -np.inf, np.inf, reg_lambda, 0.0, 0.0, min_child_weight, 0.0, *room
+        histogram, G, H, parent, reg_lambda, 0.0, min_child_weight, 0.0, *room
     )
     expected = naive_scan_numbers(histogram, G, H, reg_lambda, min_child_weight)
     assert found == (expected[1] >= 0)
@@ -67,9 +67,10 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
     for feature, size in enumerate(sizes):
         np.add.at(histograms[0], offsets[feature] + rng.integers(0, size, 40), pairs)
     best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
-    scan_histograms(histograms, np.array([0]), offsets, np.zeros(3, dtype=bool), np.ones((1, 3), dtype=bool),
-                    np.zeros(3, np.int8), np.array([[-np.inf, np.inf]]), 4, 64, 0.0, reg_lambda, 0.0, 0.0,
-                    min_child_weight, best, stats)  # fmt: skip
+    scan_histograms(
+        histograms, np.array([0]), offsets, None, np.ones((1, 3), dtype=bool), None, None, 4, 64, 0.0, reg_lambda, 0.0,
+        0.0, min_child_weight, best, stats,
+    )  # fmt: skip
     gain, split = naive_scan_histograms(histograms[0], offsets, reg_lambda, min_child_weight)
     if split is None:
         assert best[0, 0] == -1
@@ -86,8 +87,8 @@ def test_find_splits_in_shares():
     assert all(split is not None for _, split in expected)
     for count in (1, 2, 5, 8):
         best, stats = np.empty((5, 3), dtype=np.int64), np.empty((5, 3))
-        find_splits(Workers(1).team(1), histograms, places, np.array(offsets), np.zeros(2, dtype=bool),
-                    np.ones((5, 2), dtype=bool), np.zeros(2, np.int8), np.array([[-np.inf, np.inf]] * 5), 4, 64,
+        find_splits(Workers(1).team(1), histograms, places, np.array(offsets), None,
+                    np.ones((5, 2), dtype=bool), None, None, 4, 64,
                     0.0, 1.0, 0.0, 0.0, 0.0, best, stats, count)  # fmt: skip
         assert list(zip(stats[:, 0].tolist(), best.tolist(), strict=True)) == expected
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frameboost.splits.category_kernels import category_candidates, ends_by_weight, scan_categories
-from frameboost.splits.numeric_kernels import scan_numbers
+from frameboost.splits.numeric_kernels import scan_bounded_numbers, scan_numbers
 
 FREE = (-np.inf, np.inf)  # bounds of the weight
 # The codes of the example's categories.
@@ -18,10 +18,13 @@ def scan(histogram, *, direction=0, reg_lambda=1.0, min_child_weight=0.0, least=
     histogram = np.array(histogram, dtype=float)
     G, H = histogram.sum(axis=0)
     n = len(histogram)
-    return scan_numbers(
-        histogram, G, H, G * G / (H + reg_lambda), direction, *FREE, reg_lambda, 0.0, 0.0, min_child_weight, least,
-        np.empty((2, n)), np.empty((2, n)), np.empty(n, dtype=np.int64),
-    )  # fmt: skip
+    given, room = (histogram, G, H, G * G / (H + reg_lambda)), (np.empty((2, n)), np.empty((2, n)), np.empty(n, int))
+    found = scan_bounded_numbers(
+        *given, np.int8(direction), *FREE, reg_lambda, 0.0, 0.0, min_child_weight, least, *room
+    )
+    if direction == 0:
+        assert found == scan_numbers(*given, reg_lambda, 0.0, min_child_weight, least, *room)
+    return found
 
 
 FOUR_BINS = [(-4, 2), (-2, 1), (0, 0), (3, 3), (-1, 1)]

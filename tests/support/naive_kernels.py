@@ -45,6 +45,7 @@ TESTED_OTHERWISE = {
     "compute_shares": "tests/engines/memory/test_programs.py",
     "pool_adjacent_violators": "tests/training/test_calibration.py",  # scikit-learn's isotonic regression
     "category_candidates": "tests/splits/test_scans.py",  # worked out by hand
+    "scan_bounded_numbers": "tests/splits/test_scans.py",  # `scan_numbers` where nothing is bounded; monotone examples
     "scan_categories": "tests/splits/test_categories.py",  # all subsets of the categories
     "scan_level": "tests/training/test_symmetric.py",  # all splits of a level
     "serve": "tests/runtime/test_team.py",  # every item is counted

@@ -114,9 +114,11 @@ class ExactEngine(PresortedEngine):
         histograms = np.zeros((len(totals), n_codes, 2))
         category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histograms)
         best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
+        monotone, bounds = limits.bounding(p.max_delta_step)
+        own = None if monotone is None else monotone[feature : feature + 1]
         scan_histograms(
             histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
-            limits.allowed[:, feature : feature + 1], limits.monotone[feature : feature + 1], limits.bounds,
+            limits.allowed[:, feature : feature + 1].copy(), own, bounds,
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip

@@ -54,7 +54,8 @@ def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
             buffer[n_right] = entry
             left += is_left
             n_right += np.uint64(1) - is_left
-        block[left:stop] = buffer[:n_right]
+        for i in range(n_right):
+            block[left + i] = buffer[i]
 
 
 @kernel
@@ -128,7 +129,7 @@ def scan_column(  # type: ignore[no-untyped-def]
                         continue
                     if is_bounded:
                         # A split of present from missing values has no direction.
-                        way = direction if code >= 0 else 0
+                        way = direction if code >= 0 else np.int8(0)
                         lower, upper = bounds[node, 0], bounds[node, 1]
                         score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, way, lower, upper)
                     else:

@@ -38,7 +38,8 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     pieces
         int64 (pieces, 3): node, start, stop.
     """
-    place = np.full(n_nodes, -1)
+    place = np.empty(n_nodes, dtype=np.int64)
+    place[:] = -1
     for i in range(len(nodes)):
         place[nodes[i]] = i
     ends = np.zeros(len(nodes) + 1, dtype=np.int64)
@@ -51,7 +52,8 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     for piece in range(len(pieces)):
         own = place[pieces[piece, 0]]
         if own >= 0:
-            found[ends[own]] = own, pieces[piece, 1], pieces[piece, 2]
+            at = ends[own]
+            found[at, 0], found[at, 1], found[at, 2] = own, pieces[piece, 1], pieces[piece, 2]
             ends[own] += 1
     return found
 
@@ -77,7 +79,9 @@ def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
     int64 array (shares + 1,)
         The first part of each share; last, the number of parts.
     """
-    total = (pieces[:, 2] - pieces[:, 1]).sum()
+    total = 0
+    for piece in range(len(pieces)):
+        total += pieces[piece, 2] - pieces[piece, 1]
     count = max(1, min(most, total // max(smallest, 1)))
     parts, firsts = np.empty((len(pieces) + count - 1, 3), dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
     n, before, share = 0, 0, 0
@@ -88,7 +92,7 @@ def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
                 share += 1
                 firsts[share] = n
             middle = min(stop, start + total * (share + 1) // count - before)
-            parts[n] = pieces[piece, 0], start, middle
+            parts[n, 0], parts[n, 1], parts[n, 2] = pieces[piece, 0], start, middle
             n += 1
             before += middle - start
             start = middle
@@ -131,7 +135,7 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
     n = 0
     for piece in range(len(pieces)):
         if not is_split[pieces[piece, 0]]:
-            found[n] = pieces[piece]
+            found[n, 0], found[n, 1], found[n, 2] = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
             n += 1
     for piece in range(len(parted)):
         place, start, stop = parted[piece]
@@ -151,7 +155,8 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
     (bool).
     """
     starts = np.zeros(len(bins) + 1, dtype=np.int64)
-    starts[1:] = np.cumsum(n_codes)
+    for i in range(len(bins)):
+        starts[i + 1] = starts[i] + n_codes[i]
     goes_left = np.zeros(starts[-1], dtype=np.bool_)
     for i in range(len(bins)):
         goes_left[starts[i] : starts[i] + min(bins[i], n_codes[i])] = True

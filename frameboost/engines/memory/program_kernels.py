@@ -127,7 +127,8 @@ def _run(instructions, addresses, n_rows, start, size, registers):  # type: igno
         out = registers[k]
         if operation == _COLUMN:
             column = carray(as_pointer(addresses[first]), (n_rows,), np.float64)
-            out[:size] = column[start : start + size]
+            for i in range(size):
+                out[i] = column[start + i]
         elif operation == _NUMBER:
             continue
         elif operation <= _LAST_UNARY:
@@ -213,8 +214,9 @@ def _compute_share(  # type: ignore[no-untyped-def]
 ):
     n_rows, count = pairs.shape[1], len(largest)
     first, last = n_rows * share // count, n_rows * (share + 1) // count
-    found = compute_pairs(instructions, constants, addresses, results, first, last, offsets, pairs)
-    largest[share], totals[share] = found
+    of_share = compute_pairs(instructions, constants, addresses, results, first, last, offsets, pairs)
+    for k in range(len(results)):  # slices that are assigned to take numba a second to compile, for their messages
+        largest[share, k], totals[share, k] = of_share[0][k], of_share[1][k]
 
 
 _computing = outlined(_compute_share)
