@@ -171,7 +171,9 @@ def test_no_number_in_a_file_takes_more_than_the_file_does(name, tmp_path):
         documents = changed_lines(sound)
     else:
         documents = (other for path in places(sound) for other in changed(sound, path, VALUES))
-    n_refused, documents = 0, itertools.islice(documents, 0, None, 3 if name.startswith("xgboost ") else 1)
+    # What samples of one library have in common is in the first of them in every place.
+    step = 3 if name.startswith("xgboost ") else 2 if name in ("classes", "quantiles", "targets") else 1
+    n_refused, documents = 0, itertools.islice(documents, 0, None, step)
     tracemalloc.start()
     try:
         for document in documents:

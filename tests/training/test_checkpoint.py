@@ -25,7 +25,6 @@ from frameboost.engines.memory import engine as memory_engine
 from frameboost.training.checkpoint_file import CheckpointFile
 
 ENGINES = ["numba", "polars", "duckdb"]
-MOSTLY_SLOW = ["numba", *(pytest.param(name, marks=pytest.mark.slow) for name in ENGINES[1:])]
 N_ROUNDS = 6
 
 
@@ -467,8 +466,10 @@ OTHER_DATA = {
 }
 
 
-@pytest.mark.parametrize("engine", MOSTLY_SLOW)
-@pytest.mark.parametrize("name", OTHER_DATA)
+@pytest.mark.parametrize(("engine", "name"), [
+    *(("numba", name) for name in OTHER_DATA),
+    *((engine, name) for engine in ENGINES[1:] for name in ("another label", "another feature", "more gaps")),
+])  # fmt: skip
 def test_other_data_is_refused(name, engine, tmp_path):
     path = tmp_path / "fit.json"
     fit(n_estimators=2, checkpoint=path, weight="w", engine=engine)
