@@ -22,7 +22,7 @@ _PAIR = ir.VectorType(ir.DoubleType(), 2)
 
 
 def _prefetch(_context: Any, array: Any, index: Any) -> Any:
-    """Prefetch the cache line of ``array[index]`` (C-contiguous, one axis), which may lie outside the array.
+    """Prefetch the cache line of ``array[index]`` (one axis), which may lie outside the array.
 
     The rows of a node are scattered in memory, so the hardware cannot predict the next one; the row numbers tell.
     """
@@ -30,7 +30,9 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         items = context.make_array(signature.args[0])(context, builder, arguments[0])
         byte = ir.IntType(8).as_pointer()
-        address = builder.bitcast(builder.gep(items.data, [arguments[1]]), byte)
+        distance = cgutils.unpack_tuple(builder, items.strides, 1)[0]  # type: ignore[no-untyped-call]
+        start = builder.bitcast(items.data, byte)
+        address = builder.gep(start, [builder.mul(arguments[1], distance)])
         flag = ir.IntType(32)
         call = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         function = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch")  # type: ignore[no-untyped-call]

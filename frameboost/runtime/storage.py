@@ -33,10 +33,13 @@ class Storage:
     holds_columns
         Whether an engine should hold the columns of the features until they are binned. Otherwise it reads one at a
         time, each time that it needs it.
+    holds_copies
+        Whether an engine should keep arrays in a second order where that is quicker.
     """
 
-    def __init__(self, *, holds_columns: bool = True) -> None:
+    def __init__(self, *, holds_columns: bool = True, holds_copies: bool = True) -> None:
         self.holds_columns = holds_columns
+        self.holds_copies = holds_copies
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, *, is_rewritten: bool = False) -> npt.NDArray[Any]:
         """Return a new array, as `numpy.empty` does; ``is_rewritten`` says that all of it is written for each tree."""
@@ -72,7 +75,7 @@ class FileStorage(Storage):
     """
 
     def __init__(self, memory: int = 0) -> None:
-        super().__init__(holds_columns=False)
+        super().__init__(holds_columns=False, holds_copies=False)  # a copy would be read from the disk, too
         self._memory = memory
         self._lock = Lock()  # of memory and mappings: shards ask in several threads
         self._mappings: weakref.WeakSet[_Mapping] = weakref.WeakSet()

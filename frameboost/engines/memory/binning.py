@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.arrays import Codes, bin_column, propose_column
@@ -13,6 +14,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.nodes import SplitColumns
+from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
@@ -45,8 +47,9 @@ def propose_bins(
 class BinnedColumns:
     """The codes of all features, twice: by column for partitions, and by row for histograms.
 
-    A partition reads one feature of all rows, a histogram all features of a row. Features are grouped by the type of
-    their codes, so one with many categories makes no other's codes wider.
+    A partition reads one feature of all rows, a histogram all features of a row. If the storage holds no copies, both
+    read the codes by row. Features are grouped by the type of their codes, so one with many categories makes no other's
+    codes wider.
 
     Attributes
     ----------
@@ -55,7 +58,7 @@ class BinnedColumns:
     columns
         The codes of each feature, of the smallest unsigned type that holds them.
     by_column
-        The groups of columns.
+        The groups of columns, (features of the group, rows).
     by_row
         For each group its codes, (rows, features of the group), and the first slot of each of its features.
     """
@@ -64,17 +67,13 @@ class BinnedColumns:
         self._storage = storage
         self.layout = SlotLayout(bins)
         dtypes = [np.min_scalar_type(b.largest_code) for b in bins]
-        self.columns: list[Codes] = [np.empty(0, dtype) for dtype in dtypes]
         groups: list[tuple[IntArray, Codes]] = []
         for dtype in dict.fromkeys(dtypes):
             members = [i for i, own in enumerate(dtypes) if own == dtype]
-            codes = storage.empty((len(members), n_rows), dtype)
             places = np.full(len(bins), -1)
             places[members] = np.arange(len(members))
-            groups.append((places, codes))
-            for i, column in zip(members, codes, strict=True):
-                self.columns[i] = column
-        self.by_column = SplitColumns(groups, np.diff(self.layout.offsets))
+            groups.append((places, storage.empty((len(members), n_rows), dtype)))
+        self._set_columns(groups)
         self.by_row = [
             (np.empty((0, 0), codes.dtype), self.layout.offsets[:-1][places >= 0]) for places, codes in groups
         ]
@@ -89,10 +88,44 @@ class BinnedColumns:
         workers.each(range(len(self.columns)), bin_, alone=is_small)
         self.interleave(workers)
 
+    def _set_columns(self, groups: Sequence[tuple[IntArray, Codes]]) -> None:
+        self.by_column = SplitColumns(groups, np.diff(self.layout.offsets))
+        of_features = zip(*([None if k < 0 else codes[k] for k in places] for places, codes in groups), strict=True)
+        self.columns: list[Codes] = [column for own in of_features for column in own if column is not None]
+
+    def sort(self, order: npt.NDArray[np.uint32], workers: Workers) -> None:
+        """Put the rows into another order."""
+        if self._storage.holds_copies:
+            workers.each(self.columns, lambda column: _sort_column(column, order))
+            self.interleave(workers)
+            return
+        for k, (codes, slots) in enumerate(self.by_row):
+            in_order = self._storage.empty(codes.shape, codes.dtype)
+            workers.over(len(order), partial(_take_rows, codes, order, in_order), smallest=VALUES_PER_TASK)
+            self.by_row[k] = in_order, slots
+        self._drop_copies()
+
     def interleave(self, workers: Workers) -> None:
-        """Write the copy by row, once the columns are written."""
+        """Write the codes by row, once the columns are written."""
         for k, ((_, columns), (codes, slots)) in enumerate(zip(self.by_column.groups, self.by_row, strict=True)):
             if codes.shape != columns.shape[::-1]:
                 codes = self._storage.empty(columns.shape[::-1], columns.dtype)
                 self.by_row[k] = codes, slots
             workers.over(columns.shape[1], partial(interleave, columns, codes), smallest=VALUES_PER_TASK)
+        if not self._storage.holds_copies:
+            self._drop_copies()
+
+    def _drop_copies(self) -> None:
+        """Make the columns those of the codes by row."""
+        groups = zip(self.by_column.groups, self.by_row, strict=True)
+        self._set_columns([(places, codes.T) for (places, _), (codes, _) in groups])
+
+
+def _sort_column(column: Codes, order: npt.NDArray[np.uint32]) -> None:
+    in_order = np.empty_like(column)
+    take_rows(column, order, in_order)
+    column[:] = in_order
+
+
+def _take_rows(codes: Codes, order: npt.NDArray[np.uint32], out: Codes, first: int, last: int) -> None:
+    np.take(codes, order[first:last], axis=0, out=out[first:last], mode="clip")  # other modes copy ``out``

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.binning import BinnedColumns, propose_bins
 from frameboost.engines.memory.histograms import sum_by_bin
@@ -77,14 +75,7 @@ class MemoryEngine(ArrayEngine):
         for margins in self.margin_arrays.values():
             take_rows(margins, order, buffer)
             margins[:] = buffer
-
-        def sort(column: Codes) -> None:
-            in_order = np.empty_like(column)
-            take_rows(column, order, in_order)
-            column[:] = in_order
-
-        self.workers.each(self.binned.columns, sort)
-        self.binned.interleave(self.workers)
+        self.binned.sort(order, self.workers)
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
