@@ -40,7 +40,8 @@ def session():
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_HOME"], os.environ["PYSPARK_PYTHON"] = pyspark.__path__[0], sys.executable
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    # Three JVMs live for half a minute: the fast compiler, one thread to collect garbage, no check of Spark's classes.
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     options = {
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF",
         "spark.driver.extraJavaOptions": quick, "spark.executor.extraJavaOptions": quick,
