@@ -134,7 +134,8 @@ async def serve(scheduler: str, name: str, n_threads: int, *, is_copy: bool) -> 
 
     Spark may start a task for a partition whose first task still serves. A copy of a slow task, as Spark calls one,
     waits for the end of the other. A task of another attempt at the stage, because what was shuffled before it was lost
-    too, ends at once, as the other serves and a lost task may need the slot.
+    too, takes the place of the other, which fails: Spark tries again only tasks of the last attempt, and one that ended
+    here would count as the partition's result.
 
     Parameters
     ----------
@@ -149,10 +150,13 @@ async def serve(scheduler: str, name: str, n_threads: int, *, is_copy: bool) -> 
     """
     from distributed import Status, Worker, rpc
 
-    while await _is_served(rpc(scheduler), name):  # type: ignore[no-untyped-call]
-        if not is_copy:
-            return
-        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+    async with rpc(scheduler) as driver:  # type: ignore[no-untyped-call]
+        while others := await _serving(driver, name):
+            if is_copy:
+                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+                continue
+            for address in others:
+                await driver.unregister(address=address, stimulus_id=f"{name} again", close=True)
     with tempfile.TemporaryDirectory() as folder:
         async with Worker(
             scheduler, name=name, nthreads=n_threads, memory_limit=0, local_directory=folder,
@@ -164,8 +168,7 @@ async def serve(scheduler: str, name: str, n_threads: int, *, is_copy: bool) -> 
                 await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
-async def _is_served(driver: Any, name: str) -> bool:
-    """Whether another task serves the partition."""
-    async with driver:
-        workers = (await driver.identity(n_workers=-1))["workers"]
-    return any(worker["name"] == name for worker in workers.values())
+async def _serving(driver: Any, name: str) -> list[str]:
+    """Return the addresses of workers that serve a partition."""
+    workers = (await driver.identity(n_workers=-1))["workers"]
+    return [address for address, worker in workers.items() if worker["name"] == name]

@@ -1,6 +1,7 @@
 """What a task of Spark does besides reading: tell rows apart, and serve once for each partition."""
 
 import asyncio
+import re
 
 import polars as pl
 import pytest
@@ -32,24 +33,30 @@ def test_rows_are_told_apart():
 
 
 async def two_tasks(*, is_copy):
-    """Return whether the second of two tasks for a partition ends while the first serves, and its end."""
+    """Return the workers that serve a partition after its second task has started, and what became of the first."""
     async with distributed.Scheduler(dashboard_address=":0", port=0, host="127.0.0.1") as scheduler:
         first = asyncio.create_task(task.serve(scheduler.address, "7/0", 1, is_copy=False))
         while not scheduler.workers:
             await asyncio.sleep(0.01)
+        [address] = scheduler.workers
         second = asyncio.create_task(task.serve(scheduler.address, "7/0", 1, is_copy=is_copy))
-        await asyncio.wait([second], timeout=0.5)
-        ended = second.done()
-        names = [worker.name for worker in scheduler.workers.values()]
+        await asyncio.wait([first, second], timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        while not scheduler.workers:
+            await asyncio.sleep(0.01)
+        serving = [(worker.name, worker.address == address) for worker in scheduler.workers.values()]
         task.end()
-        await asyncio.wait_for(asyncio.gather(first, second), 10)
-        return ended, names
+        return serving, *await asyncio.wait_for(asyncio.gather(first, second, return_exceptions=True), 10)
 
 
 @pytest.mark.parametrize("is_copy", [False, True])
 def test_one_task_serves_a_partition(is_copy, monkeypatch):
     monkeypatch.setattr(task._Task, "is_over", False)
-    assert asyncio.run(two_tasks(is_copy=is_copy)) == (not is_copy, ["7/0"])
+    serving, first, second = asyncio.run(two_tasks(is_copy=is_copy))
+    assert serving == [("7/0", is_copy)]
+    assert second is None
+    assert (first is None) == is_copy
+    if not is_copy:
+        assert re.search("the worker of frameboost is clos.*, but the fit goes on", str(first))
 
 
 async def given_up():
