@@ -10,20 +10,36 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.predicates import check_repeatable, unusable
-from frameboost.errors import DataError, ParameterError
+from frameboost.errors import ClusterError, DataError, ParameterError
 from frameboost.schema.types import FeatureType
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["SparkSource", "is_spark_frame"]
+__all__ = ["SparkSource", "functions_of", "is_remote", "is_spark_frame"]
 
 
 def is_spark_frame(data: object) -> bool:
     """Whether this is a DataFrame of Spark."""
     pyspark = sys.modules.get("pyspark.sql")  # whoever has such a frame has imported it
     return pyspark is not None and isinstance(data, pyspark.DataFrame)
+
+
+def is_remote(frame: DataFrame) -> bool:
+    """Whether a frame is of Spark Connect, and so of a driver in another process."""
+    return type(frame).__module__.startswith("pyspark.sql.connect")
+
+
+def functions_of(frame: DataFrame) -> Any:
+    """Return Spark's functions for the columns of a frame, as a process may have sessions of both kinds."""
+    if is_remote(frame):
+        from pyspark.sql.connect.functions import builtin
+
+        return builtin
+    from pyspark.sql import functions
+
+    return functions
 
 
 class SparkSource:
@@ -38,16 +54,16 @@ class SparkSource:
 
     Raises
     ------
+    ClusterError
+        If its session of Spark Connect is stopped.
     DataError
-        If it is of Spark Connect or a stream, or has two columns of one name.
+        If it is a stream, or has two columns of one name.
     """
 
     def __init__(self, frame: DataFrame) -> None:
-        if type(frame).__module__.startswith("pyspark.sql.connect"):
-            raise DataError(
-                "data is a DataFrame of Spark Connect, whose driver is not in this process; make it in a session with "
-                "SparkSession.builder.master(...), or give df.toArrow() if the rows fit into memory"
-            )
+        session: Any = frame.sparkSession
+        if is_remote(frame) and session.is_stopped:
+            raise ClusterError("the Spark session of the data is stopped; make the DataFrame in a new one")
         if frame.isStreaming:
             raise DataError("data is a stream of Spark, which has no last row; write it to a table first")
         self.frame = frame
@@ -72,36 +88,40 @@ class SparkSource:
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> SparkSource:
         """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
         from pyspark.errors import AnalysisException
-        from pyspark.sql import functions
 
+        functions = functions_of(self.frame)
         try:
             holds = functions.coalesce(
                 self._column(predicate) if is_column else functions.expr(predicate), functions.lit(False)
             )
-            kept = self.frame.where(~holds if negated else holds)
-            _ = kept.schema  # Spark Connect analyses it only now
+            return SparkSource(self.frame.where(~holds if negated else holds))  # which Spark Connect analyses there
         except AnalysisException as error:  # of which one that can't be parsed is a kind
             raise unusable(predicate, error) from error
-        return SparkSource(kept)
 
     def with_columns(self, columns: Mapping[str, str]) -> SparkSource:
         """Return the frame with further columns, by their SQL."""
-        from pyspark.sql import functions
-
+        functions = functions_of(self.frame)
         return SparkSource(self.frame.select("*", *(functions.expr(sql).alias(n) for n, sql in columns.items())))
 
     def check_repeatable(self, predicate: str | None) -> None:
         """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
+        from pyspark.errors import AnalysisException
+
         if predicate is None:
             return
         what = f"valid={shown(predicate)}"
         check_repeatable(predicate, what)
-        plan = getattr(self.where(predicate, is_column=False, negated=False).frame, "_jdf", None)
-        if plan is not None and not plan.queryExecution().analyzed().condition().deterministic():
+        self.where(predicate, is_column=False, negated=False)
+        functions = functions_of(self.frame)
+        try:  # Spark aggregates no such values
+            _ = self.frame.agg(functions.max(functions.expr(predicate))).schema
+        except AnalysisException as error:
+            if error.getCondition() != "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
+                return
             raise ParameterError(
                 f"{what} calls a function that Spark says may have another value each time that the rows are read; "
                 "make it a column of a table first, or write a fixed value"
-            )
+            ) from error
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Read the columns into memory."""
@@ -116,6 +136,10 @@ class SparkSource:
         """Return some columns of the frame."""
         return self.frame.select(*(self._column(name) for name in names))
 
+    def with_partitions(self, names: Sequence[str]) -> DataFrame:
+        """Return some columns of the frame, and the number of each row's partition."""
+        return self.selected(names).select("*", functions_of(self.frame).spark_partition_id())
+
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of some columns; times with a zone are in UTC."""
         import pyarrow as pa
@@ -125,9 +149,8 @@ class SparkSource:
         return pa.schema([(name, to_arrow_type(types[name], timezone="UTC")) for name in names])
 
     def _column(self, name: str) -> Column:
-        from pyspark.sql import functions
-
-        return functions.col("`" + name.replace("`", "``") + "`")
+        column: Column = functions_of(self.frame).col("`" + name.replace("`", "``") + "`")
+        return column
 
 
 def _polars_type(dtype: Any) -> pl.DataType | None:

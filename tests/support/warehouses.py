@@ -270,7 +270,9 @@ class Spark(Warehouse):
         builder = builder.config("spark.driver.memory", "4g").config("spark.sql.shuffle.partitions", "2")
         # Queries are few and short: the JVM's fast compiler and a garbage collector of one thread are enough, and to
         # check the bytecode of Spark's classes takes longer than to run it.
-        quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+        quick = (
+            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+        )
         builder = builder.config("spark.driver.extraJavaOptions", quick)
         builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp())
         self.spark = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()

@@ -17,6 +17,8 @@ from frameboost.errors import ClusterError, ParameterError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from frameboost.engines.spark.driver import Driver
+
 __all__ = ["Spark"]
 
 # How long executors may take to come, and how often to look.
@@ -70,29 +72,31 @@ class Spark:
 
     def _open(self, engine: EngineDescription, request: EngineRequest) -> HistogramEngine:
         from frameboost.engines.dask.worker import ShardPlan
+        from frameboost.engines.spark.driver import driver_of
         from frameboost.engines.spark.job import SparkJob
         from frameboost.engines.spark.pool import SparkShards
 
         if not isinstance(request.source, SparkSource):  # rows to validate on, which `HeldOut.like` has read
             held_out: HistogramEngine = engine.openers[HistogramEngine](request)
             return held_out
-        job = SparkJob(request.source, request.columns(), self._n_tasks(request.source.frame.sparkSession))
+        driver = driver_of(request.source.frame)
+        job = SparkJob(
+            request.source, request.columns(), driver, self._n_tasks(driver, request.source.frame.sparkSession)
+        )
         plan = ShardPlan(
             engine.openers[HistogramEngine], None, request.features, dict(request.roles), request.parameters
         )
         shards = SparkShards(job, plan, in_order=request.parameters.subsample < 1)
         return ShardedEngine(shards, request.features, request.roles)
 
-    def _n_tasks(self, session: SparkSession) -> int:
+    def _n_tasks(self, driver: Driver, session: SparkSession) -> int:
         """Return the number of tasks that can run at the same time, if there are enough for the user's ``shards``."""
-        context = session.sparkContext
-        if context._jsc is None or context._jsc.sc().isStopped():
-            raise ClusterError("the Spark session of the data is stopped; make the DataFrame in a new one")
-        java = context._jsc.sc()
-        profile = java.resourceProfileManager().resourceProfileFromId(0)
+        driver.check()
         is_growing = session.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+        if self.shards and (is_growing or not driver.knows_slots()):
+            return self.shards
         deadline, wanted = time.monotonic() + _SECONDS_WITHOUT_SLOTS, self.shards or 1
-        while (slots := int(java.maxNumConcurrentTasks(profile))) < wanted and not (is_growing and self.shards):
+        while (slots := driver.n_slots()) < wanted:
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"fb.Spark needs {counted(wanted, 'task slot')} at the same time, but the session has {slots}; "

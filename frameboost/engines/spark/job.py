@@ -7,23 +7,23 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client, LocalCluster
 
 from frameboost.checks.messages import counted, reason
 from frameboost.data.spark_source import SparkSource
+from frameboost.engines.spark.driver import Driver, Stage
 from frameboost.engines.spark.task import Content, content, end, parse_name
 from frameboost.errors import ClusterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import SparkStageInfo
 
 __all__ = ["SparkJob"]
 
-_SECONDS_BETWEEN_LOOKS = 0.05
+_SECONDS_BETWEEN_LOOKS, _SECONDS_BETWEEN_ENDS = 0.05, 0.5
 # How long a task may wait for a slot, and how long the job's end may take before it is cancelled.
 _SECONDS_WITHOUT_SLOTS, _SECONDS_TO_END = 120, 10
 
@@ -40,26 +40,25 @@ class SparkJob:
         The rows.
     names
         The columns to read.
+    driver
+        The driver of the source's session.
     n_tasks
         The largest number of tasks.
     """
 
-    def __init__(self, source: SparkSource, names: Sequence[str], n_tasks: int) -> None:
-        from pyspark import InheritableThread
-        from pyspark.sql.functions import spark_partition_id
-
+    def __init__(self, source: SparkSource, names: Sequence[str], driver: Driver, n_tasks: int) -> None:
         self._session = source.frame.sparkSession
+        self._driver, self._most_tasks = driver, n_tasks
         self._tag = f"frameboost-{secrets.token_hex(6)}"
         self._error: BaseException | None = None
         self._cluster = LocalCluster(
-            n_workers=0, processes=False, protocol="tcp://", host=self._session.conf.get("spark.driver.host"),
+            n_workers=0, processes=False, protocol="tcp://", host=driver.host(),
             dashboard_address=":0", silence_logs=logging.CRITICAL,
         )  # type: ignore[no-untyped-call]  # fmt: skip
         self.client = Client(self._cluster, set_as_default=False, direct_to_workers=True)  # type: ignore[no-untyped-call]
         function = _function(source.arrow_schema(names), list(names), self._cluster.scheduler_address)
-        rows = source.selected(names).select("*", spark_partition_id()).coalesce(n_tasks)
-        rows = rows.mapInArrow(function, "nothing boolean")
-        self._thread = InheritableThread(lambda: self._run(rows), session=self._session, daemon=True)
+        rows = source.with_partitions(names).coalesce(n_tasks).mapInArrow(function, "nothing boolean")
+        self._thread = driver.thread(lambda: self._run(rows))
         self._thread.start()
 
     def _run(self, rows: Any) -> None:
@@ -81,58 +80,70 @@ class SparkJob:
 
     def addresses(self) -> dict[int, str]:
         """Return the address of the worker of each partition that is there."""
+        return {partition: address for (_, partition), address in self._workers().items()}
+
+    def _workers(self) -> dict[tuple[int, int], str]:
+        """Return the address of the worker of each stage and partition."""
         workers = self.client.scheduler_info()["workers"]
-        return {parse_name(worker["name"])[1]: address for address, worker in workers.items()}
+        return {parse_name(worker["name"]): address for address, worker in workers.items()}
 
     def wait(self) -> list[Content]:
         """Wait until all tasks hold their rows; return the content of each partition."""
-        n_tasks, deadline = 0, None
-        while not n_tasks or len(self.addresses()) < n_tasks:
+        deadline = time.monotonic() + _SECONDS_WITHOUT_SLOTS
+        while True:
             self.check()
-            if not n_tasks and (workers := self.client.scheduler_info()["workers"]):
-                stage = parse_name(next(iter(workers.values()))["name"])[0]
-                n_tasks, deadline = self._info(stage).numTasks, time.monotonic() + _SECONDS_WITHOUT_SLOTS
-            if deadline is not None and time.monotonic() > deadline:
-                self._check_started(self._info(stage).numActiveTasks, n_tasks)
+            workers = self._workers()
+            stage = next((self._driver.stage(number) for number, _ in workers), None)
+            if not workers:  # all tasks still read
+                deadline = time.monotonic() + _SECONDS_WITHOUT_SLOTS
+            if len(workers) == self._most_tasks or (stage is not None and len(workers) == stage.n_tasks):
+                contents = self._contents(workers)
+                if contents is not None:
+                    return contents
+            elif time.monotonic() > deadline:
+                _check_started(stage)
             time.sleep(_SECONDS_BETWEEN_LOOKS)
-        contents, addresses = self.client.run(content), self.addresses()
-        if len(addresses) < n_tasks or not all(contents.values()):
-            raise ClusterError(f"one of {n_tasks} tasks was lost before the fit began; try again")
-        return [contents[addresses[partition]] for partition in range(n_tasks)]
 
-    @staticmethod
-    def _check_started(n_active: int, n_tasks: int) -> None:
-        """Raise `ClusterError` if some tasks wait for a slot, while the others hold theirs and wait for them."""
-        if n_active < n_tasks:
-            raise ClusterError(
-                f"only {n_active} of {counted(n_tasks, 'task')} of the fit run after {_SECONDS_WITHOUT_SLOTS} seconds, "
-                "as other jobs hold the other slots; end those, or give engine=fb.Spark(shards=...) with fewer"
-            )
+    def _contents(self, workers: Mapping[tuple[int, int], str]) -> list[Content] | None:
+        """Return the content of each partition, None if a worker has gone."""
+        found = [self.content(workers[key]) for key in sorted(workers)]
+        return None if None in found else [content for content in found if content is not None]
 
     def content(self, address: str) -> Content | None:
-        """Return the content of the rows that a worker holds."""
-        found: Content | None = self.client.run(content, workers=[address])[address]
-        return found
-
-    def _info(self, stage: int) -> SparkStageInfo:
-        info = self._session.sparkContext.statusTracker().getStageInfo(stage)
-        if info is None:  # Spark forgets stages of jobs that are long over
-            raise ClusterError("the Spark job that holds the rows is unknown to Spark; try again")
-        return info
+        """Return the content of the rows that a worker holds, None if it has gone."""
+        found: dict[str, Content | None] = self.client.run(content, workers=[address], on_error="ignore")
+        return found.get(address)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """End all tasks, and with them the job; may be called more than once."""
-        if self._thread.is_alive() and self.client.status == "running":
+        deadline = time.monotonic() + _SECONDS_TO_END
+        while self._thread.is_alive() and self.client.status == "running" and time.monotonic() < deadline:
             with contextlib.suppress(OSError, TimeoutError, RuntimeError):  # tasks that are gone have ended
                 self.client.run(end, on_error="ignore")
-            self._thread.join(_SECONDS_TO_END)
+            self._thread.join(_SECONDS_BETWEEN_ENDS)  # some tasks may have waited for the slots of others
         if self._thread.is_alive():  # a task that has not started, or still reads
             self._session.interruptTag(self._tag)
             self._thread.join(_SECONDS_TO_END)
         self.client.close()  # type: ignore[no-untyped-call]
         self._cluster.close()
+        self._driver.close()
+
+
+def _check_started(stage: Stage | None) -> None:
+    """Raise `ClusterError` if some tasks wait for a slot, while the others hold theirs and wait for them."""
+    if stage is None:
+        raise ClusterError(
+            f"Spark has told nothing of the job that holds the rows for {_SECONDS_WITHOUT_SLOTS} seconds; with Spark "
+            "Connect, set spark.connect.progress.reportInterval to some seconds"
+        )
+    if stage.n_running < stage.n_tasks:
+        raise ClusterError(
+            f"only {stage.n_running} of {counted(stage.n_tasks, 'task')} of the fit run after "
+            f"{_SECONDS_WITHOUT_SLOTS} seconds, as the session has no more slots, or other jobs hold them; end those, "
+            "or give engine=fb.Spark(shards=...) with fewer"
+        )
 
 
 def _function(schema: pa.Schema, names: list[str], scheduler: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -153,6 +164,11 @@ def _function(schema: pa.Schema, names: list[str], scheduler: str) -> Callable[[
 
 
 def _why(error: BaseException) -> str:
-    """Return the first line of Spark's error, or the last line of a traceback of Python in a task."""
-    text = str(error).strip()
-    return reason(ValueError(text.rpartition("\n")[2])) if "Traceback (most recent" in text else reason(error)
+    r"""Return the first line of Spark's error, or what Python raised in a task.
+
+    >>> _why(RuntimeError("a task: Traceback (most recent call last):\n  File ...\nValueError: no\n SQLSTATE: 38000"))
+    'ValueError: no'
+    """
+    _, _, traceback = str(error).rpartition("Traceback (most recent call last):\n")
+    raised = next((line for line in traceback.splitlines() if line and not line.startswith(" ")), str(error))
+    return reason(ValueError(raised))

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -15,6 +16,9 @@ import pytest
 
 from tests.support.frames import every_type
 
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    _PORT = free.getsockname()[1]
 FEATURES = ["float64", "int16", "decimal", "date", "string"]
 OPTIONS = {"features": FEATURES, "n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
 
@@ -46,9 +50,20 @@ def session():
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF",
         "spark.driver.extraJavaOptions": quick, "spark.executor.extraJavaOptions": quick,
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[3]), "spark.sql.shuffle.partitions": "2",
-        "spark.task.maxFailures": "2",
+        "spark.task.maxFailures": "2", "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.port": str(_PORT),
     }  # fmt: skip
     return SparkSession.builder.master("local-cluster[2,1,1024]").config(map=options).getOrCreate()
+
+
+@cache
+def remote_session(spark):
+    """Return a session of Spark Connect to the same cluster."""
+    from pyspark.sql.connect.session import SparkSession
+
+    remote = SparkSession.builder.remote(f"sc://127.0.0.1:{_PORT}").create()
+    remote.conf.set("spark.connect.progress.reportInterval", "100ms")
+    return remote
 
 
 @cache

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.spark import cluster
-from tests.engines.spark.session import FEATURES, OPTIONS, rows_of, spark_process
+from frameboost.engines.spark import cluster, job
+from tests.engines.spark.session import FEATURES, OPTIONS, remote_session, rows_of, spark_process
 
 pytestmark = pytest.mark.slow
 
@@ -32,14 +32,72 @@ def the_same_models(spark):
         model, whole = fb.fit(data, target, **OPTIONS, **more), fb.fit(rows, target, **OPTIONS, **more)
         assert model.to_json() == whole.to_json(), target
         assert model.history.equals(whole.history)
-    in_one = fb.Spark(engine="polars", shards=1)
-    first = fb.fit(rows, "late", **OPTIONS)
-    more = fb.fit(data, "late", valid=data, init_model=first, engine=in_one, **OPTIONS)
-    assert more == fb.fit(rows, "late", init_model=first, **OPTIONS)
 
 
 def test_the_model_is_that_of_one_machine(in_spark):
     in_spark(the_same_models)
+
+
+def resumed(spark, path):
+    data, rows = rows_of(spark)
+    options = {**OPTIONS, "subsample": 0.8, "checkpoint": path, "checkpoint_every": 1}
+    trained = []
+
+    def fail(number, _):
+        trained.append(number)
+        if trained == [1, 2]:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        fb.fit(data, "amount", callbacks=[fail], **options)
+    model = fb.fit(data, "amount", callbacks=[fail], **options)
+    assert trained == [1, 2, 2, 3]
+    assert model.to_json() == fb.fit(rows, "amount", **OPTIONS, subsample=0.8).to_json()
+
+
+def test_a_fit_goes_on_from_its_checkpoint(in_spark, tmp_path):
+    in_spark(resumed, tmp_path / "fit.json")
+
+
+def by_connect(spark):
+    """Fit the same rows in one task and, by default, in two, of which Spark Connect tells the progress."""
+    job._SECONDS_WITHOUT_SLOTS = 1
+    _, rows = rows_of(spark)
+    remote = remote_session(spark)
+    data = remote.createDataFrame(rows.with_columns(text=pl.lit("x")).to_arrow()).coalesce(2)
+    in_one = fb.Spark(engine="polars", shards=1)
+    first = fb.fit(rows, "late", **OPTIONS)
+    more = fb.fit(data, "late", valid=data, init_model=first, engine=in_one, **OPTIONS)
+    assert more == fb.fit(rows, "late", init_model=first, **OPTIONS)
+    for frame in (data.repartition(3, "int16").sortWithinPartitions("id"), data):
+        local = fb.fit(pl.DataFrame(frame.toArrow()), "amount", **OPTIONS, subsample=0.7, valid="w > 1.4")
+        model = fb.fit(frame, "amount", **OPTIONS, subsample=0.7, valid="w > 1.4")
+        assert model.to_json() == local.to_json()
+        assert model.history.equals(local.history)
+    found = [
+        error(data, valid="w >"),
+        error(data, valid="rand() < 0.5"),
+        error(data.withColumnRenamed("w", "W").withColumnRenamed("text", "W")),
+        error(remote.readStream.format("rate").load(), "value"),
+        error(data.repartition(3), engine=fb.Spark(shards=3)),
+    ]
+    handlers = len(remote.client._progress_handlers)
+    remote.stop()
+    return [*found, error(data)], handlers, len(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+def test_spark_connect(in_spark):
+    found, *left = in_spark(by_connect)
+    starts = [
+        "ParameterError: valid='w >' is neither a column of the data nor a SQL predicate over its columns ([PARSE_",
+        "ParameterError: valid='rand() < 0.5' calls a function that Spark says may have another value",
+        "DataError: column 'W' occurs 2 times; column names must be unique",
+        "DataError: data is a stream of Spark, which has no last row; write it to a table first",
+        "ClusterError: only 2 of 3 tasks of the fit run after 1 seconds, as the session has no more slots, or other",
+        "ClusterError: the Spark session of the data is stopped; make the DataFrame in a new one",
+    ]
+    assert [text[: len(start)] for text, start in zip(found, starts, strict=True)] == starts
+    assert left == [0, 0]
 
 
 # --- lost executors ---------------------------------------------------------------------------------------------------
@@ -82,16 +140,19 @@ def test_an_executor_that_is_killed_changes_nothing(in_spark):
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
+def error(data, target="amount", **more):
+    with pytest.raises(fb.FrameboostError) as raised:
+        fb.fit(data, target, **(OPTIONS | more))
+    return f"{type(raised.value).__name__}: {raised.value}"
+
+
 def bad_input(spark):
     cluster._SECONDS_WITHOUT_SLOTS = 0.1
     data, rows = rows_of(spark)
     from pyspark.sql import functions
 
-    def error(data, target="amount", **more):
-        with pytest.raises(fb.FrameboostError) as raised:
-            fb.fit(data, target, **(OPTIONS | more))
-        return f"{type(raised.value).__name__}: {raised.value}"
-
+    with pytest.raises(ZeroDivisionError):  # first: Spark starts Python anew after an error in it
+        fb.fit(data, "amount", callbacks=[lambda *_: 1 / 0], **OPTIONS)
     found = [
         error(data.withColumn("amount", functions.lit(None).cast("double"))),
         error(data.withColumn("x", functions.expr("CAST(raise_error('no luck') AS DOUBLE)")), features=["x"]),
@@ -108,8 +169,6 @@ def bad_input(spark):
         error(rows, valid=rows, engine=fb.Spark()),
         error(data, engine=fb.Spark(shards=3)),
     ]
-    with pytest.raises(ZeroDivisionError):
-        fb.fit(data, "amount", callbacks=[lambda *_: 1 / 0], **OPTIONS)
     return found, len(spark.sparkContext.statusTracker().getActiveJobsIds())
 
 
