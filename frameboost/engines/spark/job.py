@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -51,9 +52,11 @@ class SparkJob:
         self._driver, self._most_tasks = driver, n_tasks
         self._tag = f"frameboost-{secrets.token_hex(6)}"
         self._error: BaseException | None = None
+        host = driver.host()
+        _check_host(host)
         self._cluster = LocalCluster(
-            n_workers=0, processes=False, protocol="tcp://", host=driver.host(),
-            dashboard_address=":0", silence_logs=logging.CRITICAL,
+            n_workers=0, processes=False, protocol="tcp://", host=host, dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
         )  # type: ignore[no-untyped-call]  # fmt: skip
         self.client = Client(self._cluster, set_as_default=False, direct_to_workers=True)  # type: ignore[no-untyped-call]
         function = _function(source.arrow_schema(names), list(names), self._cluster.scheduler_address)
@@ -129,6 +132,19 @@ class SparkJob:
         self.client.close()  # type: ignore[no-untyped-call]
         self._cluster.close()
         self._driver.close()
+
+
+def _check_host(host: str) -> None:
+    """Raise `ClusterError` if an address is not one of this machine."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+    except OSError as error:
+        raise ClusterError(
+            f"Spark's executors would connect to {host}, at which this process can't listen; with Spark Connect, use a "
+            "server that is reached without a tunnel"
+        ) from error
 
 
 def _check_started(stage: Stage | None) -> None:

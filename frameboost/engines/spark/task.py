@@ -170,5 +170,11 @@ async def serve(scheduler: str, name: str, n_threads: int, *, is_copy: bool) -> 
 
 async def _serving(driver: Any, name: str) -> list[str]:
     """Return the addresses of workers that serve a partition."""
-    workers = (await driver.identity(n_workers=-1))["workers"]
+    try:
+        workers = (await driver.identity(n_workers=-1))["workers"]
+    except OSError as error:
+        raise RuntimeError(
+            f"this executor can't connect to the process that called fit, at {driver.address}; use a network in which "
+            "it can"
+        ) from error
     return [address for address, worker in workers.items() if worker["name"] == name]

@@ -8,10 +8,11 @@ import pytest
 
 import frameboost as fb
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("pyspark")
 
-from frameboost.engines.spark import task  # noqa: E402
+from frameboost.engines.spark import job, task  # noqa: E402
 
 
 def content(rows, partitions):
@@ -72,6 +73,17 @@ def test_a_worker_that_is_given_up_is_tried_again(monkeypatch):
     monkeypatch.setattr(task._Task, "is_over", False)
     with pytest.raises(RuntimeError, match=r"the worker of frameboost is clos.*, but the fit goes on"):
         asyncio.run(given_up())
+
+
+def test_a_driver_that_cannot_be_reached_is_told():
+    soon = dask.config.set({"distributed.comm.timeouts.connect": "100ms"})
+    with soon, pytest.raises(RuntimeError, match="this executor can't connect to the process that called fit, at tcp:"):
+        asyncio.run(task.serve("tcp://127.0.0.1:9", "7/0", 1, is_copy=False))
+
+
+def test_an_address_of_another_machine_is_told():
+    with pytest.raises(fb.ClusterError, match=r"executors would connect to 192\.0\.2\.77, at which this process can't"):
+        job._check_host("192.0.2.77")
 
 
 @pytest.mark.parametrize("shards", [0, "2", True])
