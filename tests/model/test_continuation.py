@@ -135,6 +135,13 @@ def test_a_refit_on_the_same_rows_changes_nothing(frame, objective, weight):
         np.testing.assert_allclose(new, old, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["hist", "approx"])
+def test_trees_grown_leaf_by_leaf_are_refitted(frame, method):
+    options = {"grow_policy": "lossguide", "max_leaves": 60, "max_depth": 0, "min_child_weight": 0}
+    model = fb.fit(frame, "amount", tree_method=method, n_estimators=2, **options)
+    assert model.refit(frame, "amount").trees.equals(model.trees)
+
+
 def test_refit_by_hand():
     frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
     model = fb.fit(frame, "y", n_estimators=1, learning_rate=0.5, reg_lambda=0)

@@ -104,9 +104,12 @@ def check_resumes(path: Path, data=MORE, *, before: int = 0, **options) -> fb.Mo
 
 # --- the same model ---------------------------------------------------------------------------------------------------
 
+# Of many leaves nodes are not numbered from level to level, in which a saved tree is repeated.
+BEST_FIRST = {"grow_policy": "lossguide", "max_leaves": 60, "max_depth": 0, "min_child_weight": 0}
 METHODS = {
     "hist": {},
-    "best first": {"grow_policy": "lossguide", "max_leaves": 6, "max_depth": 0},
+    "best first": BEST_FIRST,
+    "best first in nodes": {"tree_method": "approx", "proposal": "local", "max_bin": 6, **BEST_FIRST},
     "symmetric": {"grow_policy": "symmetric"},
     "approx": {"tree_method": "approx", "max_bin": 8},
     "approx in nodes": {"tree_method": "approx", "proposal": "local", "max_bin": 6},

@@ -115,14 +115,14 @@ class RowPartition:
         nodes
             The nodes, all of them leaves so far.
         children
-            int64 (nodes, 2): the left and the right child of each; the last number is the largest.
+            int64 (nodes, 2): the left and the right child of each.
         part
             Copies shares to the other half as `part_rows` does, and returns how many rows of each piece go left.
         """
         shares = self._shares(nodes)
         n_left = part(shares)
         self.pieces = move_pieces(np.array(nodes), children, self.pieces, shares[0], n_left, self.n_rows, self._n_nodes)
-        self._n_nodes = max(self._n_nodes, int(children[-1, 1]) + 1)
+        self._n_nodes = max(self._n_nodes, int(children.max()) + 1)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
         """Move the rows of each node to its children, on demand: node -> (split, left child, right child)."""

@@ -69,7 +69,7 @@ class PresortedEngine(ArrayEngine):
             np.concatenate(tables),
         )  # fmt: skip
         self.workers.over(self.n_rows, lambda a, b: move_rows(*arguments, a, b), smallest=VALUES_PER_TASK)
-        self.n_nodes = max(right for _, _, right in splits.values()) + 1
+        self.n_nodes = max(self.n_nodes, *(child + 1 for _, left, right in splits.values() for child in (left, right)))
 
     def rank_of(self, feature: int, threshold: Physical | None) -> int:
         """See `ColumnBlockEngine.rank_of`."""
