@@ -143,7 +143,7 @@ REFUSED = [
     (lambda m: fb.cv(DATA, "y", folds=10**400),
      "folds must be an integer from 2 to 1,000,000 or a column name, not 10"),
     (lambda m: m.register(duckdb.connect(), "n", form=DATA), "form must be one of 'auto', 'macro', 'udf', not shape"),
-    (lambda m: fb.cv(["a", "b"], "y"), "data is a list; it must be"),
+    (lambda m: fb.cv(["a", "b"], "y"), "'a' is no table that is known here"),
     (lambda m: DATA.boost.predict(None), "model must be a Model, not None"),
     (lambda m: DATA.lazy().boost.predict(5), "model must be a Model, not 5"),
     (lambda m: m.importance([]), "importance must be one of"),

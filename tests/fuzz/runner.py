@@ -49,6 +49,7 @@ class Outcome:
     kind: str
     seeds: list[int]
     cases: int = 0
+    seconds: float = 0.0  # spent on them
     failures: dict[str, Failure] = field(default_factory=dict)
     report: Callable[[Failure], object] = lambda failure: None
 
@@ -62,13 +63,14 @@ def run(kind: str, seeds: list[int], seconds: float, *, first: int = 0, count: i
         report: Callable[[Failure], object] = lambda failure: None) -> Outcome:  # fmt: skip
     """Run cases of a kind for that many seconds, or ``count`` cases from number ``first`` on.
 
+    The time in which a process starts and imports does not count, so there is at least one case on a busy machine, too.
     Cases alternate between the seeds: case 0 of each seed, then case 1 of each seed. ``report`` is called at once with
     each failure that has a new signature.
     """
-    outcome, deadline, at = Outcome(kind, seeds, report=report), time.monotonic() + seconds, first * len(seeds)
+    outcome, at = Outcome(kind, seeds, report=report), first * len(seeds)
     end = None if count is None else at + count
-    while (end is None and time.monotonic() < deadline) or (end is not None and at < end):
-        left = deadline - time.monotonic()
+    while (end is None and outcome.seconds < seconds) or (end is not None and at < end):
+        left = seconds - outcome.seconds
         at = _run_process(outcome, {"kind": kind, "seconds": left, "seeds": seeds, "first": at,
                                     "count": None if end is None else end - at})  # fmt: skip
     return outcome
@@ -76,7 +78,7 @@ def run(kind: str, seeds: list[int], seconds: float, *, first: int = 0, count: i
 
 def _run_process(outcome: Outcome, task: dict) -> int:
     """Run cases in one child process until it ends, crashes or hangs; return the number of the next case to run."""
-    at, timeout, is_starting = task["first"], _STARTING_SECONDS, True
+    at, timeout, is_starting, started = task["first"], _STARTING_SECONDS, True, time.monotonic()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.worker", json.dumps(task)],
@@ -85,6 +87,9 @@ def _run_process(outcome: Outcome, task: dict) -> int:
         try:
             while (line := _read_line(process, timeout)) is not None:
                 message = json.loads(line)
+                if "ready" in message:
+                    started = time.monotonic()
+                    continue
                 if "done" in message:
                     return message["done"]
                 if "failed" in message:
@@ -100,6 +105,7 @@ def _run_process(outcome: Outcome, task: dict) -> int:
                 process.send_signal(signal.SIGABRT)
             code = process.wait(30)
         finally:
+            outcome.seconds += time.monotonic() - started
             if process.poll() is None:
                 process.kill()
                 process.wait()

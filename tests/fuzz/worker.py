@@ -1,6 +1,7 @@
 """The child process that runs cases, and may crash: it writes JSON messages to standard output, one per line.
 
-``{"at": 7}`` before case 7, ``{"shrinking": 7}`` and ``{"failed": 7, ...}`` if it fails, ``{"done": 9}`` at the end.
+``{"ready": true}`` once all is imported, ``{"at": 7}`` before case 7, ``{"shrinking": 7}`` and ``{"failed": 7, ...}``
+if it fails, ``{"done": 9}`` at the end.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ def shrunk(kind: ModuleType, case: Any, error: BaseException) -> Any:
 
 def work(kind_name: str, seconds: float, seeds: list[int], first: int, count: int | None, out: TextIO) -> None:
     """Run cases from number ``first`` on, alternating between seeds, until time is up or ``count`` have been run."""
-    deadline = time.perf_counter() + seconds
     kind = kind_module(kind_name)
+    _emit(out, ready=True)
+    deadline = time.perf_counter() + seconds
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "X does not have valid feature names|A column-vector y was passed", UserWarning)
     reported: set[str] = set()
