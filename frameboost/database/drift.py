@@ -22,7 +22,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import Physical
 
-__all__ = ["baseline_frame", "drift_statement"]
+__all__ = ["baseline_frame", "drift_statement", "feature_values", "read_baseline"]
 
 _SCHEMA: dict[str, Any] = {
     "feature": pl.String, "bin": pl.Int32, "lower": pl.String, "upper": pl.String, "category": pl.String,
@@ -50,7 +50,7 @@ def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.Da
 def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tuple[Any, ...]]:
     """Return (feature, bin, lower, upper, category, count) for each bin, missing values first."""
     kind, name = feature.type, feature.name
-    values = _values(frame, feature)
+    values = feature_values(frame, feature)
     present = values.drop_nulls()
     rows: list[tuple[Any, ...]] = [(name, MISSING, None, None, None, values.null_count())]
     if kind.is_categorical:
@@ -66,7 +66,7 @@ def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tupl
     return rows + [(name, i, edges[i], edges[i + 1], None, counted.get(i, 0)) for i in range(len(edges) - 1)]
 
 
-def _values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
+def feature_values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
     """Return the physical values of a column, null where they are missing."""
     if feature.type.name == "codes":
         values = column(feature.name).cast(pl.Float64).fill_nan(None).cast(pl.Int64)
@@ -87,7 +87,7 @@ def drift_statement(
     ParameterError
         If the baseline is not of this model, or the query is larger than the database takes.
     """
-    bins = _read_baseline(baseline, [column.feature for column in columns])
+    bins = read_baseline(baseline, [column.feature for column in columns])
     stages = Stages(dialect, dialect.quote_path(table), [], [columns[f].name for f in bins], where)
     text = drift_query(stages, bins, columns, dialect)
     if reason := exceeded_limit(text, [], dialect, in_one=False):
@@ -95,7 +95,7 @@ def drift_statement(
     return text
 
 
-def _read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
+def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
     """Return the bins of a baseline, by feature number.
 
     Raises

@@ -3,4 +3,5 @@
 - `predictor`: predictions by compiled kernels or polars expressions
 - `contributions`: contributions of features (SHAP, Saabas, interactions)
 - `partial_dependence`: the mean prediction as a function of one feature
+- `individual_dependence`: each row's prediction as a function of one or two features
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.arguments import is_iterable
@@ -19,7 +20,7 @@ from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
-__all__ = ["partial_dependence_frame"]
+__all__ = ["default_grid", "partial_dependence_frame", "responses"]
 
 _GRID_SIZE = 20
 # What polars raises for values that a column cannot hold; AttributeError for objects of unknown types.
@@ -51,42 +52,39 @@ def partial_dependence_frame(
         raise DataError("the data has no rows to take the mean over")
     column = frame[name].alias(_VALUES)
     feature = ensemble.features[names.index(name)]
-    values = _default_grid(column, feature) if grid is None else _given_grid(grid, column, name)
+    values = default_grid(column, feature) if grid is None else _given_grid(grid, column, name)
     if values.is_empty():
         raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
-    means = _means(predictor, frame.lazy(), types, name, values, wanted)
+    of_each = responses(predictor, frame.lazy(), types, pl.DataFrame({name: values}), wanted)
+    means = [np.mean(predictions, axis=0).tolist() for predictions in of_each]
     dtype = pl.Float64() if len(wanted.values) == 1 else pl.Array(pl.Float64, len(wanted.values))
     return pl.DataFrame({name: values, _PREDICTION: pl.Series(means, dtype=dtype)})
 
 
-def _means(
-    predictor: Predictor, frame: pl.LazyFrame, types: Mapping[str, FeatureType], name: str, values: pl.Series,
-    output: Output,
-) -> list[Any]:  # fmt: skip
-    """Return the mean prediction with the feature set to each of the values in turn.
+def responses(
+    predictor: Predictor, frame: pl.LazyFrame, types: Mapping[str, FeatureType], grid: pl.DataFrame, output: Output
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield, for each row of the grid, the predictions of all rows with the grid's features set to its values.
 
-    Rows and values are coded once. Then each value's code is written into the feature's column of the rows' codes.
+    Rows and grid are coded once. Then each value's code is written into the feature's column of the rows' codes.
     """
     arrays, bases = predictor.arrays, predictor.ensemble.base_margins
     codes = arrays.codes(frame, types).copy()
-    nothing = {other: pl.Series([None] * len(values), dtype=dtype) for other, dtype in frame.collect_schema().items()}
-    grid_codes = arrays.codes(pl.LazyFrame(nothing).with_columns(values.alias(name)), types)
-    asked = [feature.name for feature in arrays.features]
-    place = asked.index(name) if name in asked else None
-    means: list[Any] = []
-    for of_value in grid_codes:
-        if place is not None:
-            codes[:, place] = of_value[place]
-        elif means:  # no tree splits on it
-            means.append(means[0])
-            continue
-        margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, bases), strict=True)))
-        predictions = margins.select(output_expr(output, [pl.col(margin) for margin in output.margins])).to_series()
-        means.append(np.mean(predictions.to_numpy(), axis=0).tolist())
-    return means
+    schema = frame.collect_schema().items()
+    unset = {other: pl.Series([None] * len(grid), dtype=dtype) for other, dtype in schema}
+    grid_codes = arrays.codes(pl.LazyFrame(unset | {name: grid[name] for name in grid.columns}), types)
+    places = [place for place, feature in enumerate(arrays.features) if feature.name in grid.columns]
+    predictions: npt.NDArray[np.float64] | None = None
+    for at in grid_codes:
+        if predictions is None or places:  # otherwise no tree splits on them
+            codes[:, places] = at[places]
+            margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, bases), strict=True)))
+            value = output_expr(output, [pl.col(margin) for margin in output.margins])
+            predictions = margins.select(value).to_series().to_numpy()
+        yield predictions
 
 
-def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
+def default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     """Return all categories of a string feature, or up to 20 values of the column at evenly spaced ranks, sorted."""
     if feature.type.is_categorical:
         # An Enum column may lack some categories.

@@ -14,12 +14,12 @@ from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.schema.types import Physical
 
-__all__ = ["MISSING", "WatchedBin", "drift_query"]
+__all__ = ["MISSING", "SMALLEST_SHARE", "WatchedBin", "drift_query"]
 
 # The number of the bin of missing values.
 MISSING = -1
 # The smallest share of a bin: the logarithm of an empty one would be infinite.
-_SMALLEST_SHARE = 1e-4
+SMALLEST_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def drift_query(
         f"{stages.source('a')}\nCROSS JOIN (\n{listed}\n) {dialect.statements.alias}b",
         [],
     )
-    low = dialect.number(_SMALLEST_SHARE)
+    low = dialect.number(SMALLEST_SHARE)
     a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
     index = f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
     shown = [quote(name) for name in ("feature", "bin", "label", "training_share", "share")]

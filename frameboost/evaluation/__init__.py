@@ -1,0 +1,10 @@
+"""Tables of labels against predictions, as polars frames; row weights count in all of them.
+
+- `scored_rows`: labels, predictions and weights of the rows of a model's data
+- `history`: the metrics of each round, as a long frame
+- `threshold_curves`: ROC, precision and recall, costs, gains and lift
+- `calibration_curve`: mean label by mean prediction
+- `confusion`: actual and predicted classes
+- `residuals`: quantiles of the residuals by prediction
+- `drift`: the population stability index of each feature, by period
+"""

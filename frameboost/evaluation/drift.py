@@ -1,0 +1,119 @@
+"""Drift of a model's features over time: the population stability index of each feature in each period."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.codes import code_expr
+from frameboost.checks.messages import listed, shown
+from frameboost.compile.sql.drift import MISSING, SMALLEST_SHARE, WatchedBin
+from frameboost.data.feature_columns import find_features
+from frameboost.data.sources import open_source
+from frameboost.database.drift import feature_values, read_baseline
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import DataError, ParameterError
+from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
+
+__all__ = ["drift_frame"]
+
+# Periods of a column that is neither a date nor a timestamp are its distinct values.
+_MOST_PERIODS = 200
+
+
+def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str, every: str = "1mo") -> pl.DataFrame:
+    """Return the population stability index of each feature of a baseline in each period.
+
+    PSI = Σ (a − e) ln(a / e) over a feature's bins, a and e the shares of rows in the period and in the baseline, as in
+    `frameboost.DatabaseModel.drift_query`.
+
+    Parameters
+    ----------
+    ensemble
+        The model's.
+    data
+        As for `frameboost.Model.predict`, with the types of training.
+    baseline
+        The frame that `frameboost.DatabaseModel.baseline` returned, or its rows of some features.
+    time
+        A column of dates or timestamps, or one whose distinct values are periods, such as a year.
+    every
+        The length of a period of dates or timestamps, as in polars' ``dt.truncate``.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``period`` (the start, or the value), ``feature``, ``psi``, ``rows`` (of the period); rows without a time are
+        left out.
+
+    Raises
+    ------
+    DataError
+        If a column is not there, has another type than in training, or has too many periods.
+    ParameterError
+        If the baseline is not of this model, or ``every`` is no period.
+    """
+    bins = read_baseline(baseline, ensemble.features)
+    features = [ensemble.features[number] for number in bins]
+    source = open_source(data)
+    types = find_features(source, features)
+    for feature in features:
+        if types[feature.name] != feature.type and feature.type.name != "codes":
+            raise DataError(
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
+                "the model; give it the same type"
+            )
+    if time not in source.names():
+        raise DataError(f"time column {shown(time)} is not in the data, which has {listed(source.names())}")
+    frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), time]))).collect()
+    period = _periods(frame, time, every)
+    parts = [_of_feature(frame, feature, bins[number], period) for number, feature in zip(bins, features, strict=True)]
+    return pl.concat(parts)
+
+
+def _periods(frame: pl.DataFrame, time: str, every: str) -> pl.Series:
+    """Return the period of each row."""
+    values = frame.select(column(time).alias("period")).to_series()
+    if values.dtype.is_temporal() and values.dtype not in (pl.Duration, pl.Time):
+        try:
+            values = values.dt.truncate(every)
+        except pl.exceptions.PolarsError as error:
+            raise ParameterError(f"every must be a period such as '1d', '1w' or '1mo', not {shown(every)}") from error
+    found = values.n_unique()
+    if values.null_count() == len(values):
+        raise DataError(f"time column {shown(time)} has no value in any row")
+    if found > _MOST_PERIODS:
+        raise DataError(
+            f"time column {shown(time)} has {found:,} periods, more than {_MOST_PERIODS}; give a longer one, such as "
+            "every='1mo', or a column of fewer values"
+        )
+    return values
+
+
+def _of_feature(frame: pl.DataFrame, feature: Feature, bins: Sequence[WatchedBin], period: pl.Series) -> pl.DataFrame:
+    """Return the index of one feature in each period."""
+    kind = feature.type
+    ordered = sorted((b for b in bins if b.number != MISSING), key=lambda b: b.number)
+    present = len(ordered)  # the code of a missing value, after those of the bins
+    values = pl.col("value")
+    if kind.is_categorical:
+        named = [b.category for b in ordered if b.category is not None]
+        code = code_expr(values, kind, named, present, other=len(named))
+    else:
+        code = code_expr(values, kind, [b.lower for b in ordered if b.lower is not None], present)
+    coded = pl.DataFrame({"period": period, "value": feature_values(frame, feature)}).with_columns(code.alias("code"))
+    counts = coded.drop_nulls("period").group_by("period", "code").len()
+    expected = np.array([*(b.share for b in ordered), sum(b.share for b in bins if b.number == MISSING)])
+    rows = []
+    for (start,), group in sorted(counts.group_by("period"), key=lambda item: item[0]):
+        actual = np.zeros(present + 1)
+        actual[group["code"].to_numpy()] = group["len"].to_numpy()
+        n_rows = int(actual.sum())
+        a, e = np.maximum(actual / n_rows, SMALLEST_SHARE), np.maximum(expected, SMALLEST_SHARE)
+        rows.append((start, feature.name, float(np.sum((a - e) * np.log(a / e))), n_rows))
+    schema: dict[str, Any] = {"period": period.dtype, "feature": pl.String, "psi": pl.Float64, "rows": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")

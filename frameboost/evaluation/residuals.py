@@ -1,0 +1,76 @@
+"""Residuals, label minus prediction: their quantiles by prediction, and their histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+__all__ = ["residual_histogram", "residual_quantiles"]
+
+_QUANTILES = (0.1, 0.5, 0.9)
+
+
+def residual_quantiles(
+    labels: npt.ArrayLike, predictions: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, bins: int = 20
+) -> pl.DataFrame:
+    """Return quantiles of the residuals, label minus prediction, in bins of the prediction.
+
+    Parameters
+    ----------
+    labels, predictions
+        Numbers.
+    weights
+        Weights of the rows, above 0; by default 1.
+    bins
+        The most bins. Each has about the same number of rows; rows of equal predictions stay together.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``prediction`` (the mean), ``mean`` residual, ``p10``, ``p50`` and ``p90`` (quantiles that are residuals of
+        rows), ``weight`` (the sum).
+
+    Examples
+    --------
+    >>> residual_quantiles([1.0, 3.0, 6.0, 9.0], [2.0, 2.0, 7.0, 7.0], bins=2).rows()
+    [(2.0, 0.0, -1.0, -1.0, 1.0, 2.0), (7.0, 0.5, -1.0, -1.0, 2.0, 2.0)]
+    """
+    label, score = np.asarray(labels, dtype=np.float64), np.asarray(predictions, dtype=np.float64)
+    weight = np.ones(len(label)) if weights is None else np.asarray(weights, dtype=np.float64)
+    order = np.argsort(score, kind="stable")
+    label, score, weight = label[order], score[order], weight[order]
+    first = np.searchsorted(score, score)  # of the rows with an equal prediction
+    bin_ = first * bins // len(score)
+    rows = []
+    for rows_of in np.split(np.arange(len(score)), np.flatnonzero(np.diff(bin_)) + 1):
+        residual, w = label[rows_of] - score[rows_of], weight[rows_of]
+        found = np.quantile(residual, _QUANTILES, weights=w, method="inverted_cdf")
+        rows.append((np.average(score[rows_of], weights=w), np.average(residual, weights=w), *found, w.sum()))
+    names = ("prediction", "mean", "p10", "p50", "p90", "weight")
+    return pl.DataFrame([tuple(map(float, row)) for row in rows], schema=dict.fromkeys(names, pl.Float64), orient="row")
+
+
+def residual_histogram(
+    labels: npt.ArrayLike, predictions: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, bins: int = 40
+) -> pl.DataFrame:
+    """Return the shares of the residuals in ranges of equal width.
+
+    Arguments are as in `residual_quantiles`. The first range also has all lower, the last all higher residuals: ranges
+    reach from the quantile 0.005 to 0.995.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``lower`` and ``upper`` bound of the range, ``share`` of the weight.
+
+    Examples
+    --------
+    >>> residual_histogram([0.0, 1.0, 1.0, 2.0], [0.0, 0.0, 0.0, 0.0], bins=2).rows()
+    [(0.0, 1.0, 0.25), (1.0, 2.0, 0.75)]
+    """
+    residual = np.asarray(labels, dtype=np.float64) - np.asarray(predictions, dtype=np.float64)
+    weight = np.ones(len(residual)) if weights is None else np.asarray(weights, dtype=np.float64)
+    low, high = np.quantile(residual, (0.005, 0.995), weights=weight, method="inverted_cdf")
+    shares, edges = np.histogram(np.clip(residual, low, high), bins, weights=weight / weight.sum())
+    return pl.DataFrame({"lower": edges[:-1], "upper": edges[1:], "share": shares})

@@ -1,0 +1,155 @@
+"""Labels, predictions and weights of the rows that a model is evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.checks.messages import listed, shown
+from frameboost.data.sources import FrameSource, Source, open_source
+from frameboost.errors import DataError, ParameterError
+from frameboost.losses.loss import Loss
+from frameboost.prediction.predictor import Predictor
+from frameboost.schema.polars_columns import column
+from frameboost.training.data_checks import find_column
+
+__all__ = ["ScoredRows", "TwoClasses", "score_rows", "scores_for_ranking"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TwoClasses:
+    """One class against all others.
+
+    Attributes
+    ----------
+    name
+        The class, as text.
+    labels
+        1 where a row is of the class, otherwise 0.
+    scores
+        Numbers that are higher the more likely the class is.
+    weights
+        The rows' weights.
+    """
+
+    name: str
+    labels: Floats
+    scores: Floats
+    weights: Floats
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows of a weight above 0.
+
+    Attributes
+    ----------
+    labels
+        Float64, shape (rows,).
+    predictions
+        Shape (rows,), or (rows, outputs) of a model of several outputs.
+    weights
+        Above 0, shape (rows,).
+    """
+
+    labels: Floats
+    predictions: Floats
+    weights: Floats
+
+    def each_class(self, target: str) -> Iterator[TwoClasses]:
+        """Yield each class against all others; of two classes only class 1.
+
+        Raises
+        ------
+        DataError
+            If a label is no class.
+        """
+        scores = self.predictions
+        n_classes = scores.shape[1] if scores.ndim == 2 else 2
+        self.check_classes(n_classes, target)
+        for number in range(n_classes) if scores.ndim == 2 else [1]:
+            of_class = scores[:, number] if scores.ndim == 2 else scores
+            yield TwoClasses(str(number), (self.labels == number).astype(np.float64), of_class, self.weights)
+
+    def check_classes(self, n_classes: int, target: str) -> None:
+        """Raise `DataError` if a label is none of 0, 1, ..., ``n_classes`` - 1."""
+        wrong = ~np.isin(self.labels, np.arange(n_classes))
+        if wrong.any():
+            accepted = "0 and 1" if n_classes == 2 else f"the classes 0 to {n_classes - 1}"
+            raise DataError(
+                f"target {shown(target)} holds other values than {accepted} in {wrong.sum():,} of {len(wrong):,} rows, "
+                f"such as {self.labels[wrong][0]:g}"
+            )
+
+
+def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None, output: str) -> ScoredRows:
+    """Return the labels and predictions of the rows with a weight above 0.
+
+    Raises
+    ------
+    DataError
+        If a column is not there, no row is left, a label is missing, or a weight is not a number of 0 or more.
+    """
+    source = open_source(data)
+    roles = {"target": target} | ({} if weight is None else {"weight": weight})
+    for role, name in roles.items():
+        find_column(source, name, role)
+    frame = _read_rows(source, [*predictor.ensemble.feature_names, *roles.values()])
+    if frame.is_empty():
+        raise DataError("the data has no rows")
+    labels = _numbers(frame, target)
+    weights = np.ones(len(labels)) if weight is None else _numbers(frame, weight)
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise DataError(f"weight {shown(weight)} holds values that are not finite numbers of 0 or more")
+    counts = weights > 0
+    if not counts.any():
+        raise DataError(f"weight {shown(weight)} is 0 in every row; some row must count")
+    if missing := int((~np.isfinite(labels)).sum()):
+        raise DataError(
+            f"target {shown(target)} is NULL, NaN or infinite in {missing:,} of {len(labels):,} rows; drop those "
+            "rows first"
+        )
+    predictions = predictor.predict(FrameSource(frame.lazy()).frame, output).to_numpy().astype(np.float64)
+    return ScoredRows(labels[counts], predictions[counts], weights[counts])
+
+
+def scores_for_ranking(loss: Loss, what: str) -> str:
+    """Return the output whose order tells how likely a class is: the probability, or the margin if there is none.
+
+    Raises
+    ------
+    ParameterError
+        If the model has several outputs that are no classes; ``what`` needs one score a row.
+    """
+    if loss.n_outputs > 1 and not loss.has_margin_of_each_class:
+        raise ParameterError(
+            f"{what} is for models of one output or of classes, not for {shown(loss.name)} with {loss.n_outputs} "
+            "outputs"
+        )
+    return "probability" if loss.classes and loss.name not in ("binary:hinge", "binary:logitraw") else "margin"
+
+
+def _read_rows(source: Source, names: list[str]) -> pl.DataFrame:
+    """Return the columns, read once, so that features, labels and weights have the same row order.
+
+    Raises
+    ------
+    DataError
+        If one of them is not there.
+    """
+    missing = [name for name in names if name not in source.names()]
+    if missing:
+        raise DataError(f"column {shown(missing[0])} is not in the data, which has {listed(source.names())}")
+    return source.to_frame(list(dict.fromkeys(names))).collect()
+
+
+def _numbers(frame: pl.DataFrame, name: str) -> Floats:
+    """Return a numeric or Boolean column as float64, NaN where it is NULL."""
+    return frame.select(column(name).cast(pl.Float64).fill_null(np.nan)).to_series().to_numpy()
