@@ -2,6 +2,7 @@
 
 - `model`: `Model`: predictions, slices, files
 - `summaries`: trees as a frame, importances, ``repr``
+- `html`: the table that notebooks show
 - `continuation`: training on from a model (``init_model``)
 - `calibration`: a new link, fitted on labelled rows
 """

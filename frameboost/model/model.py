@@ -24,6 +24,7 @@ from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import ParameterError
 from frameboost.interop.xgboost.writer import to_xgboost
 from frameboost.model.calibration import calibrated_ensemble
+from frameboost.model.html import html_summary
 from frameboost.model.summaries import importance_frame, summary, tree_frame
 from frameboost.prediction.contributions import contribution_frame, interaction_frame
 from frameboost.prediction.partial_dependence import partial_dependence_frame
@@ -724,6 +725,11 @@ class Model:
 
     def __repr__(self) -> str:
         return summary(self._ensemble)
+
+    def _repr_html_(self) -> str:
+        return html_summary(
+            self._ensemble, self._history, importance_frame(self._ensemble, "total_gain"), self._best_round
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self.to_json() == other.to_json()
