@@ -86,7 +86,7 @@ def responses(
 
 def default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     """Return all categories of a string feature, or up to 20 values of the column at evenly spaced ranks, sorted."""
-    if feature.type.is_categorical:
+    if feature.type.is_categorical and feature.categories:  # another library's model lists those that it splits on
         # An Enum column may lack some categories.
         values = pl.Series(column.name, feature.categories, dtype=pl.String).cast(column.dtype, strict=False)
         return values.drop_nulls()

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import random
+from dataclasses import replace
 from functools import cache, partial
 
 import duckdb
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
+from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.frames import every_type
@@ -330,6 +332,13 @@ def test_partial_dependence_is_the_mean_of_predictions(name, output):
         assert 18 <= len(values) <= 20
         assert (values[0], values[-1]) == (present.min(), present.max())
         assert values.is_sorted()
+
+
+def test_partial_dependence_on_codes_that_no_tree_splits_on():
+    frame = pl.DataFrame({"x": [0, 0, 1, 1], "k": [7, 5, 5, None], "y": [0.0, 0.0, 4.0, 4.0]})
+    ensemble = fb.fit(frame, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0).ensemble
+    model = fb.Model(replace(ensemble, features=(*ensemble.features, Feature("k", FeatureType("codes")))))
+    assert model.partial_dependence(frame, "k").rows() == [(5, 2.0), (7, 2.0)]
 
 
 def test_partial_dependence_by_hand():
