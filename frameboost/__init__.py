@@ -6,6 +6,7 @@ SQL. The algorithm is XGBoost's (Chen & Guestrin, "XGBoost: A Scalable Tree Boos
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
@@ -22,6 +23,7 @@ from frameboost.model.model import Model
 from frameboost.version import __version__
 
 if TYPE_CHECKING:
+    from frameboost import plots as plots
     from frameboost.sklearn import FrameBoostClassifier as FrameBoostClassifier
     from frameboost.sklearn import FrameBoostRanker as FrameBoostRanker
     from frameboost.sklearn import FrameBoostRegressor as FrameBoostRegressor
@@ -48,11 +50,13 @@ __all__ = [
     "load",
 ]
 
-# Not in __all__, as `from frameboost import *` must work without scikit-learn, which these need.
+# Neither these nor `plots` are in __all__, as `from frameboost import *` must work without scikit-learn and Altair.
 _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return import_module("frameboost.plots")
     if name not in _ESTIMATORS:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     import frameboost.sklearn as estimators
@@ -61,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ESTIMATORS])
+    return sorted({*globals(), *_ESTIMATORS, "plots"})

@@ -19,7 +19,7 @@ MODULES = {
 
 # From the public face down; a module may import from its own package, and from those below it.
 LAYERS = [
-    "__main__", "cli", "frameboost", "namespace", "sklearn", "cross_validation", "api", "loading", "model",
+    "__main__", "cli", "frameboost", "namespace", "plots", "sklearn", "cross_validation", "api", "loading", "model",
     "evaluation", "database", "prediction", "interop", "compile", "training", "metrics", "engines", "splits",
     "ensemble", "losses", "parameters", "trees", "binning", "data", "dialects", "runtime", "expressions", "schema",
     "checks", "errors", "version",
@@ -28,6 +28,7 @@ LAYERS = [
 OPTIONAL = {
     "frameboost.sklearn.estimator": {"sklearn"},
     "frameboost.sklearn": {"sklearn"},
+    **{name: {"altair"} for name in MODULES if name.startswith("frameboost.plots")},
     "frameboost.database.udf": {"pyarrow"},
     "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
     "frameboost.data.partitions": {"dask"},
@@ -41,6 +42,7 @@ OPTIONAL = {
     "frameboost.engines.spark.task": {"distributed", "pyarrow", "pyspark"},
 }
 DISTRIBUTIONS = {
+    "altair": ("plots", "altair"),
     "sklearn": ("sklearn", "scikit-learn"),
     "pyarrow": ("arrow", "pyarrow"),
     "dask": ("dask", "distributed"),
@@ -149,7 +151,7 @@ _AT_IMPORT = """
 import sys
 before = set(sys.modules)
 import frameboost
-heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "IPython", "tqdm",
+heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "IPython", "tqdm", "altair",
          "numba", "llvmlite", "sqlglot"}
 print(sorted(heavy & set(sys.modules)))
 assert frameboost.fit and "fit" in dir(frameboost)

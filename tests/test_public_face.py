@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+from pathlib import Path
 
 import frameboost as fb
 from frameboost.namespace import FrameNamespace, LazyFrameNamespace
@@ -27,7 +28,13 @@ def test_the_public_names():
         "Objective", "ParameterError", "Spark", "__version__", "cv", "fit", "from_catboost", "from_lightgbm",
         "from_sklearn", "from_xgboost", "load",
     }  # fmt: skip
-    assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb))
+    assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb)) - {"plots"}
+    assert "plots" in dir(fb)
+    assert fb.plots.__all__ == [
+        "calibration", "confusion", "drift", "gains", "importance", "learning_curves", "lift", "partial_dependence",
+        "precision_recall", "residuals", "roc", "shap_dependence", "shap_summary", "threshold_costs", "tree",
+        "waterfall",
+    ]  # fmt: skip
     assert not hasattr(fb, "FrameBoost")
     assert METHODS == [
         "calibrate", "database", "explain", "expr", "importance", "partial_dependence", "predict", "query", "refit",
@@ -62,6 +69,14 @@ PUBLIC = [
 @cases("thing", PUBLIC)
 def test_everything_public_has_an_example_that_runs(thing):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(thing))
+
+
+def test_every_chart_is_documented_with_an_example_that_runs():
+    page = (Path(__file__).parents[1] / "docs" / "plots.md").read_text(encoding="utf-8")
+    examples = "".join(example.source for example in doctest.DocTestParser().get_examples(page))
+    for name in fb.plots.__all__:
+        assert inspect.getdoc(getattr(fb.plots, name))
+        assert f"fb.plots.{name}(" in examples, name
 
 
 @cases("thing", [*ESTIMATORS, *NAMESPACES, *(m for n in NAMESPACES for m in (n.fit, n.predict))])  # fmt: skip

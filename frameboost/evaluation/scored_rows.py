@@ -121,7 +121,7 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
 
 
 def scores_for_ranking(loss: Loss, what: str) -> str:
-    """Return the output whose order tells how likely a class is: the probability, or the margin if there is none.
+    """Return the output whose order tells how likely a class is: the probability, or the prediction or the margin.
 
     Raises
     ------
@@ -133,7 +133,9 @@ def scores_for_ranking(loss: Loss, what: str) -> str:
             f"{what} is for models of one output or of classes, not for {shown(loss.name)} with {loss.n_outputs} "
             "outputs"
         )
-    return "probability" if loss.classes and loss.name not in ("binary:hinge", "binary:logitraw") else "margin"
+    if not loss.classes:
+        return "mean"
+    return "margin" if loss.name == "binary:hinge" else "probability"
 
 
 def _read_rows(source: Source, names: list[str]) -> pl.DataFrame:

@@ -23,7 +23,7 @@ __all__ = ["individual_dependence"]
 
 def individual_dependence(
     predictor: Predictor, frame: pl.DataFrame, features: Sequence[str], output: str, *,
-    grid_of: pl.DataFrame | None = None, most: int | None = None,
+    number: int | None = None, grid_of: pl.DataFrame | None = None, most: int | None = None,
 ) -> pl.DataFrame:  # fmt: skip
     """Return the prediction of each row with one or two features set to each value of a grid.
 
@@ -38,6 +38,8 @@ def individual_dependence(
         missing value if the column has one; of two features all pairs.
     output
         ``"mean"`` or ``"margin"``.
+    number
+        The number of the output, if not all.
     grid_of
         The rows whose values the grid is made of, if not ``frame``.
     most
@@ -69,11 +71,14 @@ def individual_dependence(
     grid = pl.DataFrame({features[0]: axes[0]})
     if len(features) == 2:
         grid = grid.join(pl.DataFrame({features[1]: axes[1]}), how="cross", maintain_order="left_right")
-    found = np.stack(list(responses(predictor, source.to_frame(names), types, grid, wanted)))
-    cube = found.reshape(len(grid), len(frame), -1)
+    numbers = range(len(wanted.values)) if number is None else [number]
+    by_row = (
+        found.reshape(len(frame), -1) for found in responses(predictor, source.to_frame(names), types, grid, wanted)
+    )
+    cube = np.stack([found[:, numbers] for found in by_row])
     labels = grid.rename(dict(zip(grid.columns, ("value", "other")[: len(features)], strict=True)))
     rows = pl.DataFrame({"row": np.arange(len(frame), dtype=np.uint32)})
-    outputs = pl.DataFrame({"output": np.arange(cube.shape[2], dtype=np.uint32)})
+    outputs = pl.DataFrame({"output": np.array(numbers, dtype=np.uint32)})
     long = labels.join(rows, how="cross", maintain_order="left_right")
     long = long.join(outputs, how="cross", maintain_order="left_right")
     return long.with_columns(pl.Series("prediction", cube.ravel(), dtype=pl.Float64))

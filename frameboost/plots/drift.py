@@ -1,0 +1,104 @@
+"""The drift of features over time, against the rows that the model was trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from frameboost.checks.arguments import checked, column, name_of, whole
+from frameboost.evaluation.drift import drift_frame
+from frameboost.model.model import Model
+from frameboost.plots.arguments import a_model
+from frameboost.plots.rows import MOST_POINTS
+from frameboost.plots.theme import axis, layered
+
+__all__ = ["drift"]
+
+_MOST_NUMBERED = 18
+_LEVELS = {"below 0.1: little": "#E8EEF4", "to 0.25: some": "#7FB2D9", "above: much": "#08306B"}
+
+
+@checked(model=a_model, time=column, every=name_of("a period such as '1d', '1w' or '1mo'"), top=whole(1, 100))
+def drift(
+    model: Model, data: Any, baseline: pl.DataFrame, time: str, *, every: str = "1mo", top: int = 20
+) -> alt.LayerChart:
+    """Return a chart of the population stability index (PSI) of each feature in each period.
+
+    A PSI below 0.1 says that a feature's values are distributed much as in training, one above 0.25 that they are not.
+    The feature that has the highest is on top. Periods of few rows have a high index by chance alone: about the number
+    of bins divided by the number of rows.
+
+    Parameters
+    ----------
+    model
+        The model.
+    data
+        As for `frameboost.Model.predict`, with the types of training.
+    baseline
+        The frame that `frameboost.DatabaseModel.baseline` returned for the training rows.
+    time
+        A column of dates or timestamps, or one whose distinct values are periods, such as a year; of at most 200
+        periods.
+    every
+        The length of a period of dates or timestamps, such as ``"1d"``, ``"1w"``, ``"1mo"`` or ``"1q"``.
+    top
+        The number of features, at most 100; at most 5,000 cells are drawn.
+
+    Raises
+    ------
+    DataError
+        As `frameboost.Model.predict`; if a feature's type is not that of training, or there are too many periods.
+    ParameterError
+        If the baseline is not of this model, or ``every`` is no period.
+    """
+    found = drift_frame(model.ensemble, data, baseline, time, every)
+    highest = found.group_by("feature", maintain_order=True).agg(pl.col("psi").max()).sort(
+        "psi", descending=True, maintain_order=True
+    )  # fmt: skip
+    periods = found["period"].unique().sort()
+    order = highest["feature"].head(min(top, MOST_POINTS // len(periods))).to_list()
+    labels = _labels(periods)
+    cells = found.filter(pl.col("feature").is_in(order)).with_columns(
+        period=pl.col("period").replace_strict(periods, labels, return_dtype=pl.String),
+        level=pl.when(pl.col("psi") < 0.1).then(pl.lit("below 0.1: little"))
+        .when(pl.col("psi") <= 0.25).then(pl.lit("to 0.25: some")).otherwise(pl.lit("above: much")),
+        text=pl.col("psi").map_elements(lambda psi: f"{psi:.2f}", return_dtype=pl.String),
+    )  # fmt: skip
+    numbered = len(periods) <= _MOST_NUMBERED
+    title = time if all(len(label) < 20 for label in labels) else None
+    x = alt.X(field="period", type="ordinal", sort=labels, title=title, axis=axis(labelAngle=-45, labelOverlap=True))
+    y = alt.Y(field="feature", type="nominal", sort=order, title=None, axis=axis())
+    colour = alt.Color(
+        field="level", type="nominal", title="drift (PSI)",
+        scale=alt.Scale(domain=list(_LEVELS), range=list(_LEVELS.values())),
+    )  # fmt: skip
+    tooltip = [
+        alt.Tooltip(field="feature", type="nominal"), alt.Tooltip(field="period", type="nominal", title=time),
+        alt.Tooltip(field="psi", type="quantitative", title="PSI", format=".4f"),
+        alt.Tooltip(field="rows", type="quantitative", format=","),
+    ]  # fmt: skip
+    step = 36 if numbered else max(4, 640 // len(periods))
+    base = alt.Chart(cells, width=step * len(periods), height={"step": 22})
+    layers = [
+        base.mark_rect(stroke="white", strokeWidth=1 if numbered else 0.3).encode(
+            x=x, y=y, color=colour, tooltip=tooltip
+        )
+    ]
+    if numbered:
+        shade = alt.condition("datum.psi > 0.25", alt.value("white"), alt.value("black"))
+        text = alt.Chart(cells).mark_text(fontSize=10)
+        layers.append(text.encode(x=x, y=y, text=alt.Text(field="text", type="nominal"), color=shade))
+    return layered(*layers)
+
+
+def _labels(periods: pl.Series) -> list[str]:
+    """Return the periods as text, without what they have in common: midnight, the first day of each month."""
+    if isinstance(periods.dtype, pl.Datetime):
+        periods = periods.dt.replace_time_zone(None)
+    texts = [str(period) for period in periods]
+    for ending in (" 00:00:00", "-01", "-01"):
+        if periods.dtype.is_temporal() and all(text.endswith(ending) for text in texts):
+            texts = [text.removesuffix(ending) for text in texts]
+    return texts

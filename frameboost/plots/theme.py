@@ -1,0 +1,97 @@
+"""Colours, sizes and axes of the charts.
+
+The colours of classes are Okabe and Ito's ("Color Universal Design", 2008), which colour-blind people can tell apart,
+in an order in which neighbours differ in lightness too; lines have a dash pattern each, so that they can be told apart
+in black and white. Amounts have the colours of viridis, whose lightness rises evenly.
+
+All of it is set in the marks and encodings of a chart, not in its configuration, which Altair allows only in the
+outermost chart: charts can be put beside each other (``a | b``) and configured by who uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import altair as alt
+
+__all__ = [
+    "AMOUNT",
+    "BLUE",
+    "COLOURS",
+    "DIM",
+    "GREY",
+    "HEIGHT",
+    "LIGHT",
+    "MOST_CLASSES",
+    "ORANGE",
+    "WIDTH",
+    "axis",
+    "colour_of",
+    "dash_of",
+    "layered", "number_axis",
+    "number_format",
+    "quantity",
+    "shown_classes",
+]  # fmt: skip
+
+WIDTH, HEIGHT = 480, 300
+BLUE, ORANGE, GREY, DIM, LIGHT = "#0072B2", "#E69F00", "#666666", "#999999", "#BBBBBB"
+COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00", "#F0E442")
+AMOUNT: Final = "viridis"
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 3, 1, 3])
+_LONGEST_LABEL = 260  # pixels
+MOST_CLASSES = len(COLOURS)
+
+
+def axis(**more: Any) -> alt.Axis:
+    """Return an axis that leaves room for long names of features and categories."""
+    return alt.Axis(**({"labelLimit": _LONGEST_LABEL, "titleLimit": WIDTH} | more))
+
+
+def number_axis(largest: float = 0.0, **more: Any) -> alt.Axis:
+    """Return an axis of numbers without labels that touch; numbers of a million and more are shown with a unit."""
+    if largest >= 1e6:
+        more = {"format": "~s" if largest < 1e15 else ".2~e"} | more
+    return axis(**({"labelOverlap": "greedy", "labelSeparation": 5} | more))
+
+
+def quantity(channel: type, field: str, title: str | None, *, zero: bool = False, **more: Any) -> Any:
+    """Return the encoding of a number by a channel (`altair.X`, `altair.Y`); the axis includes 0 only if asked to."""
+    shown = {"scale": alt.Scale(zero=zero, nice=True), "axis": number_axis()} | more
+    return channel(field=field, type="quantitative", title=title, **shown)
+
+
+def layered(*charts: alt.Chart, **more: Any) -> alt.LayerChart:
+    """Return charts over each other; `altair.layer` may also return a faceted chart, of faceted ones."""
+    return cast("alt.LayerChart", alt.layer(*charts, **more))
+
+
+def number_format(largest: float) -> str:
+    """Return the format of an axis from 0: with units such as k and M only for large numbers."""
+    return "~s" if largest >= 10_000 else ",.4~r"
+
+
+def colour_of(field: str, names: Sequence[str], title: str | None, **more: Any) -> alt.Color:
+    """Return the colour of each of the names, in their order.
+
+    With ``rest``, the name that stands for all others, that one is grey; more arguments are those of `altair.Color`.
+    """
+    rest = more.pop("rest", None)
+    colours = [DIM if name == rest else COLOURS[i % len(COLOURS)] for i, name in enumerate(names)]
+    more.setdefault("legend", alt.Legend(labelLimit=_LONGEST_LABEL) if len(names) > 1 else None)
+    scale = alt.Scale(domain=list(names), range=colours)
+    return alt.Color(field=field, type="nominal", title=title, scale=scale, **more)
+
+
+def dash_of(field: str, names: Sequence[str], title: str | None, **more: Any) -> alt.StrokeDash:
+    """Return the dash pattern of each of the names, in their order."""
+    dashes = [list(_DASHES[i % len(_DASHES)]) for i in range(len(names))]
+    more.setdefault("legend", alt.Legend(labelLimit=_LONGEST_LABEL) if len(names) > 1 else None)
+    scale = alt.Scale(domain=list(names), range=dashes)
+    return alt.StrokeDash(field=field, type="nominal", title=title, scale=scale, **more)
+
+
+def shown_classes(names: Sequence[str]) -> list[str]:
+    """Return the classes that a chart of a line each shows: the first eight, for which there are colours."""
+    return list(names[:MOST_CLASSES])
