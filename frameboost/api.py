@@ -57,12 +57,14 @@ def fit(
     target: str | Sequence[str],
     *,
     objective: str | Objective = "reg:squarederror",
-    features: Iterable[str] | None = None,
+    features: Any = None,
+    exclude: Any = None,
     weight: str | None = None,
     base_margin: str | Sequence[str] | None = None,
     label_upper_bound: str | None = None,
     group: str | None = None,
     valid: Any = None,
+    time: str | None = None,
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     callbacks: Sequence[Callback] = (),
     init_model: Model | None = None,
@@ -84,14 +86,14 @@ def fit(
     method = choose_tree_method(settings)
     method.check_cuts(cuts)
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
-    source, held_out = held_out_sources(open_training_data(data), valid)
+    source, held_out = held_out_sources(open_training_data(data), valid, time, group, settings.seed)
     if init_model is not None:
         features = _same_features(init_model, features, base_margin)
         held_out = {key: HeldOut(with_margins(part.source, init_model.ensemble)[0]) for key, part in held_out.items()}
         source, base_margin = with_margins(source, init_model.ensemble)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
-    chosen = pick_features(source, features, roles, valid if isinstance(valid, str) else None)
+    chosen = pick_features(source, features, roles, valid, exclude)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
     parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
@@ -152,7 +154,7 @@ def _model(ensemble: Ensemble, log: EvaluationLog) -> Model:
 # --- checks before any work starts ------------------------------------------------------------------------------------
 
 
-def _same_features(model: object, features: Iterable[str] | None, base_margin: object) -> Iterable[str]:
+def _same_features(model: object, features: Any, base_margin: object) -> Any:
     """Return the features of a continued training: by default those of ``init_model``."""
     if not isinstance(model, Model):
         raise ParameterError(f"init_model must be a Model, not a {type(model).__name__}")
@@ -246,10 +248,15 @@ target : str or list of str
     one for each in a round, and are predicted as an array.
 objective : str or Objective, default 'reg:squarederror'
     The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own.
-features : list of str, optional
-    The columns to predict from; by default all but those that have another role. Numbers, decimals, Booleans, dates,
-    timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set membership. NULL and
-    NaN are missing values, and each split learns where they go.
+features : list of str, polars selector or function, optional
+    The columns to predict from; by default all but those that have another role. A selector (``cs.numeric()``) chooses
+    by the types that polars gives the columns, those of a relation too. A function chooses the names of which it is
+    true, as pandas' ``usecols`` does: ``lambda name: name.startswith("x_")``. A list may hold names and selectors.
+    What selectors and functions choose is without the columns that have another role. Numbers, decimals, Booleans,
+    dates, timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set membership. NULL
+    and NaN are missing values, and each split learns where they go.
+exclude : str, list of str, polars selector or function, optional
+    The columns to leave out of the default, or of what ``features`` chooses.
 weight : str, optional
     A column of row weights, 0 or more.
 base_margin : str or list of str, optional
@@ -260,11 +267,16 @@ label_upper_bound : str, optional
 group : str, optional
     For ranking, the column of each row's query: numbers, strings or dates, in any order. Weights are then those of
     queries.
-valid : str, data, or dict of name to data, optional
-    Rows to validate on: a Boolean column of the data or a SQL predicate over its columns, true for those rows, which
-    are then not trained on; or other data. Of several, early stopping uses the last. A predicate is inserted into
+valid : float, str, data, or dict of name to data, optional
+    Rows to validate on, which are then not trained on. ``0.2`` is that share of the rows, drawn by a hash of their
+    positions and the ``seed``, the same in every engine; with ``group`` of the queries. ``"last 20%"`` and ``"last 4
+    weeks"`` are the last rows by the column ``time``. Else a Boolean column of the data or a SQL predicate over its
+    columns, true for the rows; or other data. Of several, early stopping uses the last. A predicate is inserted into
     queries unchanged, so do not take it from people who may not query the data. Volatile functions such as
     ``random()`` are refused.
+time : str, optional
+    For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
+    stay together, and so do queries. It is a feature unless ``exclude`` names it.
 eval_metric : str, Metric or list of them, optional
     The metrics of `Model.history`, evaluated after each round on the training and validation rows; by default the
     objective's own, and only if there are validation rows. Early stopping uses the last.

@@ -10,9 +10,11 @@ import polars as pl
 from frameboost.api import fit
 from frameboost.checks.arguments import checked
 from frameboost.checks.messages import shown
+from frameboost.data.column_choice import chosen_names
+from frameboost.data.shares import free_name, with_draws
 from frameboost.data.sources import FrameSource, LocalSource, open_source
 from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.draws import draw_expr, draw_key, draw_sql
+from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.schema.polars_columns import column
@@ -77,7 +79,8 @@ def cv(
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
     source = open_source(data)
-    options = {"features": _features(source, target, folds, options), "seed": seed, "verbose": False} | options
+    features = _features(source, target, folds, options)
+    options = {"seed": seed, "verbose": False} | options | {"features": features}
     histories = []
     for training, held_out in _parts(source, folds, time, seed):
         histories.append(fit(training, target, valid=held_out, **options).history)
@@ -89,13 +92,11 @@ def cv(
 
 def _features(source: LocalSource, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> Any:
     """Return the features: by default all columns without a role; the column of folds has one."""
-    if options.get("features") is not None:
-        return options["features"]
     roles: set[str] = set()
     for given in (folds, target, *map(options.get, ("weight", "group", "label_upper_bound", "base_margin"))):
         several = given if isinstance(given, list | tuple) else [given]
         roles |= {name for name in several if isinstance(name, str)}
-    return [name for name in source.names() if name not in roles]
+    return chosen_names(source, options.get("features"), options.pop("exclude", None), roles)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -114,17 +115,15 @@ def _parts(source: LocalSource, folds: int | str, time: str | None, seed: int) -
 
 
 def _by_hash(source: LocalSource, folds: int, seed: int) -> Iterator[tuple[Any, Any]]:
-    key, name = draw_key(seed, _FOLD), _unlike(source.names())
-    if isinstance(source, FrameSource):
-        draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), key)
-        frame = source.frame.collect().lazy()  # two collects of a lazy frame may differ in row order
-        dealt = frame.with_columns((draw * folds).floor().cast(pl.Int64).alias(name))
+    name = free_name("fold", source.names())
+    drawn = with_draws(source, draw_key(seed, _FOLD), name)
+    if isinstance(drawn, FrameSource):
+        dealt = drawn.frame.with_columns((pl.col(name) * folds).floor().cast(pl.Int64))
         for fold in range(folds):
             yield _without(dealt.filter(pl.col(name) != fold), name), _without(dealt.filter(pl.col(name) == fold), name)
         return
     quoted = quote_identifier(name)
-    draw_text = draw_sql("row_number() OVER () - 1", key)
-    dealt_rows = source.relation.project(f"*, CAST(FLOOR({draw_text} * {folds}) AS BIGINT) AS {quoted}")
+    dealt_rows = drawn.relation.project(f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})")
     for fold in range(folds):
         parts = (dealt_rows.filter(f"{quoted} {sign} {fold}") for sign in ("<>", "="))
         training, held_out = (part.project(f"* EXCLUDE ({quoted})") for part in parts)
@@ -141,7 +140,7 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
             is_part = column(name).eq_missing(pl.lit(value, dtype=values.dtype))
             yield source.frame.filter(~is_part), source.frame.filter(is_part)
         return
-    by, place = quote_identifier(name), quote_identifier(_unlike(source.names()))
+    by, place = quote_identifier(name), quote_identifier(free_name("fold", source.names()))
     ranked = source.relation.project(f"*, dense_rank() OVER (ORDER BY {by} ASC) AS {place}")
     count = ranked.aggregate(f"MAX({place})").fetchall()[0][0] or 0
     _check_count(count, name)
@@ -154,7 +153,7 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
 def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
     if name not in source.names():
         raise DataError(f"time column {shown(name)} is not in the data")
-    part = _unlike(source.names())
+    part = free_name("fold", source.names())
     if isinstance(source, FrameSource):
         rank = column(name).rank("min") - 1  # rows of one time stay together
         frame = source.frame.collect()
@@ -178,13 +177,6 @@ def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, 
 
 def _without(frame: pl.LazyFrame, name: str) -> pl.LazyFrame:
     return frame.drop(name)
-
-
-def _unlike(names: list[str]) -> str:
-    name = "fold"
-    while name in {other.lower() for other in names}:
-        name += "_"
-    return name
 
 
 def _check_count(count: int, name: str) -> None:

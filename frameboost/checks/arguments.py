@@ -207,7 +207,8 @@ BY_NAME: Mapping[str, Check] = {
     # data and the roles of its columns
     "data": anything,
     "target": columns,
-    "features": anything,  # `pick_features` has the message, which says why a set won't do
+    "features": anything,  # `chosen_names` has the messages of both, which say why a set won't do
+    "exclude": anything,
     "weight": column,
     "base_margin": columns,
     "label_upper_bound": column,

@@ -34,12 +34,15 @@ def add_train(commands: Commands) -> None:
         help="the loss, by XGBoost's name (docs/objectives.md); default reg:squarederror")  # fmt: skip
     add("--features", type=names, action="extend", metavar="COLUMNS",
         help="the columns to predict from, as a,b; by default all that have no other role")  # fmt: skip
+    add("--exclude", type=names, action="extend", metavar="COLUMNS", help="columns that are not to be features, as a,b")
     add("--weight", metavar="COLUMN", help="the rows' weights")
     add("--group", metavar="COLUMN", help="for ranking, which query a row belongs to")
     add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
     add("--label-upper-bound", metavar="COLUMN", help="for survival:aft, the latest that a time can be")
     add("--valid", metavar="ROWS",
-        help="rows to validate on: another table, a Boolean column, or a SQL condition")  # fmt: skip
+        help="rows to validate on: a share such as 0.2, 'last 20%%' by --time, another table, a Boolean column, or a "
+             "SQL condition")  # fmt: skip
+    add("--time", metavar="COLUMN", help="with --valid 'last 20%%', the column that tells which rows are last")
     add("--eval-metric", type=names, action="extend", metavar="NAMES",
         help="metrics (docs/metrics.md); early stopping watches the last")  # fmt: skip
     add("--init-model", metavar="MODEL", help="a model to train on from")
@@ -98,11 +101,14 @@ def _train(given: argparse.Namespace) -> None:
     if valid is not None and is_table(valid):
         types = {name: kind.to_polars() for name, kind in open_source(data).types().items() if kind is not None}
         valid = read_table(valid, types=types)
+    elif valid is not None and isinstance(value(valid), int | float):
+        valid = value(valid)
     model = fit(
         data, given.target[0] if len(given.target) == 1 else given.target,
-        objective=given.objective, features=given.features, weight=given.weight, group=given.group,
-        base_margin=given.base_margin, label_upper_bound=given.label_upper_bound, valid=valid,
-        eval_metric=given.eval_metric, init_model=None if given.init_model is None else open_model(given.init_model),
+        objective=given.objective, features=given.features, exclude=given.exclude, weight=given.weight,
+        group=given.group, base_margin=given.base_margin, label_upper_bound=given.label_upper_bound, valid=valid,
+        time=given.time, eval_metric=given.eval_metric,
+        init_model=None if given.init_model is None else open_model(given.init_model),
         engine=given.engine, checkpoint=given.checkpoint, checkpoint_every=given.checkpoint_every,
         verbose=False if given.quiet else None, **parameters,
     )  # fmt: skip

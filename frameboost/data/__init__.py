@@ -4,8 +4,11 @@
 - `scans`: which lazy frames only read files
 - `partitions`: rows in partitions on a cluster
 - `spark_source`: a Spark DataFrame as such a source
+- `column_choice`: the columns of the data that the user chooses
 - `feature_columns`: the columns that a model reads, found in the data to score
 - `held_out`: rows to validate on, ``fit(valid=...)``
+- `shares`: rows drawn by a hash
+- `last_rows`: the last rows by a column of times
 - `predicates`: conditions of the user, checked and read by polars
 - `table_files`: tables in files
 - `atomic_files`: files that are replaced once they are complete

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frameboost.checks.messages import shown
-from frameboost.data.partitions import open_training_data
+from frameboost.checks.messages import did_you_mean, shown
+from frameboost.data.last_rows import LastRows
+from frameboost.data.partitions import PartitionedSource, open_training_data
+from frameboost.data.shares import split_by_draw, split_by_query_draw
 from frameboost.data.sources import FrameSource, Source, check_numeric, split_held_out
 from frameboost.data.spark_source import SparkSource
 from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.draws import draw_key
 from frameboost.schema.feature import Feature
 
 __all__ = ["HeldOut", "held_out_sources"]
+
+_HELD_OUT = 21  # the purpose of a random key; `cross_validation` and `training.sampling` have others
 
 
 @dataclass(frozen=True)
@@ -58,10 +64,16 @@ class HeldOut:
         return self.source
 
 
-def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, HeldOut]]:
+def held_out_sources(
+    source: Source, valid: Any, time: str | None = None, group: str | None = None, seed: int = 0
+) -> tuple[Source, dict[str, HeldOut]]:
     """Return the rows to train on, and the sets of rows to validate on by name."""
+    last = _last_rows(source, valid, time)
     if valid is None:
         return source, {}
+    if last is not None or _is_number(valid):
+        training, part = _split_off(source, valid, last, time, group, seed)
+        return training, {"valid": HeldOut(part)}
     if isinstance(valid, str):
         training, part = split_held_out(source, valid)
         return training, {"valid": HeldOut(part)}
@@ -73,3 +85,42 @@ def held_out_sources(source: Source, valid: Any) -> tuple[Source, dict[str, Held
     if not valid:
         raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
     return source, {name: HeldOut(open_training_data(data, f"valid[{shown(name)}]")) for name, data in valid.items()}
+
+
+def _is_number(valid: object) -> bool:
+    return isinstance(valid, numbers.Real) and not isinstance(valid, bool)
+
+
+def _last_rows(source: Source, valid: object, time: str | None) -> LastRows | None:
+    """Return what ``valid="last 20%"`` means; None if it is something else, such as a column of that name."""
+    last = LastRows.read(valid) if isinstance(valid, str) and valid not in source.names() else None
+    if last is None and time is not None:
+        raise ParameterError(f"time is for valid='last 20%' or 'last 4 weeks', not for valid={shown(valid)}")
+    if last is not None and time is None:
+        raise ParameterError(f"valid={shown(valid)} needs time, the column that tells which rows are last: time='day'")
+    return last
+
+
+def _split_off(
+    source: Source, valid: Any, last: LastRows | None, time: str | None, group: str | None, seed: int
+) -> tuple[Source, Source]:
+    """Return the rows to train on, and a share of the rows, or the last ones."""
+    if last is None and not 0 < valid < 1:
+        raise ParameterError(f"valid={shown(valid)} is no share of the rows: it must lie between 0 and 1, as 0.2 does")
+    if isinstance(source, SparkSource | PartitionedSource):
+        library = "Spark" if isinstance(source, SparkSource) else "Dask"
+        raise ParameterError(
+            f"valid={shown(valid)} is for rows that are read here, and those of a {library} DataFrame are not; name a "
+            "Boolean column of it, or give a condition such as valid=\"day >= '2013-10-01'\""
+        )
+    if group is not None and group not in source.names():
+        nearest = did_you_mean(group, source.names())
+        raise DataError(f"group column {shown(group)} is not in the data{nearest}")
+    source.check_repeatable(None)
+    if last is not None:
+        assert time is not None
+        return last.split(source, time, group)
+    key = draw_key(seed, _HELD_OUT)
+    if group is None or source.types()[group] is None:  # which will be refused
+        return split_by_draw(source, float(valid), key)
+    return split_by_query_draw(source, group, float(valid), key)

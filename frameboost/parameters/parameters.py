@@ -294,8 +294,8 @@ _OTHER_NAMES = {
     "interaction_cst": "interaction_constraints",
 }
 _FIT_ARGUMENTS = (
-    "target", "objective", "features", "weight", "group", "base_margin", "label_upper_bound", "valid", "eval_metric",
-    "callbacks", "init_model", "engine", "cuts", "checkpoint", "checkpoint_every", "verbose",
+    "target", "objective", "features", "exclude", "weight", "group", "base_margin", "label_upper_bound", "valid",
+    "time", "eval_metric", "callbacks", "init_model", "engine", "cuts", "checkpoint", "checkpoint_every", "verbose",
 )  # fmt: skip
 
 

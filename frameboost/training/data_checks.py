@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
-from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.data.column_choice import chosen_names
 from frameboost.data.sources import Source, check_numeric
 from frameboost.engines.contract import Engine
 from frameboost.engines.shards.engine import ShardedEngine
@@ -105,7 +106,7 @@ def argument_of(role: str) -> str:
 
 
 def pick_features(
-    source: Source, features: Iterable[str] | None, roles: Mapping[str, str], valid: object = None
+    source: Source, features: Any, roles: Mapping[str, str], valid: object = None, exclude: Any = None
 ) -> tuple[Feature, ...]:
     """Return the features, by default every column without a role, except the one that marks rows to validate on.
 
@@ -113,35 +114,26 @@ def pick_features(
     ------
     DataError
         If a column is not there, has a type that can't be a feature, or none is left.
+    ParameterError
+        If a column is given twice, or has another role.
     """
-    names = source.names()
     role_of = {column: role for role, column in reversed(list(roles.items()))}
-    if features is None:
-        chosen = [name for name in names if name not in role_of and name != valid]
-    elif isinstance(features, str):
-        raise ParameterError(f"features must be a list of column names, not the string {shown(features)}")
-    elif isinstance(features, Set) or not is_iterable(features):
-        # The order of a set depends on the process, and ties between features go to the first.
-        raise ParameterError(f"features must be a list of column names, not {shown(features)}")
-    else:
-        chosen = [find_column(source, name, "feature") for name in features]
-        if not chosen:
-            raise ParameterError("features is an empty list; name at least one column")
+    marks = {valid} if isinstance(valid, str) else set()
+    chosen = chosen_names(source, features, exclude, {*role_of, *marks})
     for name in chosen:
         if chosen.count(name) > 1:
             raise ParameterError(f"feature {shown(name)} is given {chosen.count(name)} times")
         if name in role_of:
             raise ParameterError(f"feature {shown(name)} is also the {argument_of(role_of[name])}")
-        if name == valid:
+        if name in marks:
             raise ParameterError(f"feature {shown(name)} is also the column that tells which rows to validate on")
-    if not chosen:
-        raise DataError(f"no usable feature: the data has no column but {listed(names)}")
     types = source.types()
     for name in chosen:
         if types[name] is None:
             raise DataError(
                 f"feature {shown(name)} has type {source.type_names()[name]}, which can't be split on; convert it to a "
-                "number, decimal, Boolean, date, timestamp, duration or string, or leave it out with features=[...]"
+                "number, decimal, Boolean, date, timestamp, duration or string, or leave it out with "
+                f"exclude=[{shown(name)}]"
             )
     return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
 
@@ -161,7 +153,7 @@ def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
         if missing == engine.n_rows:
             raise DataError(
                 f"feature {shown(feature.name)} has no value in any row, only NULL or NaN; leave it out with "
-                "features=[...]"
+                f"exclude=[{shown(feature.name)}]"
             )
 
 

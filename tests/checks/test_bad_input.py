@@ -76,7 +76,8 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
         (good().select("y"), {}, "no usable feature: the data has no column but 'y'"),
         (good().select("y", "w"), {"weight": "w"}, "no usable feature: the data has no column but 'y', 'w'"),
         (good(), {"features": []}, "features is an empty list; name at least one column"),
-        (good(), {"features": {"x"}}, "features must be a list of column names, not {'x'}"),
+        (good(), {"features": {"x"}},
+         "features must be a list of column names, a polars selector or a function of a name, not {'x'}"),
         (good(), {"weight": "y"}, "weight 'y' is also the target"),
         (good(), {"features": "x"}, "features must be a list of column names, not the string 'x'"),
         (good(), {"features": ["x", "x"]}, "feature 'x' is given 2 times"),
@@ -84,11 +85,11 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
         (good(), {"features": ["x", "w"], "weight": "w"}, "feature 'w' is also the weight"),
         (good(), {"features": ["xx"]}, "feature column 'xx' is not in the data; did you mean 'x'?"),
         (good().with_columns(x=pl.lit(None, dtype=pl.Float64)), {},
-         "feature 'x' has no value in any row, only NULL or NaN; leave it out with features=[...]"),
+         "feature 'x' has no value in any row, only NULL or NaN; leave it out with exclude=['x']"),
         (good().with_columns(x=pl.lit(math.nan)), {},
-         "feature 'x' has no value in any row, only NULL or NaN; leave it out with features=[...]"),
+         "feature 'x' has no value in any row, only NULL or NaN; leave it out with exclude=['x']"),
         (good().with_columns(s=pl.lit(None, dtype=pl.String)), {},
-         "feature 's' has no value in any row, only NULL or NaN; leave it out with features=[...]"),
+         "feature 's' has no value in any row, only NULL or NaN; leave it out with exclude=['s']"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_trained_on_is_refused(engine, frame, options, message):
@@ -112,7 +113,7 @@ def test_a_column_that_cannot_be_a_feature_is_named(engine, kind):
     message = refused(engine, good().with_columns(odd=values))
     found = re.match(
         r"feature 'odd' has type (.*), which can't be split on; convert it to a number, decimal, Boolean, date, "
-        r"timestamp, duration or string, or leave it out with features=\[\.\.\.\]$",
+        r"timestamp, duration or string, or leave it out with exclude=\['odd'\]$",
         message,
     )
     assert found, message

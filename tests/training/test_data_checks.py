@@ -28,9 +28,11 @@ def is_one_sentence(message: str) -> bool:
         (good(), {"weight": "y"}, "weight 'y' is also the target"),
         (good(), {"weight": ["w"]}, "weight must be a column name, not ['w']"),
         (good(), {"target": None}, "target must be a column name or a list of them, not None"),
-        (good(), {"features": 5}, "features must be a list of column names, not 5"),
-        (good(), {"features": {"x"}}, "features must be a list of column names, not {'x'}"),
-        (good(), {"features": ["x", 5]}, "feature must be a column name, not 5"),
+        (good(), {"features": 5},
+         "features must be a list of column names, a polars selector or a function of a name, not 5"),
+        (good(), {"features": {"x"}},
+         "features must be a list of column names, a polars selector or a function of a name, not {'x'}"),
+        (good(), {"features": ["x", 5]}, "features must name columns, not 5"),
         (good(), {"target": "Y"}, "target column 'Y' is not in the data; did you mean 'y'?"),
         (good().rename({"x": "Departure"}), {"features": ["departure "]},
          "feature column 'departure ' is not in the data; did you mean 'Departure'?"),
@@ -78,7 +80,7 @@ def test_a_column_without_a_type_is_refused():
             fb.fit(data, "y")
         assert str(error.value) == (
             f"feature 'x' has type {type_name}, which can't be split on; convert it to a number, decimal, Boolean, "
-            "date, timestamp, duration or string, or leave it out with features=[...]"
+            "date, timestamp, duration or string, or leave it out with exclude=['x']"
         )
         with pytest.raises(fb.DataError, match=rf"^target column 'x' has type {type_name}; it must be numeric or Bool"):
             fb.fit(data, "x")

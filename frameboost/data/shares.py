@@ -1,0 +1,157 @@
+"""Rows drawn by a hash: of their position, the same in every engine, or of the query that they belong to.
+
+A relation is read several times, and a row must have the same position each time. DuckDB promises an order to some
+queries only ("Order preservation" in its manual): a table or files with projections, conditions, limits and UNION ALL.
+After a join or a GROUP BY the order depends on its threads, so these are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.messages import shown
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.errors import DataError
+from frameboost.expressions.draws import draw_expr, draw_sql
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
+
+__all__ = ["free_name", "queries_of", "split_by_draw", "split_by_queries", "split_by_query_draw", "with_draws"]
+
+# The steps of DuckDB's plans that keep the order of rows.
+_IN_ORDER = frozenset([
+    "ARROW_SCAN", "COLUMN_DATA_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "FILTER", "GENERATE_SERIES", "LIMIT",
+    "PANDAS_SCAN", "PARQUET_SCAN", "PROJECTION", "PYTHON_ARROW_SCAN", "RANGE", "READ_CSV", "READ_CSV_AUTO",
+    "READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO", "READ_PARQUET", "SEQ_SCAN", "STREAMING_LIMIT",
+    "TABLE_SCAN", "UNION", "UNNEST",
+])  # fmt: skip
+
+
+def split_by_draw(source: LocalSource, share: float, key: int) -> tuple[LocalSource, LocalSource]:
+    """Return the rows to train on, and about that share of the rows, drawn by a hash of their position.
+
+    A lazy frame is collected first, unless it only reads files: its rows may come in another order the next time.
+
+    Raises
+    ------
+    DataError
+        If it is a relation whose rows have no certain order.
+    """
+    name = free_name("draw", source.names())
+    drawn = with_draws(source, key, name)
+    if isinstance(drawn, FrameSource):
+        held = pl.col(name) < share
+        return drawn.map(lambda f: f.filter(~held).drop(name)), drawn.map(lambda f: f.filter(held).drop(name))
+    quoted = quote_identifier(name)
+    training, part = (drawn.relation.filter(f"{quoted} {sign} {share!r}::DOUBLE") for sign in (">=", "<"))
+    return _without(training, quoted), _without(part, quoted)
+
+
+def split_by_query_draw(source: LocalSource, group: str, share: float, key: int) -> tuple[LocalSource, LocalSource]:
+    """Return the rows of other queries, and of about that share of the queries, drawn by their rank in order."""
+    kind = source.types()[group]
+    assert kind is not None
+    if isinstance(source, FrameSource):
+        queries = queries_of(source, group)
+        drawn = pl.select(draw_expr(pl.int_range(len(queries), dtype=pl.Int64), key)).to_series()
+        return split_by_queries(source, group, queries.filter(drawn < share))
+    name = quote_identifier(free_name("draw", source.names()))
+    by = quote_identifier(group)
+    rank = f"dense_rank() OVER (ORDER BY {f'CAST({by} AS VARCHAR)' if kind.is_categorical else by} ASC NULLS LAST) - 1"
+    ranked = source.relation.project(f"*, {draw_sql(rank, key)} AS {name}")
+    training, part = (ranked.filter(f"{name} {sign} {share!r}::DOUBLE") for sign in (">=", "<"))
+    return _without(training, name), _without(part, name)
+
+
+def queries_of(source: FrameSource, group: str) -> pl.Series:
+    """Return the queries of the rows, in order; categories as text."""
+    kind = source.types()[group]
+    assert kind is not None
+    return source.frame.select(_comparable(group, kind).unique()).collect().to_series().drop_nulls().sort()
+
+
+def split_by_queries(source: FrameSource, group: str, queries: pl.Series) -> tuple[FrameSource, FrameSource]:
+    """Return the rows of other queries, and those of the given ones."""
+    kind = source.types()[group]
+    assert kind is not None
+    held = _comparable(group, kind).is_in(queries.implode()).fill_null(False)
+    return source.map(lambda f: f.filter(~held)), source.map(lambda f: f.filter(held))
+
+
+def with_draws(source: LocalSource, key: int, name: str) -> LocalSource:
+    """Return the rows with one more column, a number in [0, 1) drawn by the row's position."""
+    if isinstance(source, FrameSource):
+        parts = source.parts or (source.frame,)
+        if not source.are_files:
+            parts = tuple(part.collect().lazy() for part in parts)
+        counts = [int(part.select(pl.len()).collect().item()) for part in parts[:-1]]
+        position = pl.col(name).cast(pl.Int64)
+        drawn = tuple(
+            part.with_row_index(name, offset).with_columns(draw_expr(position, key).alias(name))
+            for part, offset in zip(parts, accumulate(counts, initial=0), strict=True)
+        )
+        whole = pl.concat(drawn) if len(drawn) > 1 else drawn[0]
+        return replace(source, frame=whole, parts=drawn if source.parts else ())
+    _check_order(source.relation)
+    drawn_sql = draw_sql("row_number() OVER () - 1", key)
+    return RelationSource(source.relation.project(f"*, {drawn_sql} AS {quote_identifier(name)}"))
+
+
+def free_name(name: str, taken: list[str]) -> str:
+    """Return the name, with underscores appended until no column has it, in whatever case."""
+    while name in {other.lower() for other in taken}:
+        name += "_"
+    return name
+
+
+def _comparable(group: str, kind: FeatureType) -> pl.Expr:
+    """Return the queries of the rows; categories are compared as text."""
+    return column(group).cast(pl.String) if kind.is_categorical else column(group)
+
+
+def _without(relation: duckdb.DuckDBPyRelation, quoted: str) -> RelationSource:
+    return RelationSource(relation.project(f"* EXCLUDE ({quoted})"))
+
+
+# --- the order of a relation ------------------------------------------------------------------------------------------
+
+
+def _check_order(relation: duckdb.DuckDBPyRelation) -> None:
+    """Raise `DataError` if the rows of a relation may come in another order the next time."""
+    view = f"frameboost_{secrets.token_hex(6)}"
+
+    def rows(statement: str) -> list[Any]:
+        found = relation.query(view, statement)
+        return found.fetchall() if found is not None else []
+
+    if not rows("SELECT current_setting('preserve_insertion_order')")[0][0]:
+        raise DataError(
+            "rows have no certain position while preserve_insertion_order is off; SET preserve_insertion_order = true, "
+            "or name a column that tells which rows to hold out"
+        )
+    plan = json.loads(rows(f"EXPLAIN (FORMAT json) FROM {view}")[0][1])
+    for step in _steps(plan):
+        name = step["name"].strip()
+        if any("sample" in key.lower() for key in step["extra_info"]):
+            name = "SAMPLE"
+        if name not in _IN_ORDER:
+            raise DataError(
+                f"the rows of this query have no certain order (its plan has {shown(name)}), so that one may be drawn "
+                "in one reading and not in the next; store them first, as relation.create('rows') does, and give "
+                "con.table('rows'), or name a column that tells which rows to hold out"
+            )
+
+
+def _steps(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for step in plan:
+        yield step
+        yield from _steps(step["children"])
