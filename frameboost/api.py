@@ -31,6 +31,7 @@ from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate
 from frameboost.model.continuation import check_continues, join_ensembles, with_margins
 from frameboost.model.model import Model
+from frameboost.parameters.aliases import under_our_names
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.cleanup import closed_after
@@ -157,14 +158,15 @@ def _model(ensemble: Ensemble, log: EvaluationLog) -> Model:
 def _same_features(model: object, features: Any, base_margin: object) -> Any:
     """Return the features of a continued training: by default those of ``init_model``."""
     if not isinstance(model, Model):
-        raise ParameterError(f"init_model must be a Model, not a {type(model).__name__}")
+        way = "; read its file with fb.load(path)" if isinstance(model, str | os.PathLike) else ""
+        raise ParameterError(f"init_model must be a Model, not {shown(model)}{way}")
     if base_margin is not None:
         raise ParameterError("base_margin does not go with init_model, whose margins the new trees start from")
     return model.features if features is None else features
 
 
 def _settings(objective: object, valid: object, keywords: dict[str, Any]) -> Parameters:
-    settings = Parameters.from_keywords(keywords)
+    settings = Parameters.from_keywords(under_our_names(keywords))
     if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
         get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
     if settings.early_stopping_rounds is not None and valid is None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.api import fit
-from frameboost.checks.arguments import checked
+from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.shares import free_name, with_draws
@@ -17,6 +17,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.built_in import larger_is_better
+from frameboost.parameters.aliases import under_our_names
 from frameboost.schema.polars_columns import column
 
 __all__ = ["cv"]
@@ -75,6 +76,11 @@ def cv(
     >>> fb.cv(df, "y", folds=4, n_estimators=2, learning_rate=0.5, reg_lambda=0)["valid_rmse_mean"].round(2).to_list()
     [1.12, 0.56]
     """
+    own = {"seed": seed or None, "early_stopping_rounds": early_stopping_rounds}
+    options = under_our_names({name: value for name, value in own.items() if value is not None} | options)
+    seed, early_stopping_rounds = options.pop("seed", 0), options.pop("early_stopping_rounds", None)
+    for name, value in (("seed", seed), ("early_stopping_rounds", early_stopping_rounds or 1)):
+        BY_NAME[name](name, value)  # which may have come by another name
     for name in ("valid", "init_model", "callbacks", "checkpoint"):
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")

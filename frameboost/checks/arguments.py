@@ -82,8 +82,13 @@ def _check_text(argument: str, value: str) -> None:
 def column(argument: str, value: object) -> None:
     """Require the name of a column, which may be empty."""
     if not isinstance(value, str):
-        raise ParameterError(f"{argument} must be a column name, not {shown(value)}")
+        raise ParameterError(f"{argument} must be a column name, not {shown(value)}{_way_of_values(value)}")
     _check_text(argument, value)
+
+
+def _way_of_values(value: object) -> str:
+    """Return the end of a message about the values of a column in place of its name."""
+    return "; add the values to the data as a column, and give its name" if hasattr(value, "__array__") else ""
 
 
 def columns(argument: str, value: object) -> None:
@@ -92,7 +97,8 @@ def columns(argument: str, value: object) -> None:
         column(argument, value)
         return
     if not isinstance(value, list | tuple):
-        raise ParameterError(f"{argument} must be a column name or a list of them, not {shown(value)}")
+        way = _way_of_values(value)
+        raise ParameterError(f"{argument} must be a column name or a list of them, not {shown(value)}{way}")
     if not value:
         raise ParameterError(f"{argument} is an empty list; name at least one column")
     for item in value:

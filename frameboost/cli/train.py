@@ -14,6 +14,7 @@ from frameboost.data.table_files import STDOUT, check_writable, is_table, read_t
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
 from frameboost.model.model import Model
+from frameboost.parameters.aliases import ALIASES
 from frameboost.parameters.fields import values_text
 from frameboost.parameters.parameters import Parameters
 
@@ -73,6 +74,9 @@ def _add_parameters(parser: Parser) -> None:
         group.add_argument(
             option, dest=item.name, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **more
         )  # fmt: skip
+    for name in ALIASES:
+        option = f"--{name.replace('_', '-')}"
+        group.add_argument(option, dest=name, type=value, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _default_text(default: Any) -> str:
@@ -88,7 +92,8 @@ def _metavar(item: Field[Any], hint: Any) -> str:
 
 
 def _train(given: argparse.Namespace) -> None:
-    parameters = {item.name: getattr(given, item.name) for item in fields(Parameters) if hasattr(given, item.name)}
+    known = [*(item.name for item in fields(Parameters)), *ALIASES]
+    parameters = {name: getattr(given, name) for name in known if hasattr(given, name)}
     for name, its_value in given.settings:
         if name in parameters:
             raise UsageError(f"the parameter {name} is given twice")

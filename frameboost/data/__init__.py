@@ -6,6 +6,7 @@
 - `spark_source`: a Spark DataFrame as such a source
 - `column_choice`: the columns of the data that the user chooses
 - `feature_columns`: the columns that a model reads, found in the data to score
+- `rows_to_score`: rows as dicts, and midnights for dates
 - `held_out`: rows to validate on, ``fit(valid=...)``
 - `shares`: rows drawn by a hash
 - `last_rows`: the last rows by a column of times

@@ -58,7 +58,7 @@ def _chosen(source: Source, argument: str, choice: Any, taken: Collection[str]) 
     """Return the columns that a selector, a function, or a list of names and selectors chooses, in order."""
     if isinstance(choice, pl.Expr):
         return [name for name in _selected(source, argument, choice) if name not in taken]
-    if callable(choice):
+    if callable(choice) and not isinstance(choice, type):
         return [name for name in source.names() if name not in taken and choice(name)]
     if isinstance(choice, Set) or not is_iterable(choice):
         # The order of a set depends on the process, and ties between features go to the first.

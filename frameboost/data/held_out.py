@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.data.last_rows import LastRows
 from frameboost.data.partitions import PartitionedSource, open_training_data
 from frameboost.data.shares import split_by_draw, split_by_query_draw
 from frameboost.data.sources import FrameSource, Source, check_numeric, split_held_out
 from frameboost.data.spark_source import SparkSource
+from frameboost.data.table_files import is_table
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_key
 from frameboost.schema.feature import Feature
@@ -78,13 +82,34 @@ def held_out_sources(
         training, part = split_held_out(source, valid)
         return training, {"valid": HeldOut(part)}
     if not isinstance(valid, Mapping):
-        return source, {"valid": HeldOut(open_training_data(valid, "valid"))}
+        return source, {"valid": _other_rows(valid, "valid")}
     for name in valid:
         if not isinstance(name, str) or name == "train":
             raise ParameterError(f"valid names a set {shown(name)}; a name must be a string other than 'train'")
     if not valid:
         raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
-    return source, {name: HeldOut(open_training_data(data, f"valid[{shown(name)}]")) for name, data in valid.items()}
+    return source, {name: _other_rows(data, f"valid[{shown(name)}]") for name, data in valid.items()}
+
+
+def _other_rows(valid: Any, argument: str) -> HeldOut:
+    """Return other data to validate on.
+
+    Raises
+    ------
+    ParameterError
+        If it is rather a part of the data to train on.
+    """
+    if isinstance(valid, pl.Expr | pl.Series | np.ndarray | bool):
+        raise ParameterError(
+            f"{argument} is {shown(type(valid).__name__)}, and must be data; to hold out rows of the data to train on, "
+            "add a Boolean column to it and give its name"
+        )
+    if _is_number(valid) or (isinstance(valid, str) and not is_table(valid)):
+        raise ParameterError(
+            f"{argument}={shown(valid)} is no data; a share, a column or a condition on the data to train on is given "
+            "alone, not in a dict"
+        )
+    return HeldOut(open_training_data(valid, argument))
 
 
 def _is_number(valid: object) -> bool:

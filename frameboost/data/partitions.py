@@ -113,7 +113,7 @@ class PartitionReader:
 def open_training_data(data: Any, argument: str = "data") -> Source:
     """Return what `fit` takes as a source: DataFrames of Dask and Spark, and all that `open_source` reads."""
     if is_spark_frame(data):
-        return SparkSource(data)
+        return SparkSource(data, argument)
     return _of_dask_frame(data) if is_frame_of("dask", data) else open_source(data, argument)
 
 

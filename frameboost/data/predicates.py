@@ -32,6 +32,7 @@ def unusable(predicate: str, error: Exception) -> ParameterError:
     return ParameterError(
         f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
         f"({reason(error)})"
+        + ("; the last rows are valid='last 20%' with time='day'" if predicate.lower().startswith("last ") else "")
     )
 
 

@@ -229,7 +229,8 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
             data.limit(0)  # binds it: its table may have been dropped, or its connection closed
             names = data.columns
         except duckdb.Error as error:
-            raise DataError(f"the relation can't be read: {reason(error)}; make it anew") from error
+            what = "the relation" if argument == "data" else f"{argument}, a relation,"
+            raise DataError(f"{what} can't be read: {reason(error)}; make it anew") from error
         for name in names:
             if "\0" in name:
                 raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")

@@ -51,6 +51,8 @@ class SparkSource:
     ----------
     frame
         The frame.
+    argument
+        What messages call it.
 
     Raises
     ------
@@ -60,12 +62,12 @@ class SparkSource:
         If it is a stream, or has two columns of one name.
     """
 
-    def __init__(self, frame: DataFrame) -> None:
+    def __init__(self, frame: DataFrame, argument: str = "data") -> None:
         session: Any = frame.sparkSession
         if is_remote(frame) and session.is_stopped:
             raise ClusterError("the Spark session of the data is stopped; make the DataFrame in a new one")
         if frame.isStreaming:
-            raise DataError("data is a stream of Spark, which has no last row; write it to a table first")
+            raise DataError(f"{argument} is a stream of Spark, which has no last row; write it to a table first")
         self.frame = frame
         names = self.names()
         for name in names:

@@ -15,7 +15,7 @@ from frameboost.compile.sql.drift import MISSING, WatchedBin, drift_query
 from frameboost.compile.sql.size import exceeded_limit
 from frameboost.compile.sql.stages import Stages
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import open_source
+from frameboost.data.rows_to_score import open_rows
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
@@ -32,7 +32,7 @@ _SCHEMA: dict[str, Any] = {
 
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
     """Return a row for each bin of each feature, as `DatabaseModel.baseline` describes them."""
-    source = open_source(data)
+    source = open_rows(data, features)
     types = find_features(source, features)
     for feature in features:
         if types[feature.name] != feature.type and feature.type.name != "codes":

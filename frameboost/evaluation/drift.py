@@ -12,7 +12,7 @@ from frameboost.binning.codes import code_expr
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.drift import MISSING, SMALLEST_SHARE, WatchedBin
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import open_source
+from frameboost.data.rows_to_score import open_rows
 from frameboost.database.drift import feature_values, read_baseline
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
@@ -59,7 +59,7 @@ def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str
     """
     bins = read_baseline(baseline, ensemble.features)
     features = [ensemble.features[number] for number in bins]
-    source = open_source(data)
+    source = open_rows(data, features)
     types = find_features(source, features)
     for feature in features:
         if types[feature.name] != feature.type and feature.type.name != "codes":

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
-from frameboost.data.sources import FrameSource, Source, open_source
+from frameboost.data.rows_to_score import open_rows
+from frameboost.data.sources import FrameSource, Source
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.prediction.predictor import Predictor
@@ -97,7 +98,7 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
     DataError
         If a column is not there, no row is left, a label is missing, or a weight is not a number of 0 or more.
     """
-    source = open_source(data)
+    source = open_rows(data, predictor.ensemble.features)
     roles = {"target": target} | ({} if weight is None else {"weight": weight})
     for role, name in roles.items():
         find_column(source, name, role)

@@ -268,8 +268,9 @@ class Model:
         Parameters
         ----------
         data
-            Anything that `frameboost.fit` takes. Features are found by name. A number may have another numeric type
-            than in training, and a time another unit; they are compared exactly.
+            Anything that `frameboost.fit` takes, a row as a dict, or several as a list of dicts. Features are found by
+            name. A number may have another numeric type than in training, and a time another unit; they are compared
+            exactly. Times that are all at midnight, as pandas has dates, are read as dates where the model has dates.
         output
             ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum of
             the trees; ``"class"``: the number of the most probable class; ``"probability"``: of class 1, or of each
@@ -296,6 +297,8 @@ class Model:
         >>> model = fb.fit(df, "y", objective="binary:logistic", n_estimators=1, min_child_weight=0)
         >>> model.predict(df).round(3).to_list()
         [0.45, 0.45, 0.55, 0.55]
+        >>> model.predict({"x": 4}).round(3).to_list()
+        [0.55]
         >>> model.predict(df, output="leaf").to_list()
         [[1], [1], [2], [2]]
         """

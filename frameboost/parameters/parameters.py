@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.errors import ParameterError
+from frameboost.parameters.aliases import ALIASES
 from frameboost.parameters.fields import checked, declared, values_text
 from frameboost.parameters.readers import interaction_sets, monotone_directions, quantiles
 
@@ -263,35 +264,25 @@ def _hints() -> dict[str, Any]:
     return typing.get_type_hints(Parameters)
 
 
-# Names of XGBoost and LightGBM, and the name here.
+# Names that other libraries have for arguments of `fit`, and the names here; `aliases` has those of parameters.
 _OTHER_NAMES = {
-    "eta": "learning_rate",
-    "lambda": "reg_lambda",
-    "lambda_": "reg_lambda",
-    "lambda_l2": "reg_lambda",
-    "alpha": "reg_alpha",
-    "lambda_l1": "reg_alpha",
-    "min_split_loss": "gamma",
-    "num_boost_round": "n_estimators",
-    "num_round": "n_estimators",
-    "n_rounds": "n_estimators",
-    "num_rounds": "n_estimators",
     "n_trees": "n_estimators",
-    "num_trees": "n_estimators",
-    "max_iter": "n_estimators",
     "iterations": "n_estimators",
-    "num_leaves": "max_leaves",
-    "max_bins": "max_bin",
-    "nthread": "n_jobs",
-    "num_threads": "n_jobs",
     "sample_weight": "weight",
     "weights": "weight",
     "label": "target",
     "qid": "group",
     "query_id": "group",
     "loss": "objective",
-    "monotonic_cst": "monotone_constraints",
-    "interaction_cst": "interaction_constraints",
+    "metric": "eval_metric",
+    "metrics": "eval_metric",
+    "evals": "valid",
+    "eval_set": "valid",
+    "valid_sets": "valid",
+    "xgb_model": "init_model",
+    "init_score": "base_margin",
+    "verbosity": "verbose",
+    "verbose_eval": "verbose",
 }
 _FIT_ARGUMENTS = (
     "target", "objective", "features", "exclude", "weight", "group", "base_margin", "label_upper_bound", "valid",
@@ -300,9 +291,9 @@ _FIT_ARGUMENTS = (
 
 
 def _suggestion(name: str, known: set[str]) -> str:
-    if name in _OTHER_NAMES:
-        return f"; here it is called {shown(_OTHER_NAMES[name])}"
-    near = did_you_mean(name, [*known, *_FIT_ARGUMENTS], _OTHER_NAMES)
+    if ours := _OTHER_NAMES.get(name) or ALIASES.get(name):
+        return f"; here it is called {shown(ours)}"
+    near = did_you_mean(name, [*known, *_FIT_ARGUMENTS], {**_OTHER_NAMES, **ALIASES})
     return near or f"; the parameters are {', '.join(sorted(known))}"
 
 

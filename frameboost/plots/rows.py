@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import open_source
+from frameboost.data.rows_to_score import open_rows
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_expr, draw_key
 from frameboost.model.model import Model
@@ -36,7 +36,7 @@ def read_features(model: Model, data: Any) -> pl.DataFrame:
     DataError
         As `frameboost.Model.predict`; if there are no rows.
     """
-    source = open_source(data)
+    source = open_rows(data, model.ensemble.features)
     find_features(source, model.ensemble.features)
     frame = source.to_frame(model.features).collect()
     if frame.is_empty():

@@ -11,7 +11,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import open_source
+from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
@@ -63,7 +63,7 @@ def _compiled(
     number = ensemble.margin_number(output)
     trees = ensemble.trees_of(number)
     arrays = TreeArrays.compile(trees, ensemble.features)
-    source = open_source(data)
+    source = open_rows(data, ensemble.features)
     types = find_features(source, ensemble.features)
     codes = arrays.codes(source.to_frame(ensemble.feature_names), types)
     return Contributions.compile(arrays, ensemble.base_margins[number], trees), codes

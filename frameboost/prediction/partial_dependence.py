@@ -13,7 +13,7 @@ from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import output_expr
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import open_source
+from frameboost.data.rows_to_score import open_rows
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output
 from frameboost.prediction.predictor import Predictor
@@ -45,7 +45,7 @@ def partial_dependence_frame(
         raise ParameterError(
             f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
         )
-    source = open_source(data)
+    source = open_rows(data, ensemble.features)
     types = find_features(source, ensemble.features)
     frame = source.to_frame(names).collect()
     if frame.is_empty():

@@ -12,7 +12,7 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import margin_expr, output_expr
 from frameboost.data.feature_columns import find_features, find_margins
-from frameboost.data.sources import open_source
+from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import OUTPUTS
@@ -74,14 +74,14 @@ class Predictor:
         return pl.DataFrame(columns).select(value.alias("prediction")).to_series()
 
     def _leaves(self, data: Any) -> pl.Series:
-        source = open_source(data)
+        source = open_rows(data, self.ensemble.features)
         types = find_features(source, self.ensemble.features)
         codes = self.arrays.codes(source.to_frame(self.ensemble.feature_names), types)
         return pl.Series("prediction", self.arrays.leaves(codes), dtype=pl.Array(pl.Int32, len(self.ensemble.trees)))
 
     def _margins(self, data: Any, base_margin: str | Sequence[str] | None) -> list[Any]:
         """Return the margins of each output; ``base_margin`` has the columns to start from in place of the model's."""
-        source = open_source(data)
+        source = open_rows(data, self.ensemble.features)
         types = find_features(source, self.ensemble.features)
         started = find_margins(source, base_margin, self.ensemble.n_outputs)
         frame = source.to_frame(list(dict.fromkeys([*self.ensemble.feature_names, *started])))

@@ -13,7 +13,8 @@ import polars as pl
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import shown
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import Source, open_source
+from frameboost.data.rows_to_score import open_rows
+from frameboost.data.sources import Source
 from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
@@ -52,7 +53,7 @@ def refitted(
     if reason := _why_not(ensemble):
         raise ParameterError(f"the model {reason}, which does not go with refit")
     loss, features = ensemble.loss, ensemble.features
-    source = open_source(data)
+    source = open_rows(data, features)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")

@@ -146,7 +146,7 @@ _REFUSED = {
     "too large": ({"valid": 3}, "valid=3 is no share of the rows: it must lie between 0 and 1, as 0.2 does"),
     "zero": ({"valid": 0.0}, "valid=0.0 is no share of the rows: it must lie between 0 and 1, as 0.2 does"),
     "no number": ({"valid": float("nan")}, "valid=nan is no share of the rows: it must lie between 0 and 1"),
-    "true": ({"valid": True}, "valid is a bool; it must be"),
+    "true": ({"valid": True}, "valid is 'bool', and must be data; to hold out rows of the data to train on, add a"),
     "no time": ({"valid": "last 20%"}, "valid='last 20%' needs time, the column that tells which rows are last"),
     "time alone": ({"time": "day"}, "time is for valid='last 20%' or 'last 4 weeks', not for valid=None"),
     "time of a share": ({"valid": 0.2, "time": "day"}, "or 'last 4 weeks', not for valid=0.2"),

@@ -1,0 +1,96 @@
+"""The names that XGBoost and LightGBM have for parameters."""
+
+import re
+
+import polars as pl
+import pytest
+import xgboost
+
+import frameboost as fb
+from frameboost.cli import main
+from frameboost.parameters.aliases import ALIASES, DIFFERENT, under_our_names
+from frameboost.parameters.parameters import Parameters
+
+FRAME = pl.DataFrame({"x": [i % 9 for i in range(90)], "z": [i % 4 for i in range(90)]}).with_columns(
+    y=pl.col("x") * 2.0 + pl.col("z")
+)
+
+
+def test_names_are_of_parameters_and_of_nothing_here():
+    known = set(Parameters().as_dict())
+    assert set(ALIASES.values()) <= known
+    assert not (set(ALIASES) | set(DIFFERENT)) & known
+    assert not set(ALIASES) & set(DIFFERENT)
+
+
+def test_a_lightgbm_alias_is_one_of_lightgbms():
+    lightgbm = pytest.importorskip("lightgbm")
+    groups = lightgbm.basic._ConfigAliases._get_all_param_aliases()
+    of_lightgbm = {alias: name for name, aliases in groups.items() for alias in [name, *aliases]}
+    theirs = {
+        "n_estimators": "num_iterations", "max_leaves": "num_leaves", "reg_lambda": "lambda_l2",
+        "n_jobs": "num_threads",
+        "reg_alpha": "lambda_l1", "subsample": "bagging_fraction", "colsample_bytree": "feature_fraction",
+        "colsample_bynode": "feature_fraction_bynode", "early_stopping_rounds": "early_stopping_round",
+        "min_child_weight": "min_sum_hessian_in_leaf",
+    }  # fmt: skip
+    for alias, ours in ALIASES.items():
+        if alias in of_lightgbm and alias not in ("alpha", "lambda"):  # XGBoost's alpha is no parameter of a loss
+            assert of_lightgbm[alias] == theirs.get(ours, ours), alias
+
+
+def test_a_model_is_the_same_by_any_name():
+    ours = {
+        "learning_rate": 0.2, "n_estimators": 4, "reg_lambda": 2.0, "reg_alpha": 0.1, "gamma": 0.5, "max_leaves": 5,
+        "seed": 3, "subsample": 0.8, "colsample_bytree": 0.5, "min_child_weight": 2.0,
+    }  # fmt: skip
+    for names in (
+        ["eta", "num_boost_round", "lambda", "alpha", "min_split_loss", "num_leaves", "random_state"],
+        ["shrinkage_rate", "num_iterations", "lambda_l2", "lambda_l1", "gamma", "max_leaf", "random_seed",
+         "bagging_fraction", "feature_fraction", "min_sum_hessian_in_leaf"],
+    ):  # fmt: skip
+        names = names + list(ours)[len(names) :]
+        theirs = dict(zip(names, ours.values(), strict=True))
+        assert fb.fit(FRAME, "y", **theirs) == fb.fit(FRAME, "y", **ours)
+
+
+def test_xgboosts_names_give_xgboosts_predictions():
+    named = {"eta": 0.2, "lambda": 3.0, "alpha": 0.2, "min_split_loss": 1.0, "max_depth": 3}
+    data = xgboost.DMatrix(FRAME.select("x", "z").to_numpy(), FRAME["y"].to_numpy())
+    theirs = xgboost.train(named | {"tree_method": "hist"}, data, num_boost_round=5).predict(data)
+    ours = fb.fit(FRAME, "y", num_boost_round=5, **named).predict(FRAME)
+    assert ours.to_list() == pytest.approx(theirs.tolist(), rel=1e-5)
+
+
+def test_cross_validation_knows_the_names():
+    expected = fb.cv(FRAME, "y", folds=2, seed=4, n_estimators=9, early_stopping_rounds=2, learning_rate=1.0)
+    named = fb.cv(FRAME, "y", folds=2, random_state=4, num_round=9, early_stopping_round=2, eta=1.0)
+    assert named.equals(expected)
+    with pytest.raises(fb.ParameterError, match=r"^seed=4 and random_state=5 are one parameter, seed; give it once$"):
+        fb.cv(FRAME, "y", seed=4, random_state=5)
+
+
+def test_the_command_line_knows_the_names(tmp_path, capsys):
+    FRAME.write_parquet(tmp_path / "t.parquet")
+    shared = ["train", str(tmp_path / "t.parquet"), "--target", "y", "--quiet", "-o"]
+    assert main([*shared, str(tmp_path / "a.json"), "--eta", "0.2", "--num-boost-round", "3", "--lambda", "2"]) == 0
+    expected = fb.fit(FRAME, "y", learning_rate=0.2, n_estimators=3, reg_lambda=2)
+    assert fb.load(tmp_path / "a.json") == expected
+    assert main([*shared, str(tmp_path / "b.json"), "--eta", "0.2", "--learning-rate", "0.1"]) == 1
+    assert "are one parameter, learning_rate; give it once" in capsys.readouterr().err
+
+
+def test_a_parameter_is_given_once():
+    for given in ({"eta": 0.1, "learning_rate": 0.1}, {"eta": 0.1, "shrinkage_rate": 0.2}):
+        with pytest.raises(
+            fb.ParameterError, match=r"^eta=0.1 and \w+=0.[12] are one parameter, learning_rate; give it"
+        ):
+            fb.fit(FRAME, "y", **given)
+
+
+def test_what_means_something_else_is_refused():
+    for name in DIFFERENT:
+        with pytest.raises(fb.ParameterError, match=rf"^unknown parameter '{name}': it [a-z]"):
+            fb.fit(FRAME, "y", **{name: 1})
+    with pytest.raises(fb.ParameterError, match=re.escape("min_child_weight is the least sum of hessians")):
+        under_our_names({"min_child_samples": 20})
