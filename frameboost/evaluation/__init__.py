@@ -1,5 +1,7 @@
 """Tables of labels against predictions, as polars frames; row weights count in all of them.
 
+- `evaluation`: `Evaluation`: metrics, confusion and curves, where the data are
+- `metrics_by_group`: the metrics that fit a model, by group
 - `scored_rows`: labels, predictions and weights of the rows of a model's data
 - `history`: the metrics of each round, as a long frame
 - `threshold_curves`: ROC, precision and recall, costs, gains and lift

@@ -103,6 +103,7 @@ def _bin(frame: pl.DataFrame, bins: int, strategy: str) -> pl.Series:
     if strategy == "uniform":
         return pl.Series(np.searchsorted(np.linspace(*_range(score), bins + 1)[1:-1], score))
     # The middle of each distinct score on the axis of cumulative weight decides on its bin.
-    along = frame.select("score", place=(pl.col("weight").cum_sum() - pl.col("weight") / 2) / pl.col("weight").sum())
-    middle = (pl.col("place").min() + pl.col("place").max()).over("score") / 2
+    along = frame.select("score", "weight", end=pl.col("weight").cum_sum())
+    ends = (pl.col("end") - pl.col("weight")).min().over("score") + pl.col("end").max().over("score")
+    middle = ends / 2 / pl.col("weight").sum()
     return along.select((middle * bins).floor().clip(0, bins - 1).cast(pl.Int64)).to_series()

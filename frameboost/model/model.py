@@ -14,7 +14,7 @@ from typing import Any, Literal
 import duckdb
 import polars as pl
 
-from frameboost.checks.arguments import anything, checked, column, flag, slice_of_rounds, word
+from frameboost.checks.arguments import anything, checked, column, columns, flag, slice_of_rounds, word
 from frameboost.data.atomic_files import write_text
 from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
@@ -22,7 +22,9 @@ from frameboost.database.scoring_options import Form, SqlOutput
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import ParameterError
+from frameboost.evaluation.evaluation import Evaluation, evaluate_model
 from frameboost.interop.xgboost.writer import to_xgboost
+from frameboost.metrics.metric import Metric
 from frameboost.model.calibration import calibrated_ensemble
 from frameboost.model.html import html_summary
 from frameboost.model.summaries import importance_frame, summary, tree_frame
@@ -46,7 +48,7 @@ class Model:
     history
         The metrics of each round of training.
     best_round, best_score
-        What `best_iteration` and `best_score` return: the result of early stopping.
+        What `best_iteration` and `best_score` return.
 
     Examples
     --------
@@ -183,7 +185,9 @@ class Model:
 
     @property
     def best_iteration(self) -> int | None:
-        """The round, from 1, with the best score of early stopping; later rounds' trees are dropped.
+        """The round, from 1, with the best last metric on the last validation rows; None without any.
+
+        Early stopping drops the trees of later rounds; otherwise ``model[:model.best_iteration]`` does.
 
         Examples
         --------
@@ -196,7 +200,7 @@ class Model:
 
     @property
     def best_score(self) -> float | None:
-        """The metric at `best_iteration`, on the validation rows of early stopping.
+        """The last metric at `best_iteration`, on the last validation rows.
 
         Examples
         --------
@@ -635,6 +639,62 @@ class Model:
         [(1, 12.0)]
         """
         return partial_dependence_frame(self._predictor, data, feature, grid, output)
+
+    # --- how good it is -----------------------------------------------------------------------------------------------
+
+    @checked(by=columns)
+    def evaluate(
+        self,
+        data: Any,
+        target: str | Sequence[str],
+        *,
+        by: str | Sequence[str] | None = None,
+        weight: str | None = None,
+        group: str | None = None,
+        label_upper_bound: str | None = None,
+        base_margin: str | Sequence[str] | None = None,
+        eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+    ) -> Evaluation:
+        """Return how good the model is on labelled rows: metrics, confusion and curves.
+
+        The rows of a DuckDB relation stay in the database.
+
+        Parameters
+        ----------
+        data
+            As for `predict`.
+        target, weight, group, label_upper_bound, base_margin
+            As for `frameboost.fit`.
+        by
+            A column, or several, for each value of which all is computed by itself; NULL is one of the values.
+        eval_metric
+            The metrics; by default all that fit the objective (``docs/metrics.md``), for one number a row R² too.
+
+        Returns
+        -------
+        Evaluation
+            ``metrics``, ``confusion``, ``roc``, ``precision_recall`` and ``calibration``, each a frame.
+
+        Raises
+        ------
+        DataError
+            If a column is not there, or the labels are not the objective's.
+        ParameterError
+            If a metric does not go with the objective, or a column that the objective needs is not named.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "late": [False, True, True, True] * 5, "who": ["a", "b"] * 10})
+        >>> model = fb.fit(df, "late", features=["x"], objective="binary:logistic", n_estimators=2)
+        >>> model.evaluate(df, "late", eval_metric=["auc", "error"]).metrics.rows()
+        [('auc', 1.0), ('error', 0.0)]
+        >>> model.evaluate(df, "late", by="who", eval_metric="error").metrics.rows()
+        [('a', 10, 'error', 0.0), ('b', 10, 'error', 0.0)]
+        """
+        return evaluate_model(
+            self._predictor, data, target, by, weight, group, label_upper_bound, base_margin, eval_metric
+        )
 
     # --- other models made of this one --------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ def boost(
     for round_ in range(log.n_rounds, first + n_rounds):
         rounds.grow(round_)
         stop = log.end_round()
-        if log.best_round == round_ + 1:
+        if log.kept_round == round_ + 1:
             rounds.keep_best()
         if checkpoint is not None:
             stopped_at = parameters.n_estimators if log.stopped_by_callback else None
@@ -141,7 +141,7 @@ def _resume(
     best = set()
     for number, each in enumerate(saved, 1):
         stop = log.restore_round(each.metrics)
-        if log.best_round == log.n_rounds:
+        if log.kept_round == log.n_rounds:
             best.add(number)
         if stop or (each.stopped_at or 0) >= parameters.n_estimators:
             n_rounds, saved = number, saved[:number]

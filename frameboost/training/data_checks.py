@@ -19,7 +19,8 @@ from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import Feature
 
 __all__ = [
-    "argument_of", "check_held_out", "check_rows", "count_violations", "find_column", "find_roles", "pick_features",
+    "argument_of", "check_evaluated", "check_held_out", "check_rows", "count_violations", "find_column", "find_roles",
+    "pick_features",
 ]  # fmt: skip
 
 # Labels and weights within this bound have finite squares of gradients.
@@ -160,6 +161,11 @@ def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
 def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: str) -> None:
     """Raise `DataError` if rows can't be evaluated on."""
     _checked_summary(engine, loss, roles, f"{shown(name)}, the data to validate on,", least=1)
+
+
+def check_evaluated(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
+    """Raise `DataError` if a trained model can't be evaluated on the rows."""
+    _checked_summary(engine, loss, roles, "the data", least=1)
 
 
 def _checked_summary(

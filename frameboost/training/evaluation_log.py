@@ -89,12 +89,17 @@ class EvaluationLog:
     def restore_round(self, values: Mapping[str, float]) -> bool:
         """Take the metrics of a round as they were; return whether to stop early. Callbacks are not called."""
         self._history.append(dict(values))
-        if self._patience is None:
+        if len(self._rows) < 2:  # training rows alone
             return False
         score = list(values.values())[-1]
         if self.best_score is None or self._is_better(score, self.best_score):
             self.best_round, self.best_score = self.n_rounds, score
-        return self.n_rounds - (self.best_round or 0) >= self._patience
+        return self._patience is not None and self.n_rounds - (self.best_round or 0) >= self._patience
+
+    @property
+    def kept_round(self) -> int | None:
+        """The round so far up to which early stopping keeps the trees; None if it keeps all."""
+        return None if self._patience is None else self.best_round
 
     def _is_better(self, score: float, best: float) -> bool:
         if math.isnan(best):  # any number is better than NaN

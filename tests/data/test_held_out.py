@@ -61,8 +61,9 @@ def test_history_is_the_metric_of_the_models_so_far(engine, method, weight):
         wanted = {"round": k, "train_rmse": rmse(model[:k], TRAIN, weight), "valid_rmse": rmse(model[:k], ODD, weight)}
         assert model.history.row(k - 1, named=True) == pytest.approx(wanted, rel=1e-12)
     assert model == fb.fit(TRAIN, "y", **options), "what is held out has no say"
-    assert model.best_iteration is None
-    assert model.best_score is None
+    assert model.best_score == model.history["valid_rmse"].min()
+    assert model.history["valid_rmse"][model.best_iteration - 1] == model.best_score
+    assert fb.fit(TRAIN, "y", eval_metric="mae", **options).best_score is None
 
 
 @pytest.mark.slow
@@ -283,7 +284,7 @@ def test_callbacks_are_told_of_each_round_and_may_stop(engine):
     assert model.n_rounds == 3
     assert [number for number, _ in seen] == [1, 2, 3]
     assert [{"round": number} | scores for number, scores in seen] == model.history.rows(named=True)
-    assert model.best_iteration is None
+    assert model.best_iteration == model.history["valid_rmse"].arg_min() + 1
 
 
 def test_only_true_stops():

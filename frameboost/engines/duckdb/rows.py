@@ -86,11 +86,11 @@ class TableEngine:
     def _count_rows(self) -> list[int]:
         """Return the number of rows, then for each feature how many have it missing."""
         if self._counts is None:
-            counts = ", ".join(
-                f'COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(self.columns)
+            counts = "".join(
+                f', COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(self.columns)
             )
-            distinct = ", ".join(
-                "0" if c.type.is_categorical else f"approx_count_distinct({c.sql})" for c in self.columns
+            distinct = "".join(
+                ", 0" if c.type.is_categorical else f", approx_count_distinct({c.sql})" for c in self.columns
             )
             statement = render("count_missing", source=self.session.source, counts=counts, distinct=distinct)
             counted = list(self.session.rows(statement)[0])

@@ -1,0 +1,233 @@
+"""How good a model is on labelled rows: metrics, confusion and curves, of all rows or by group (`Model.evaluate`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.messages import counted
+from frameboost.data.feature_columns import find_features, find_margins
+from frameboost.data.rows_to_score import open_rows
+from frameboost.data.shares import free_name
+from frameboost.data.sources import FrameSource, LocalSource
+from frameboost.database.database_model import database_model
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.errors import ParameterError
+from frameboost.evaluation.calibration_curve import calibration_curve
+from frameboost.evaluation.confusion import confusion_matrix
+from frameboost.evaluation.metrics_by_group import evaluated_metrics, group_columns, metrics_of
+from frameboost.evaluation.scored_rows import scores_for_ranking
+from frameboost.evaluation.threshold_curves import precision_recall_curve, roc_curve
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.prediction.predictor import Predictor
+from frameboost.runtime.cleanup import closed_after
+from frameboost.schema.polars_columns import column
+from frameboost.training.data_checks import find_roles
+from frameboost.training.ranking_checks import with_group
+
+__all__ = ["Evaluation", "evaluate_model"]
+
+
+class Evaluation:
+    """How good a model is on labelled rows; `frameboost.Model.evaluate` returns one.
+
+    The metrics are there. Each other frame is made when it is first asked for, from counts of the rows by label and
+    prediction that are taken where the data are; with ``by`` it begins with the columns of the group.
+
+    Parameters
+    ----------
+    metrics
+        What `metrics` returns.
+    counts
+        Returns the weights of the rows by label and by values of an output.
+    n_classes
+        The number of classes, 0 of a regression.
+    scores
+        The output that tells how likely a class is.
+    by
+        The columns of the groups.
+    """
+
+    def __init__(
+        self, metrics: pl.DataFrame, counts: Callable[[str], pl.DataFrame], n_classes: int, scores: str,
+        by: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self._metrics, self._counts, self._n_classes = metrics, counts, n_classes
+        self._scores, self._by = scores, list(by)
+
+    def __repr__(self) -> str:
+        with pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=50):
+            return f"Evaluation\n{self._metrics}"
+
+    def _repr_html_(self) -> str:
+        return self._metrics._repr_html_()
+
+    @property
+    def metrics(self) -> pl.DataFrame:
+        """A row for each metric: ``metric`` and ``value``; with groups their columns and ``rows`` first.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=0.5, reg_lambda=0)
+        >>> model.evaluate(df, "y").metrics.rows()
+        [('rmse', 2.0), ('mae', 2.0), ('r2', 0.75)]
+        """
+        return self._metrics.clone()
+
+    @cached_property
+    def confusion(self) -> pl.DataFrame:
+        """How often each class is taken for each: ``actual``, ``predicted``, ``weight``, ``share`` of the actual one.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [False, False, True, True]})
+        >>> model = fb.fit(df, "y", objective="binary:logistic", n_estimators=1, min_child_weight=0)
+        >>> model.evaluate(df, "y").confusion.rows()
+        [(0, 0, 2.0, 1.0), (0, 1, 0.0, 0.0), (1, 0, 0.0, 0.0), (1, 1, 2.0, 1.0)]
+        """
+        self._require_classes("confusion")
+        n_classes = self._n_classes
+        return self._of_groups(
+            self._counts("class"),
+            lambda rows: confusion_matrix(rows["label"], rows["score"], n_classes, rows["weight"]),
+        )
+
+    @cached_property
+    def roc(self) -> pl.DataFrame:
+        """The ROC curve: ``threshold``, ``false_positive_rate`` and ``true_positive_rate``.
+
+        Of more than two classes it begins with the column ``class``: each class against all others.
+        """
+        return self._curves("roc", lambda rows: roc_curve(rows["label"], rows["score"], rows["weight"]))
+
+    @cached_property
+    def precision_recall(self) -> pl.DataFrame:
+        """Precision and recall by ``threshold``; of more than two classes each against all others, by ``class``."""
+        return self._curves(
+            "precision_recall", lambda rows: precision_recall_curve(rows["label"], rows["score"], rows["weight"])
+        )
+
+    @cached_property
+    def calibration(self) -> pl.DataFrame:
+        """The mean label of rows of similar predictions, in 10 bins of equal weight.
+
+        Columns: ``lowest``, ``highest``, ``mean_prediction``, ``mean_label`` and ``weight``; of more than two classes
+        each against all others, by ``class``.
+        """
+        return self._curves(
+            "calibration",
+            lambda rows: calibration_curve(rows["label"], rows["score"], rows["weight"]).drop("standard_error"),
+            needs_classes=False,
+        )
+
+    def _curves(
+        self, name: str, curve: Callable[[pl.DataFrame], pl.DataFrame], *, needs_classes: bool = True
+    ) -> pl.DataFrame:
+        """Return the curve of each group, and of each class if there are more than two."""
+        if needs_classes:
+            self._require_classes(name)
+        rows = self._counts(self._scores)
+        rows = rows.sort("label", *(name for name in rows.columns if name.startswith("score")))
+        scores = [name for name in rows.columns if name.startswith("score")]
+        if len(scores) > 1 and not self._n_classes:
+            raise ParameterError(f"{name} is for models of one output or of classes")
+        if len(scores) == 1:
+            return self._of_groups(rows.filter(pl.col("weight") > 0), curve)
+        found = []
+        for number, score in enumerate(scores):
+            one = rows.with_columns(label=(pl.col("label") == number).cast(pl.Float64), score=pl.col(score))
+            found.append(self._of_groups(one.filter(pl.col("weight") > 0), curve, {"class": number}))
+        return pl.concat(found)
+
+    def _of_groups(
+        self, rows: pl.DataFrame, make: Callable[[pl.DataFrame], pl.DataFrame], first: Mapping[str, int] | None = None
+    ) -> pl.DataFrame:
+        own = [pl.lit(value, pl.Int64).alias(name) for name, value in (first or {}).items()]
+        if not self._by:
+            made = make(rows)
+            return made.select(*own, pl.all())
+        groups = [f"group_{i}" for i in range(len(self._by))]
+        names = dict(zip(groups, self._by, strict=True))
+        parts = rows.sort(groups, maintain_order=True).partition_by(groups, maintain_order=True)
+        keyed = [part.head(1).select(groups).rename(names).join(make(part), how="cross") for part in parts]
+        return pl.concat(keyed).select(*own, pl.all())
+
+    def _require_classes(self, name: str) -> None:
+        if not self._n_classes:
+            raise ParameterError(f"{name} is for models of classes, and this one predicts numbers")
+
+
+def evaluate_model(
+    predictor: Predictor, data: Any, target: str | Sequence[str], by: str | Sequence[str] | None, weight: str | None,
+    group: str | None, label_upper_bound: str | None, base_margin: str | Sequence[str] | None, eval_metric: Any,
+) -> Evaluation:  # fmt: skip
+    """Return how good a model is on rows; `frameboost.Model.evaluate` describes the arguments."""
+    ensemble = predictor.ensemble
+    loss = ensemble.loss
+    source = open_rows(data, ensemble.features)
+    find_features(source, ensemble.features)
+    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
+    n_targets = sum(role.startswith("label") for role in roles)
+    if n_targets != len(loss.labels):
+        raise ParameterError(f"the model predicts {counted(len(loss.labels), 'target')}, not {n_targets}")
+    if "upper" in loss.roles and "upper" not in roles:
+        raise ParameterError(f"objective '{loss.name}' needs label_upper_bound, the column of the latest times")
+    columns = group_columns(source, by)
+    started = find_margins(source, base_margin, ensemble.n_outputs) or None
+    metrics = metrics_of(loss, ensemble.parameters, eval_metric)
+    table = evaluated_metrics(predictor, source, roles, columns, metrics, started)
+    scores = "mean" if loss.n_outputs > 1 and not loss.classes else scores_for_ranking(loss, "evaluate")
+
+    def counts(output: str) -> pl.DataFrame:
+        counted = _counts_in_frame if isinstance(source, FrameSource) else _counts_in_duckdb
+        return counted(predictor, source, roles, columns, started, output)
+
+    return Evaluation(table, counts, loss.classes, scores, columns)
+
+
+def _counts_in_frame(
+    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
+    base_margin: Sequence[str] | None, output: str,
+) -> pl.DataFrame:  # fmt: skip
+    """Return the weights of the rows by group, label and score."""
+    read = list(dict.fromkeys([*predictor.ensemble.feature_names, *roles.values(), *by, *(base_margin or [])]))
+    frame = source.to_frame(read).collect()
+    values = predictor.predict(frame, output, base_margin).rename("score")
+    scores = [values]
+    if isinstance(values.dtype, pl.Array):
+        scores = [values.arr.get(k).rename(f"score_{k}") for k in range(values.dtype.size)]
+    weight = column(roles["weight"]).cast(pl.Float64) if "weight" in roles else pl.lit(1.0)
+    groups = [column(name).alias(f"group_{i}") for i, name in enumerate(by)]
+    label = column(next(iter(roles.values()))).cast(pl.Float64)
+    rows = frame.select(*groups, label=label, weight=weight).with_columns(scores)
+    return rows.group_by(pl.exclude("weight"), maintain_order=True).agg(pl.col("weight").sum())
+
+
+def _counts_in_duckdb(
+    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
+    base_margin: Sequence[str] | None, output: str,
+) -> pl.DataFrame:  # fmt: skip
+    """Return the same of a relation: the rows stay in the database."""
+    assert not isinstance(source, FrameSource)
+    name = free_name("prediction", source.names())
+    with closed_after(DuckDBSession(source.relation)) as session:
+        model = database_model(predictor.ensemble, "duckdb", None, base_margin)
+        kept = list(dict.fromkeys([*roles.values(), *by]))
+        query = model.query(session.source, keep=kept, output=output, name=name)  # type: ignore[arg-type]
+        scored = source.relation.query(session.source[1:-1], query)
+        assert isinstance(scored, duckdb.DuckDBPyRelation)
+        scores = [c for c in scored.columns if c == name or c.startswith(f"{name}_")]
+        own = {f"score_{k}" if len(scores) > 1 else "score": quote_identifier(c) for k, c in enumerate(scores)}
+        own = {n: f"CAST({sql} AS DOUBLE)" for n, sql in own.items()}
+        own |= {f"group_{i}": quote_identifier(c) for i, c in enumerate(by)}
+        own["label"] = f"CAST({quote_identifier(next(iter(roles.values())))} AS DOUBLE)"
+        weight = f"CAST({quote_identifier(roles['weight'])} AS DOUBLE)" if "weight" in roles else "1e0"
+        wanted = ", ".join(f'{sql} AS "{n}"' for n, sql in own.items())
+        return pl.DataFrame(scored.aggregate(f"{wanted}, SUM({weight}) AS weight", ", ".join(own.values())))

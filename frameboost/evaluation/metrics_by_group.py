@@ -1,0 +1,236 @@
+"""The metrics that fit a model, of all rows and by group, where the rows are: in a polars frame or in DuckDB."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.messages import did_you_mean, shown
+from frameboost.data.shares import free_name
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.database.database_model import database_model
+from frameboost.engines.contract import Engine
+from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.losses.loss import Loss
+from frameboost.metrics.built_in import AnyMetric, get_metrics
+from frameboost.metrics.metric import Metric
+from frameboost.metrics.terms import define_predictions, evaluate
+from frameboost.parameters.parameters import Parameters
+from frameboost.prediction.predictor import Predictor
+from frameboost.runtime.cleanup import closed_after
+from frameboost.training.data_checks import check_evaluated
+from frameboost.training.ranking_checks import check_queries
+
+__all__ = ["evaluated_metrics", "group_columns", "metrics_of"]
+
+_MOST_GROUPS = 10_000
+_ONE_PREDICTION = ("rmse", "mae")
+
+
+def metrics_of(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -> list[AnyMetric]:
+    """Return the metrics that a user wants, by default all that fit the loss, its own first."""
+    known = Parameters().as_dict() | {name: value for name, value in parameters.items() if value is not None}
+    if loss.classes and loss.definition is not None:  # of another library: what its classes are scored by
+        loss = replace(loss, name="multi:softprob" if loss.has_margin_of_each_class else "binary:logistic")
+    if wanted is not None:
+        return get_metrics(wanted, loss, known)
+    if loss.has_margin_of_each_class:
+        names: tuple[str, ...] = ("mlogloss", "merror", "auc", "aucpr")
+    elif loss.classes:
+        names = ("error", "auc", "aucpr") if loss.name == "binary:hinge" else ("logloss", "error", "auc", "aucpr")
+    elif "qid" in loss.roles:
+        names = (loss.metric, "ndcg@5", "ndcg@10")
+    elif loss.name.startswith("survival:"):
+        names = (loss.metric, *(["interval-regression-accuracy"] if "upper" in loss.roles else []))
+    else:
+        names = (loss.metric, *_ONE_PREDICTION)
+    found: list[AnyMetric] = []
+    for name in dict.fromkeys(names):
+        try:
+            found += get_metrics(name, loss, known)
+        except ParameterError:  # which does not fit the loss, such as rmse of several quantiles
+            continue
+    return found
+
+
+def group_columns(source: LocalSource, by: str | Sequence[str] | None) -> list[str]:
+    """Return the columns of groups, or raise an error if one can't be one."""
+    columns = [by] if isinstance(by, str) else list(by or [])
+    for name in columns:
+        if name not in source.names():
+            near = did_you_mean(name, source.names())
+            raise DataError(f"by column {shown(name)} is not in the data{near}")
+        if name in ("metric", "value", "rows"):
+            raise ParameterError(f"by column {shown(name)} has the name of a column of the result; rename it")
+    return columns
+
+
+def evaluated_metrics(
+    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
+    metrics: Sequence[AnyMetric], base_margin: Sequence[str] | None,
+) -> pl.DataFrame:  # fmt: skip
+    """Return a row for each group and metric: the columns of ``by``, ``rows``, ``metric`` and ``value``."""
+    ensemble = predictor.ensemble
+    opened = (
+        _in_duckdb(predictor, source, roles, by, base_margin)
+        if isinstance(source, RelationSource)
+        else _in_polars(predictor, source, roles, by, base_margin)
+    )
+    found = []
+    with opened as rows:
+        for key, engine in rows.groups():
+            values = _values(engine, ensemble, roles, metrics)
+            table = pl.DataFrame(
+                {"rows": [engine.n_rows] * len(values), "metric": list(values), "value": list(values.values())},
+                schema={"rows": pl.UInt32, "metric": pl.String, "value": pl.Float64},
+            )
+            found.append(table if key is None else key.join(table, how="cross"))
+    whole = pl.concat(found)
+    return whole if by else whole.drop("rows")
+
+
+def _values(
+    engine: Engine, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric]
+) -> dict[str, float]:
+    """Return the metrics of the rows of an engine, whose margins are those of the model."""
+    loss = ensemble.loss
+    check_evaluated(engine, loss, roles)
+    check_queries(engine, loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", True)))
+    if ensemble.calibration is not None:
+        loss = replace(loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
+    define_predictions(engine, loss)
+    values = {metric.name: evaluate(metric, engine) for metric in metrics}
+    if "rmse" in values and "r2" not in values and len(loss.labels) == 1:
+        values["r2"] = _r2(engine)
+    return values
+
+
+def _r2(engine: Engine) -> float:
+    """Return the coefficient of determination: 1 − Σ w(y − p)² / Σ w(y − ȳ)²; NaN where all labels are equal."""
+    columns = ("label", "weight", "prediction")
+    mean = Metric("mean", "SUM(weight * label) / SUM(weight)", columns=columns).evaluate(engine)
+    wrong = Metric("wrong", "SUM(weight * (label - prediction) * (label - prediction))", columns=columns)
+    spread = Metric("spread", f"SUM(weight * (label - ({mean!r})) * (label - ({mean!r})))", columns=columns)
+    total = spread.evaluate(engine)
+    return 1.0 - wrong.evaluate(engine) / total if total else math.nan
+
+
+# --- the rows with their margins --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ScoredFrame:
+    """Rows of a frame, with roles and margins by their names and the columns of groups."""
+
+    frame: pl.DataFrame
+    names: Sequence[str]
+    by: Mapping[str, str]
+
+    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Engine]]:
+        """Yield each group's values and its rows."""
+        if not self.by:
+            yield None, self._engine(self.frame)
+            return
+        parts = self.frame.sort(list(self.by), maintain_order=True).partition_by(list(self.by), maintain_order=True)
+        _check_number(len(parts))
+        for part in parts:
+            yield part.head(1).select(list(self.by)).rename(dict(self.by)), self._engine(part)
+
+    def _engine(self, rows: pl.DataFrame) -> Engine:
+        return PolarsEngine(rows.lazy(), (), {name: name for name in self.names})
+
+
+@contextmanager
+def _in_polars(
+    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str],
+    base_margin: Sequence[str] | None,
+) -> Iterator[_ScoredFrame]:  # fmt: skip
+    read = list(dict.fromkeys([*predictor.ensemble.feature_names, *roles.values(), *by, *(base_margin or [])]))
+    frame = source.to_frame(read).collect()
+    margins = predictor.predict(frame, "margin", base_margin)
+    names = predictor.ensemble.loss.margins
+    columns = {role: frame[name] for role, name in roles.items()}
+    columns |= {names[0]: margins} if len(names) == 1 else {n: margins.arr.get(k) for k, n in enumerate(names)}
+    groups = {f"group_{i}": name for i, name in enumerate(by)}
+    columns |= {own: frame[name] for own, name in groups.items()}
+    scored = pl.DataFrame([values.rename(name) for name, values in columns.items()])
+    yield _ScoredFrame(scored, [*roles, *names], groups)
+
+
+@dataclass(frozen=True)
+class _ScoredTable:
+    """A temporary table of the user's connection, with roles and margins by their names and the number of the group."""
+
+    relation: duckdb.DuckDBPyRelation
+    names: Sequence[str]
+    queries: SqlColumn | None
+    by: Sequence[str]
+
+    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Engine]]:
+        """Yield each group's values and its rows."""
+        if not self.by:
+            with self._engine(self.relation) as engine:
+                yield None, engine
+            return
+        own = ", ".join(f'"group_{i}"' for i in range(len(self.by)))
+        keys = pl.DataFrame(self.relation.project(f"number, {own}").distinct().order("number ASC"))
+        keys = keys.rename({f"group_{i}": name for i, name in enumerate(self.by)})
+        _check_number(len(keys))
+        for number in keys["number"]:
+            key = keys.filter(pl.col("number") == number).drop("number")
+            with self._engine(self.relation.filter(f"number = {number}")) as engine:
+                yield key, engine
+
+    @contextmanager
+    def _engine(self, rows: duckdb.DuckDBPyRelation) -> Iterator[Engine]:
+        roles = {name: quote_identifier(name) for name in self.names if name != "qid"}
+        with closed_after(DuckDBSession(rows)) as session:
+            yield DuckDBEngine(session, (), (), roles, self.queries)
+
+
+@contextmanager
+def _in_duckdb(
+    predictor: Predictor, source: RelationSource, roles: Mapping[str, str], by: Sequence[str],
+    base_margin: Sequence[str] | None,
+) -> Iterator[_ScoredTable]:  # fmt: skip
+    session = DuckDBSession(source.relation)
+    with closed_after(session):
+        name = free_name("prediction", source.names())
+        keep = list(dict.fromkeys([*roles.values(), *by]))
+        model = database_model(predictor.ensemble, "duckdb", None, base_margin)
+        query = model.query(session.source, keep=keep, output="margin", name=name)
+        margins = predictor.ensemble.loss.margins
+        values = {role: quote_identifier(column) for role, column in roles.items()}
+        several = {margin: quote_identifier(f"{name}_{k}") for k, margin in enumerate(margins)}
+        values |= {margins[0]: quote_identifier(name)} if len(margins) == 1 else several
+        values |= {f"group_{i}": quote_identifier(column) for i, column in enumerate(by)}
+        if by:
+            values["number"] = f"dense_rank() OVER (ORDER BY {', '.join(map(quote_identifier, by))})"
+        if "qid" in roles:  # rows of equal scores are ranked in their order
+            values["position"] = "row_number() OVER ()"
+        table = session.table("scored")
+        wanted = ", ".join(f"{sql} AS {quote_identifier(own)}" for own, sql in values.items())
+        session.run(f"CREATE TEMP TABLE {table} AS SELECT {wanted} FROM ({query})")
+        scored = source.relation.query(session.source[1:-1], f"FROM {table}")
+        assert scored is not None
+        kind = source.types()[roles["qid"]] if "qid" in roles else None
+        queries = None if kind is None else SqlColumn('"qid"', kind)
+        ordered = ["position"] if "qid" in roles else []
+        yield _ScoredTable(scored, [*roles, *margins, *ordered], queries, by)
+
+
+def _check_number(n_groups: int) -> None:
+    if n_groups > _MOST_GROUPS:
+        raise DataError(f"by makes {n_groups:,} groups; give a column of at most {_MOST_GROUPS:,} values")
