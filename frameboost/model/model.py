@@ -552,7 +552,7 @@ class Model:
             joint effect of two features is shared equally between (feature, other) and (other, feature). A feature with
             itself has its main effect: its Shapley value without the interactions.
         output
-            The number of the output to explain, from 0, if the model has several (classes, quantiles).
+            The number of the output to explain, from 0, if the model has several (classes, quantiles); by default all.
 
         Returns
         -------
@@ -560,9 +560,12 @@ class Model:
             Float64: a column for each feature, in the model's order, and ``"bias"``, the mean margin weighted by
             cover. A row sums to its margin (up to rounding); a feature without splits has 0.
 
+            Of all outputs of several: ``row`` (UInt32, from 0), ``output`` (Int64), ``feature`` (String) and ``value``
+            (Float64); for each row and output the features in the model's order, then ``"bias"``.
+
             With ``interactions``: ``row`` (UInt32, from 0), ``feature`` and ``other`` (String), ``value`` (Float64);
-            for each row all pairs in the model's order, then ``"bias"`` with itself. The values of a row sum to its
-            margin, those of a row and a feature to its Shapley value.
+            ``output`` after the row if there are several; for each row all pairs in the model's order, then ``"bias"``
+            with itself. The values of a row sum to its margin, those of a row and a feature to its Shapley value.
 
         Raises
         ------
@@ -589,36 +592,37 @@ class Model:
             return interaction_frame(self._ensemble, data, output)
         return contribution_frame(self._ensemble, data, output, approx=approx)
 
-    @checked()
+    @checked(feature=columns)
     def partial_dependence(
         self,
         data: Any,
-        feature: str,
+        feature: str | Sequence[str],
         *,
-        grid: Iterable[Any] | None = None,
+        grid: Iterable[Any] | Mapping[str, Iterable[Any]] | None = None,
         output: Literal["mean", "margin"] = "mean",
     ) -> pl.DataFrame:
-        """Return the mean prediction over the rows as a function of one feature (Friedman 2001, section 8.2).
+        """Return the mean prediction over the rows as a function of one feature or two (Friedman 2001, section 8.2).
 
-        For each value of the grid, the feature is set to it in every row, and the predictions are averaged.
+        For each value of the grid, the feature is set to it in every row, and the predictions are averaged. Of two
+        features the grid has each pair of their values.
 
         Parameters
         ----------
         data
             As for `predict`, with at least one row.
         feature
-            One of the model's features.
+            One of the model's features, or a list of two.
         grid
-            Values of the feature; None stands for a missing one. By default all categories of a string, and otherwise
-            the column's distinct values, or 20 values at evenly spaced ranks if there are more.
+            Values of the feature, of two a dict by feature; None stands for a missing one. By default all categories of
+            a string, and otherwise the column's distinct values, or 20 values at evenly spaced ranks if there are more.
         output
             As for `predict`: ``"mean"`` or ``"margin"``.
 
         Returns
         -------
         polars.DataFrame
-            A row for each value of the grid: the feature, in the column's type, and ``"prediction"``, Float64 or, for
-            several outputs, Array(Float64, outputs).
+            A row for each value of the grid: the feature or the two, in the column's type, and ``"prediction"``,
+            Float64 or, for several outputs, Array(Float64, outputs).
 
         Raises
         ------
@@ -637,6 +641,8 @@ class Model:
         [(0, 2.0), (1, 8.0)]
         >>> model.partial_dependence(df.filter(z=1), "x", grid=[1]).rows()
         [(1, 12.0)]
+        >>> model.partial_dependence(df, ["x", "z"], grid={"z": [1]}).rows()
+        [(0, 1, 4.0), (1, 1, 12.0)]
         """
         return partial_dependence_frame(self._predictor, data, feature, grid, output)
 

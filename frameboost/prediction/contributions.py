@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +12,11 @@ import polars as pl
 from frameboost.checks.messages import shown
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
+from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.contributions import Contributions
@@ -25,20 +27,55 @@ BIAS = "bias"
 
 
 def contribution_frame(ensemble: Ensemble, data: Any, output: int | None, *, approx: bool) -> pl.DataFrame:
-    """Return a column for each feature, and the bias, as `frameboost.Model.explain` describes them."""
+    """Return a column for each feature, and the bias, as `frameboost.Model.explain` describes them.
+
+    Of all outputs of several it is a long frame.
+    """
     check_bias(ensemble.features)
-    contributions, codes = _compiled(ensemble, data, output)
-    found = contributions.steps(codes) if approx else contributions.shap(codes)
-    place = {feature.name: i for i, feature in enumerate(contributions.arrays.features)}
-    nothing = np.zeros(len(codes))
-    columns = {name: found[:, place[name]] if name in place else nothing for name in ensemble.feature_names}
-    return pl.DataFrame({**columns, BIAS: np.full(len(codes), contributions.bias)})
+    source, types, outputs = _read(ensemble, data, output)
+    names = [*ensemble.feature_names, BIAS]
+    found = [_contributions(ensemble, source, types, number, approx=approx) for number in outputs]
+    if len(found) == 1:
+        return pl.DataFrame(dict(zip(names, found[0].T, strict=True)))
+    n_rows, n_outputs, n_values = len(found[0]), len(found), len(names)
+    return pl.DataFrame({
+        "row": np.repeat(np.arange(n_rows, dtype=np.uint32), n_outputs * n_values),
+        "output": np.tile(np.repeat(np.arange(n_outputs), n_values), n_rows),
+        "feature": pl.Series(names * (n_rows * n_outputs), dtype=pl.String),
+        "value": np.stack(found, axis=1).ravel(),
+    })  # fmt: skip
 
 
 def interaction_frame(ensemble: Ensemble, data: Any, output: int | None) -> pl.DataFrame:
     """Return a row for each pair of features of each row of the data, and one for the bias."""
     check_bias(ensemble.features)
-    contributions, codes = _compiled(ensemble, data, output)
+    source, types, outputs = _read(ensemble, data, output)
+    found = [_interactions(ensemble, source, types, number) for number in outputs]
+    if len(found) == 1:
+        return found[0]
+    return pl.concat(
+        part.insert_column(1, pl.Series("output", np.full(len(part), number)))
+        for number, part in zip(outputs, found, strict=True)
+    ).sort("row", "output", maintain_order=True)
+
+
+def _contributions(
+    ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int, *, approx: bool
+) -> npt.NDArray[np.float64]:
+    """Return the contributions of all features to a margin, and its mean, in shape (rows, features + 1)."""
+    contributions, codes = _compiled(ensemble, source, types, number)
+    found = contributions.steps(codes) if approx else contributions.shap(codes)
+    names = ensemble.feature_names
+    whole = np.zeros((len(codes), len(names) + 1))
+    whole[:, [names.index(feature.name) for feature in contributions.arrays.features]] = found
+    whole[:, -1] = contributions.bias
+    return whole
+
+
+def _interactions(
+    ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int
+) -> pl.DataFrame:
+    contributions, codes = _compiled(ensemble, source, types, number)
     names = ensemble.feature_names
     n_rows, n_features = len(codes), len(names)
     used = [names.index(feature.name) for feature in contributions.arrays.features]
@@ -53,18 +90,28 @@ def interaction_frame(ensemble: Ensemble, data: Any, output: int | None) -> pl.D
     return rows.join(pairs, how="cross", maintain_order="left_right").with_columns(pl.Series("value", values.ravel()))
 
 
-def _compiled(
+def _read(
     ensemble: Ensemble, data: Any, output: int | None
+) -> tuple[LocalSource, Mapping[str, FeatureType], list[int]]:
+    """Return the rows, the types of the features, and the numbers of the margins to explain."""
+    several = output is None and ensemble.n_outputs > 1
+    outputs = list(range(ensemble.n_outputs)) if several else [ensemble.margin_number(output)]
+    source = open_rows(data, ensemble.features)
+    types = find_features(source, ensemble.features)
+    if several:  # each is explained by itself, of the same rows
+        source = FrameSource(source.to_frame(ensemble.feature_names).collect().lazy())
+    return source, types, outputs
+
+
+def _compiled(
+    ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int
 ) -> tuple[Contributions, npt.NDArray[np.unsignedinteger]]:
-    """Return the compiled trees of one output, and the data's rows as their codes."""
+    """Return the compiled trees of one output, and the rows as their codes."""
     from frameboost.compile.arrays.contributions import Contributions  # which needs numba
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
-    number = ensemble.margin_number(output)
     trees = ensemble.trees_of(number)
     arrays = TreeArrays.compile(trees, ensemble.features)
-    source = open_rows(data, ensemble.features)
-    types = find_features(source, ensemble.features)
     codes = arrays.codes(source.to_frame(ensemble.feature_names), types)
     return Contributions.compile(arrays, ensemble.base_margins[number], trees), codes
 

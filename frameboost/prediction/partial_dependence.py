@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ _VALUES = "values"
 
 
 def partial_dependence_frame(
-    predictor: Predictor, data: Any, name: str, grid: Iterable[Any] | None, output: str
+    predictor: Predictor, data: Any, features: str | Sequence[str], grid: Any, output: str
 ) -> pl.DataFrame:
     """Return the mean over the rows of an output at each value of the grid.
 
@@ -39,26 +39,48 @@ def partial_dependence_frame(
     """
     ensemble, wanted = predictor.ensemble, predictor.ensemble.output(output)
     names = ensemble.feature_names
-    if name not in names:
-        raise ParameterError(f"feature must be one of the model's, {listed(names)}, not {shown(name)}")
-    if name == _PREDICTION:
-        raise ParameterError(
-            f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
-        )
+    chosen = [features] if isinstance(features, str) else list(features)
+    if len(chosen) > 2 or len(set(chosen)) < len(chosen):
+        raise ParameterError(f"feature must be one of the model's or two different ones, not {shown(features)}")
+    for name in chosen:
+        if name not in names:
+            raise ParameterError(f"feature must be one of the model's, {listed(names)}, not {shown(name)}")
+        if name == _PREDICTION:
+            raise ParameterError(
+                f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
+            )
+    given = _given_grids(chosen, grid)
     source = open_rows(data, ensemble.features)
     types = find_features(source, ensemble.features)
     frame = source.to_frame(names).collect()
     if frame.is_empty():
         raise DataError("the data has no rows to take the mean over")
-    column = frame[name].alias(_VALUES)
-    feature = ensemble.features[names.index(name)]
-    values = default_grid(column, feature) if grid is None else _given_grid(grid, column, name)
-    if values.is_empty():
-        raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
-    of_each = responses(predictor, frame.lazy(), types, pl.DataFrame({name: values}), wanted)
+    axes = []
+    for name in chosen:
+        column, feature = frame[name].alias(_VALUES), ensemble.features[names.index(name)]
+        values = _given_grid(given[name], column, name) if name in given else default_grid(column, feature)
+        if values.is_empty():
+            raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
+        axes.append(pl.DataFrame({name: values}))
+    points = axes[0] if len(axes) == 1 else axes[0].join(axes[1], how="cross", maintain_order="left_right")
+    of_each = responses(predictor, frame.lazy(), types, points, wanted)
     means = [np.mean(predictions, axis=0).tolist() for predictions in of_each]
     dtype = pl.Float64() if len(wanted.values) == 1 else pl.Array(pl.Float64, len(wanted.values))
-    return pl.DataFrame({name: values, _PREDICTION: pl.Series(means, dtype=dtype)})
+    return points.with_columns(pl.Series(_PREDICTION, means, dtype=dtype))
+
+
+def _given_grids(features: Sequence[str], grid: Any) -> Mapping[str, Any]:
+    """Return the values that the user gives, by feature: of two features a dict."""
+    if grid is None:
+        return {}
+    if len(features) == 1 and not isinstance(grid, Mapping):
+        return {features[0]: grid}
+    if not isinstance(grid, Mapping):
+        raise ParameterError(f"grid of two features must be a dict of feature to a list of values, not {shown(grid)}")
+    for name in grid:
+        if name not in features:
+            raise ParameterError(f"grid names {shown(name)}, which is none of {listed(features)}")
+    return grid
 
 
 def responses(

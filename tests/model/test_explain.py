@@ -421,9 +421,52 @@ def test_each_class_is_explained_by_its_own_trees():
         model.explain(frame[:5], output=1, interactions=True).group_by("row", maintain_order=True).agg(pl.sum("value"))
     )
     np.testing.assert_allclose(totals["value"], margins[:5, 1], atol=1e-9)
-    for wrong in (None, 3, True):
+    for wrong in (-1, 3, True):
         with pytest.raises(fb.ParameterError, match="output must be the number of a margin, from 0 to 2"):
             model.explain(frame, output=wrong)
+
+
+def test_all_classes_are_explained_in_a_long_frame():
+    frame = every_type(60, seed=2).with_columns(level=(pl.col("amount").rank() * 3 // 61).cast(pl.Int8))
+    features = ["float64", "string", "int16"]
+    model = fb.fit(frame, "level", objective="multi:softprob", features=features, n_estimators=2)
+    for data in (frame, frame.select(features).to_arrow().to_reader()):  # which can be read once
+        found = model.explain(data)
+        assert found.schema == {"row": pl.UInt32, "output": pl.Int64, "feature": pl.String, "value": pl.Float64}
+        for k in range(3):
+            wide = model.explain(frame, output=k).with_row_index("row")
+            long = wide.unpivot(index="row", variable_name="feature").sort("row", maintain_order=True)
+            assert found.filter(output=k).drop("output").equals(long)
+    rows = [(row, k) for row in range(60) for k in range(3) for _ in range(4)]
+    assert found.select("row", "output").rows() == rows
+    assert model.explain(frame.clear()).shape == (0, 4)
+    pairs = model.explain(frame[:4], interactions=True)
+    assert pairs.columns == ["row", "output", "feature", "other", "value"]
+    for k in range(3):
+        assert pairs.filter(output=k).drop("output").equals(model.explain(frame[:4], interactions=True, output=k))
+
+
+def test_partial_dependence_on_two_features():
+    frame = every_type(80, seed=2)
+    model = fb.fit(frame, "amount", features=["float64", "string", "boolean"], n_estimators=3)
+    found = model.partial_dependence(frame, ["boolean", "float64"], grid={"float64": [0.5, None]})
+    assert found.columns == ["boolean", "float64", "prediction"]
+    assert found.select("boolean", "float64").rows() == [(b, x) for b in (False, True) for x in (0.5, None)]
+    for boolean, number, mean in found.rows():
+        changed = frame.with_columns(boolean=pl.lit(boolean), float64=pl.lit(number, pl.Float64))
+        assert mean == pytest.approx(model.predict(changed).mean(), rel=1e-12)
+    for features, message in (
+        (["boolean", "boolean"], "feature must be one of the model's or two different ones, not"),
+        (["boolean", "float64", "string"], "feature must be one of the model's or two different ones, not"),
+        (["boolean", "flaot"], "feature must be one of the model's, 'float64', 'string', 'boolean', not 'flaot'"),
+    ):
+        with pytest.raises(fb.ParameterError) as error:
+            model.partial_dependence(frame, features)
+        assert message in str(error.value)
+    with pytest.raises(fb.ParameterError, match=r"^grid of two features must be a dict of feature to a list of values"):
+        model.partial_dependence(frame, ["boolean", "float64"], grid=[1])
+    with pytest.raises(fb.ParameterError, match=r"^grid names 'string', which is none of 'boolean', 'float64'$"):
+        model.partial_dependence(frame, ["boolean", "float64"], grid={"string": ["a"]})
 
 
 def test_shapley_values_of_classes_are_xgboosts():
