@@ -245,6 +245,8 @@ data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow tab
     Parquet, CSV or Arrow file, a glob of such files in the order of their names (``"2013-*.parquet"``), or a table of a
     DuckDB file (``"flights.duckdb::late"``). The rows of several frames or files follow each other. Those of a Spark
     DataFrame stay in its executors, and the workers of ``engine=fb.Dask(client)`` read those of a Dask DataFrame.
+    An Ibis table of the DuckDB backend stays in its database; narwhals frames and PyArrow datasets are taken for what
+    they hold.
 target : str or list of str
     The column to predict: numeric or Boolean, without NULL, NaN or infinities. Several columns have trees of their own,
     one for each in a round, and are predicted as an array.

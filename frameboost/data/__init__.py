@@ -1,6 +1,7 @@
 """The user's data: frames, relations and files.
 
 - `sources`: data of every kind as a source of rows with typed columns
+- `wrapped_tables`: tables of Ibis, narwhals and PyArrow's datasets
 - `scans`: which lazy frames only read files
 - `partitions`: rows in partitions on a cluster
 - `spark_source`: a Spark DataFrame as such a source

@@ -11,6 +11,7 @@ import polars as pl
 from frameboost.checks.messages import shown
 from frameboost.data.sources import FrameSource, Source, is_frame_of, open_source
 from frameboost.data.spark_source import SparkSource, is_spark_frame
+from frameboost.data.wrapped_tables import unwrapped
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
@@ -112,6 +113,7 @@ class PartitionReader:
 
 def open_training_data(data: Any, argument: str = "data") -> Source:
     """Return what `fit` takes as a source: DataFrames of Dask and Spark, and all that `open_source` reads."""
+    data = unwrapped(data, argument)
     if is_spark_frame(data):
         return SparkSource(data, argument)
     return _of_dask_frame(data) if is_frame_of("dask", data) else open_source(data, argument)

@@ -21,6 +21,7 @@ from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.scans import scanned_formats
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.table_files import is_columnar, is_table, read_tables
+from frameboost.data.wrapped_tables import unwrapped
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
@@ -215,6 +216,7 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
     DataError
         If it is no data that can be read.
     """
+    data = unwrapped(data, argument)
     if isinstance(data, pl.LazyFrame):
         part = _part(data, "")
         return _in_parts([part]) if part.is_file else FrameSource(data)

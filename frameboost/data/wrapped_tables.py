@@ -1,0 +1,65 @@
+"""Tables that stand for others: Ibis expressions over DuckDB, narwhals frames, datasets of PyArrow.
+
+They are told by the names of their classes, as the libraries may not be installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.messages import reason
+from frameboost.errors import DataError
+
+__all__ = ["unwrapped"]
+
+
+def unwrapped(data: Any, argument: str = "data") -> Any:
+    """Return the table that an object stands for, or the object if it is none of these.
+
+    An Ibis table of the DuckDB backend becomes a relation of the backend's connection, whose rows stay where they are;
+    a narwhals frame the frame or relation below it; a PyArrow dataset a lazy frame that scans it.
+
+    Raises
+    ------
+    DataError
+        If DuckDB can't run the query of an Ibis table.
+
+    Examples
+    --------
+    >>> import narwhals, polars
+    >>> unwrapped(narwhals.from_native(polars.DataFrame({"x": [1]}))).rows()
+    [(1,)]
+    """
+    names = [f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__]
+    if any(name in ("narwhals.dataframe.DataFrame", "narwhals.dataframe.LazyFrame") for name in names) or any(
+        name.startswith("narwhals.stable.") and name.endswith("Frame") for name in names
+    ):
+        return unwrapped(data.to_native(), argument)
+    if "pyarrow._dataset.Dataset" in names:
+        return pl.scan_pyarrow_dataset(data)
+    if any(name.startswith("ibis.expr.types.") and name.endswith(".Table") for name in names):
+        return _of_ibis(data, argument)
+    return data
+
+
+def _of_ibis(table: Any, argument: str) -> Any:
+    """Return an Ibis table as a relation, if its backend is DuckDB; Ibis itself runs any other, and sends Arrow."""
+    ibis = sys.modules["ibis"]  # whoever has such a table has imported it
+    try:
+        backend = table.get_backend()
+    except ibis.common.exceptions.IbisError:  # of a table without a backend, or of two
+        return table
+    if backend.name != "duckdb":
+        return table
+    query = backend.compile(table)
+    try:
+        return backend.con.sql(query)
+    except duckdb.Error as error:
+        raise DataError(
+            f"{argument} is an Ibis table whose query DuckDB can't run ({reason(error)}); give "
+            "table.to_polars(), which reads it into memory"
+        ) from error
