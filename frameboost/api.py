@@ -240,7 +240,7 @@ Parameters
 ----------
 data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow table, path, list of frames or paths
     One example in each row. A DuckDB relation may be a table, a view, a query or files
-    (``con.table("flights")``, ``con.sql("..."), con.read_parquet("*.parquet")``); its rows stay in the database.
+    (``con.table("flights")``, ``con.sql("...")``, ``con.read_parquet("*.parquet")``); its rows stay in the database.
     The state of the fit is in temporary tables of the connection, which are dropped afterwards. A path is that of a
     Parquet, CSV or Arrow file, a glob of such files in the order of their names (``"2013-*.parquet"``), or a table of a
     DuckDB file (``"flights.duckdb::late"``). The rows of several frames or files follow each other. Those of a Spark
