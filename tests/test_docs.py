@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "sql" / "README.md", ROOT / "benchmarks" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
 _PATH = re.compile(r"`((?:frameboost|tests|sql|docs|benchmarks|examples)/[\w./-]*)`")
 _MODULE = re.compile(r"`(frameboost(?:\.\w+)+)`")

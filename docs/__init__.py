@@ -1,0 +1,1 @@
+"""The documentation: pages in Markdown, notebooks, and `docs.site`, which builds a site of them."""

@@ -1,0 +1,13 @@
+"""The documentation as a site: ``python -m docs.site`` builds it into ``build/site``, with broken links as errors.
+
+==================  ====================================================================================
+`__main__`          stages the pages, builds the site with Zensical, checks its links
+`staging`           the repository's pages as the site's: links, formulas, figures, examples, notebooks
+`notebooks`         runs the cells of a notebook, and writes it as a page
+`built_links`       finds links, anchors and files that a built site lacks
+`docstrings`        griffe's extension: docstrings made at run time, names in them as links
+`figures`           draws the figures of ``docs/mathematics.md``
+``zensical.toml``   the site's settings and navigation
+``site.css``        its style
+==================  ====================================================================================
+"""

