@@ -68,6 +68,7 @@ def page(tmp_path):
     (tmp_path / "docs" / "how-to").mkdir(parents=True)
     (tmp_path / "docs" / "gain.md").write_text("# Gain\n")
     (tmp_path / "CHANGELOG.md").write_text("# Changes\n")
+    (tmp_path / "setup.py").write_text("")
 
     def stage(text):
         (tmp_path / "docs" / "how-to" / "polars.md").write_text(text)
@@ -81,7 +82,8 @@ def page(tmp_path):
     [
         ("[gain](../gain.md#ties)", "[gain](../gain.md#ties)"),
         ("[`CHANGELOG.md`](../../CHANGELOG.md)", "[`CHANGELOG.md`](../changelog.md)"),
-        ("[the code](../../frameboost/splits/gain.py) of", "the code of"),  # no page of the site
+        ("[the code](../../setup.py) of", "the code of"),  # no page of the site
+        ("[nothing](../nothing.md)", "[nothing](../nothing.md)"),  # which the build refuses
         ("[paper](https://arxiv.org/abs/1603.02754)", "[paper](https://arxiv.org/abs/1603.02754)"),
         ("`[a](../b.md)`", "`[a](../b.md)`"),
         ("```sql\nSELECT $1, '[a](b)', $2\n```", "```sql\nSELECT $1, '[a](b)', $2\n```"),

@@ -36,7 +36,7 @@ def page_of(path: Path) -> str:
         parts.append(f"```python\n{text}\n```")
         if shown := _stored(cell):
             parts.append(f"```text\n{shown.rstrip()}\n```")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, f"[Download this notebook]({path.name})"]) + "\n"
 
 
 def run(path: Path) -> list[tuple[str, str]]:

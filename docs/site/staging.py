@@ -58,6 +58,8 @@ def stage(root: Path, folder: Path) -> None:
         path = folder / "pages" / target
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(staged(root, source, pages), encoding="utf-8")
+        if source.endswith(".ipynb"):
+            shutil.copy(root / source, path.parent)
     shutil.copy(root / "docs" / "site" / "site.css", folder / "pages")
     shutil.copy(root / "docs" / "site" / "zensical.toml", folder)
 
@@ -107,10 +109,12 @@ def _links(text: str, source: str, pages: dict[str, str], root: Path) -> str:
         if "://" in link or link.startswith("#"):
             return found[0]
         path, _, anchor = link.partition("#")
+        if link.endswith(".ipynb") and source.endswith(".ipynb"):  # the notebook itself, beside its page
+            return found[0]
         named = Path(os.path.normpath((root / source).parent / path)).relative_to(root).as_posix()
         target = pages.get(named) or pages.get(f"{named}/README.md")
-        if target is None:
-            return words
+        if target is None:  # source code; a link to no file stays, for the build to refuse
+            return words if (root / named).exists() else found[0]
         here = relpath(target, Path(pages[source]).parent.as_posix())
         return f"[{words}]({here}{'#' + anchor if anchor else ''})"
 
