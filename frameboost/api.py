@@ -19,7 +19,7 @@ from frameboost.engines.contract import Engine
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.spark.cluster import Spark
-from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import LOSSES, get_loss
@@ -38,8 +38,10 @@ from frameboost.runtime.cleanup import closed_after
 from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
 from frameboost.training.checkpoint_facts import argument_facts
 from frameboost.training.checkpoint_file import CheckpointFile
+from frameboost.training.class_labels import TrainingTarget, read_target
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.training.evaluation_log import Callback, EvaluationLog
@@ -47,7 +49,7 @@ from frameboost.training.ranking_checks import check_queries, with_group
 from frameboost.trees.leaf_grid import on_leaf_grid
 
 if TYPE_CHECKING:
-    from frameboost.training.checkpoint import Checkpoint
+    pass
 
 __all__ = ["fit"]
 
@@ -57,7 +59,7 @@ def fit(
     data: Any,
     target: str | Sequence[str],
     *,
-    objective: str | Objective = "reg:squarederror",
+    objective: str | Objective | None = None,
     features: Any = None,
     exclude: Any = None,
     weight: str | None = None,
@@ -87,16 +89,18 @@ def fit(
     method = choose_tree_method(settings)
     method.check_cuts(cuts)
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
+    initial, features = _continued(init_model, features, base_margin)
     source, held_out = held_out_sources(open_training_data(data), valid, time, group, settings.seed)
-    if init_model is not None:
-        features = _same_features(init_model, features, base_margin)
-        held_out = {key: HeldOut(with_margins(part.source, init_model.ensemble)[0]) for key, part in held_out.items()}
-        source, base_margin = with_margins(source, init_model.ensemble)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
+    if initial is not None:
+        held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}
+        source, base_margin = with_margins(source, initial)
     roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
     chosen = pick_features(source, features, roles, valid, exclude)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
+    goal = read_target(source, held_out, target, objective, settings.num_class, initial)
+    source, held_out, settings = goal.source, goal.held_out, _for_target(goal, settings)
     parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
     with unwrap_handler_errors(), defer_signals_in_llvm(), ExitStack() as open_engines, announce_compilation(verbose):
         workers, budget = open_engines.enter_context(closing(Workers(settings.n_jobs))), MemoryBudget()
@@ -106,13 +110,10 @@ def fit(
             return open_engines.enter_context(closed_after(made))
 
         training = opened(method.open_training, source)
-        loss, settings = _loss(objective, settings, training, roles)
-        _check_roles(loss, roles)
-        _check_renewal(loss, settings)
-        if init_model is not None:
-            check_continues(init_model.ensemble, loss, settings, chosen)
+        loss, settings = _loss(goal.objective, settings, training, roles)
+        _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
-        check_rows(training, loss, roles)
+        check_rows(training, loss, roles, goal.labels)
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(method.open_held_out, part) for key, part in parts.items()}
@@ -120,57 +121,62 @@ def fit(
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         watched = {"train": training} | others if looked_at else {}
-        before = 0 if init_model is None else init_model.n_rounds
+        before = 0 if initial is None else initial.n_rounds
         log = EvaluationLog(watched, metrics, settings.early_stopping_rounds, callbacks, before)
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
         if saved is not None:
             open_engines.enter_context(closed_after(saved))
-            _check_saved(saved, training, loss, settings, roles, log, init_model)
+            facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, goal.labels)
+            saved.check_arguments(facts, training.count_missing())
         shown = metrics[0]
         with progress(
             settings.n_estimators, shown.name, lambda: evaluate(shown, training), verbose=verbose
         ) as on_round:
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
-    return _model(ensemble if init_model is None else join_ensembles(init_model.ensemble, ensemble), log)
+    return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log)
 
 
-def _check_saved(
-    saved: Checkpoint, training: Engine, loss: Loss, settings: Parameters, roles: Mapping[str, str],
-    log: EvaluationLog, init_model: Model | None,
-) -> None:  # fmt: skip
-    """Raise an error if the checkpoint is of a fit with other arguments, or other gaps in the data."""
-    initial = None if init_model is None else init_model.ensemble
-    arguments = argument_facts(loss, settings, training.features, roles, log.columns, initial)
-    saved.check_arguments(arguments, training.count_missing())
-
-
-def _model(ensemble: Ensemble, log: EvaluationLog) -> Model:
+def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog) -> Model:
     """Return the model of a trained ensemble, with its leaf values on their grid."""
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
-    ensemble = replace(ensemble, base_margins=base_margins, trees=trees)
+    ensemble = replace(ensemble, base_margins=base_margins, trees=trees, labels=labels)
     return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score)
 
 
 # --- checks before any work starts ------------------------------------------------------------------------------------
 
 
-def _same_features(model: object, features: Any, base_margin: object) -> Any:
-    """Return the features of a continued training: by default those of ``init_model``."""
+def _continued(model: object, features: Any, base_margin: object) -> tuple[Ensemble | None, Any]:
+    """Return the ensemble of ``init_model``, and the features, by default its own; if there is one."""
+    if model is None:
+        return None, features
     if not isinstance(model, Model):
         way = "; read its file with fb.load(path)" if isinstance(model, str | os.PathLike) else ""
         raise ParameterError(f"init_model must be a Model, not {shown(model)}{way}")
     if base_margin is not None:
         raise ParameterError("base_margin does not go with init_model, whose margins the new trees start from")
-    return model.features if features is None else features
+    return model.ensemble, model.features if features is None else features
 
 
 def _settings(objective: object, valid: object, keywords: dict[str, Any]) -> Parameters:
+    """Return the parameters, checked as far as is possible without a look at the data."""
     settings = Parameters.from_keywords(under_our_names(keywords))
-    if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
-        get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
     if settings.early_stopping_rounds is not None and valid is None:
         raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=...")
+    if objective is None:
+        return settings
+    if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
+        get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
+    return _for_objective(objective, settings)  # type: ignore[arg-type]
+
+
+def _for_target(goal: TrainingTarget, settings: Parameters) -> Parameters:
+    return _for_objective(goal.objective, replace(settings, num_class=goal.num_class))
+
+
+def _for_objective(objective: str | Objective, settings: Parameters) -> Parameters:
+    """Return the parameters with those defaults that depend on the objective, and checked against it."""
     if settings.max_delta_step is None:
         settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
     if not str(objective).startswith("multi:") and settings.num_class is not None:
@@ -208,6 +214,20 @@ def _check_base_score(loss: Loss, parameters: Parameters) -> None:
         )
 
 
+def _check_loss(
+    loss: Loss, settings: Parameters, features: Sequence[Feature], roles: Mapping[str, str], initial: Ensemble | None
+) -> None:  # fmt: skip
+    """Raise `ParameterError` if the loss does not go with a column, a parameter or the model to train on from."""
+    _check_roles(loss, roles)
+    if loss.renewal and settings.monotone_constraints:
+        raise ParameterError(
+            f"monotone_constraints do not go with objective {shown(loss.name)}, whose leaves are quantiles and keep "
+            "to no bounds"
+        )
+    if initial is not None:
+        check_continues(initial, loss, settings, features)
+
+
 def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
     if "upper" in roles and "upper" not in loss.roles:
         raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {shown(loss.name)}")
@@ -221,14 +241,6 @@ def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
         raise ParameterError(
             f"base_margin names {len(given)} column{'s' if len(given) > 1 else ''}; objective {shown(loss.name)} has "
             f"{loss.n_outputs} margins"
-        )
-
-
-def _check_renewal(loss: Loss, settings: Parameters) -> None:
-    if loss.renewal and settings.monotone_constraints:
-        raise ParameterError(
-            f"monotone_constraints do not go with objective {shown(loss.name)}, whose leaves are quantiles and keep "
-            "to no bounds"
         )
 
 
@@ -248,10 +260,13 @@ data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow tab
     An Ibis table of the DuckDB backend stays in its database; narwhals frames and PyArrow datasets are taken for what
     they hold.
 target : str or list of str
-    The column to predict: numeric or Boolean, without NULL, NaN or infinities. Several columns have trees of their own,
-    one for each in a round, and are predicted as an array.
-objective : str or Objective, default 'reg:squarederror'
-    The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own.
+    The column to predict: numbers, Booleans, or strings (Enum and Categorical too) that are labels of classes, without
+    NULL, NaN or infinities. Several columns, which must be numeric or Boolean, have trees of their own, one for each in
+    a round, and are predicted as an array.
+objective : str or Objective, optional
+    The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own. By default
+    ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans and two labels, and ``'multi:softprob'`` for
+    more labels.
 features : list of str, polars selector or function, optional
     The columns to predict from; by default all but those that have another role. A selector (``cs.numeric()``) chooses
     by the types that polars gives the columns, those of a relation too. A function chooses the names of which it is
@@ -288,8 +303,8 @@ callbacks : list of functions, optional
     Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
     With a ``checkpoint``, only after the rounds that this call grows.
 init_model : Model, optional
-    A model with the same objective and features to continue from: the new model has its trees and ``n_estimators`` more
-    rounds.
+    A model with the same objective, features and labels to continue from: the new model has its trees and
+    ``n_estimators`` more rounds.
 engine : {{'auto', 'numba', 'polars', 'duckdb'}}, Dask or Spark, default 'auto'
     What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
     ``fb.Spark()`` for a Spark DataFrame and numba for everything else. Or the name of an engine that another package

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.parameters.aliases import under_our_names
 from frameboost.schema.polars_columns import column
+from frameboost.training.class_labels import read_target
 
 __all__ = ["cv"]
 
@@ -87,8 +88,11 @@ def cv(
     source = open_source(data)
     features = _features(source, target, folds, options)
     options = {"seed": seed, "verbose": False} | options | {"features": features}
+    # The classes are those of all rows: a fold may lack some.
+    goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"))
+    options |= {"objective": goal.objective, "num_class": goal.num_class}
     histories = []
-    for training, held_out in _parts(source, folds, time, seed):
+    for training, held_out in _parts(cast("LocalSource", goal.source), folds, time, seed):
         histories.append(fit(training, target, valid=held_out, **options).history)
     table = _summary(histories)
     if early_stopping_rounds is None:

@@ -44,7 +44,11 @@ class FrameNamespace:
 
     @checked(model=instance_of(Model, "a Model"))
     def predict(
-        self, model: Model, output: Literal["mean", "margin", "leaf"] = "mean", *, name: str = "prediction"
+        self,
+        model: Model,
+        output: Literal["mean", "margin", "class", "probability", "leaf"] = "mean",
+        *,
+        name: str = "prediction",
     ) -> pl.DataFrame:
         """Return the frame with the model's predictions (`Model.predict`) as one more column.
 
@@ -100,7 +104,11 @@ class LazyFrameNamespace:
 
     @checked(model=instance_of(Model, "a Model"))
     def predict(
-        self, model: Model, output: Literal["mean", "margin"] = "mean", *, name: str = "prediction"
+        self,
+        model: Model,
+        output: Literal["mean", "margin", "class", "probability"] = "mean",
+        *,
+        name: str = "prediction",
     ) -> pl.LazyFrame:
         """Return the query with the model's predictions (`Model.expr`) as one more column; nothing is computed yet.
 

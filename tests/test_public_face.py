@@ -48,8 +48,8 @@ def test_the_public_names():
         "ensemble", "dialect", "columns", "column_names", "base_margin",
     ]  # fmt: skip
     assert PROPERTIES == [
-        "base_margin", "best_iteration", "best_score", "ensemble", "features", "history", "n_rounds", "n_trees",
-        "objective", "parameters", "trees",
+        "base_margin", "best_iteration", "best_score", "classes", "ensemble", "features", "history", "n_rounds",
+        "n_trees", "objective", "parameters", "trees",
     ]  # fmt: skip
 
 

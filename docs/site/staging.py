@@ -24,7 +24,8 @@ __all__ = ["site_pages", "stage"]
 
 _ELSEWHERE = {
     "README.md": "index.md", "docs/index.md": "index.md", "CHANGELOG.md": "changelog.md",
-    "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "sql/README.md": "sql.md", "benchmarks/README.md": "benchmarks.md",
+    "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md",
+    "sql/README.md": "sql.md", "benchmarks/README.md": "benchmarks.md",
 }  # fmt: skip
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 _FIGURE = re.compile(r"^!\[([^\]]*)\]\(([^)\s]+\.svg)\)$", re.MULTILINE)

@@ -35,7 +35,7 @@ def add_score(commands: Commands) -> None:
     add("--keep", type=names, action="extend", metavar="COLUMNS",
         help="the columns to write beside the predictions, as id,day; by default all, of '' none")  # fmt: skip
     add("--name", default="prediction", metavar="COLUMN",
-        help="the column of predictions; several get numbers from 0 behind it; default prediction")  # fmt: skip
+        help="the column of predictions; several get numbers or labels behind it; default prediction")  # fmt: skip
     add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
 
 
@@ -126,6 +126,8 @@ class PredictionStream:
 
 def _as_columns(predicted: pl.Series) -> list[pl.Series]:
     """Return predictions as columns, one for each output."""
+    if isinstance(predicted.dtype, pl.Struct):
+        return [part.rename(f"{predicted.name}_{part.name}") for part in predicted.struct.unnest().iter_columns()]
     if not isinstance(predicted.dtype, pl.Array):
         return [predicted]
     width = predicted.dtype.size

@@ -31,8 +31,9 @@ def add_train(commands: Commands) -> None:
     add("--table", help="the table of a DuckDB file")
     add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
     add("-o", "--out", required=True, metavar="MODEL", help="the model's file, JSON ('-': standard output)")
-    add("--objective", default="reg:squarederror", metavar="NAME",
-        help="the loss, by XGBoost's name (docs/objectives.md); default reg:squarederror")  # fmt: skip
+    add("--objective", metavar="NAME",
+        help="the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks for: regression "
+        "of numbers, classification of Booleans and strings")  # fmt: skip
     add("--features", type=names, action="extend", metavar="COLUMNS",
         help="the columns to predict from, as a,b; by default all that have no other role")  # fmt: skip
     add("--exclude", type=names, action="extend", metavar="COLUMNS", help="columns that are not to be features, as a,b")

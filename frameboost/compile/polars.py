@@ -31,21 +31,32 @@ _LARGEST_TABLE = 2**12
 
 
 def output_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr] = ()) -> pl.Expr:
-    """Return what the output says of rows with those margins: a number, an integer class, or an array of numbers.
+    """Return what the output says of rows with those margins.
 
+    That is a number, an integer or a label of a class, an array of them, or a struct of numbers named by labels.
     ``starts`` has the columns that margins start from, if they do. Where one is null, so are the values that depend on
     it.
     """
-    named = dict(zip(output.margins, margins, strict=True))
+    value = _number_expr(output, margins, starts)
+    if not any(isinstance(label, str) for label in output.labels.values()):
+        return value
+    labels = pl.Series(list(output.labels.values()), dtype=pl.String)
+    return pl.lit(labels).gather(value.cast(pl.UInt32))
+
+
+def _number_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr]) -> pl.Expr:
+    """Return `output_expr`, with the number of a class where its label is a string."""
+    named = dict(zip(output.margins, margins, strict=True)) | _class_numbers(output)
     if len(margins) == 1 and not output.stages:
         values = [value.to_polars(named) for value in output.values]
         return _shaped(output, _where_known(output, values, starts))
     # Fields of a struct are computed once, however often they are used.
-    struct = pl.struct(margin.alias(name) for name, margin in named.items())
+    struct = pl.struct(named[name].alias(name) for name in output.margins)
     for stage in output.stages:
         struct = struct.struct.with_fields(e.to_polars(_fields(e)).alias(name) for name, e in stage.items())
     known = [pl.field(margin) for margin in output.margins] if starts else []
-    values = _where_known(output, [value.to_polars(_fields(value)) for value in output.values], known)
+    values = _where_known(output, [value.to_polars(_fields(value) | _class_numbers(output)) for value in output.values],
+                          known)  # fmt: skip
     return struct.struct.with_fields(_shaped(output, values).alias("value")).struct.field("value")
 
 
@@ -64,10 +75,17 @@ def _fields(expression: Expression) -> dict[str, pl.Expr]:
     return {name: pl.field(name) for name in expression.columns}
 
 
+def _class_numbers(output: Output) -> dict[str, pl.Expr]:
+    return {name: pl.lit(float(k)) for k, name in enumerate(output.labels)}
+
+
 def _shaped(output: Output, values: Sequence[pl.Expr]) -> pl.Expr:
-    if len(values) > 1:
-        return pl.concat_arr(values)
-    return values[0].cast(pl.Int64) if output.is_class else values[0]
+    if output.is_class:
+        is_boolean = any(isinstance(label, bool) for label in output.labels.values())
+        values = [value == 1.0 if is_boolean else value.cast(pl.Int64) for value in values]
+    if output.names:
+        return pl.struct(value.alias(name) for name, value in zip(output.names, values, strict=True))
+    return pl.concat_arr(values) if len(values) > 1 else values[0]
 
 
 def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:

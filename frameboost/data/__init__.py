@@ -3,6 +3,7 @@
 - `sources`: data of every kind as a source of rows with typed columns
 - `wrapped_tables`: tables of Ibis, narwhals and PyArrow's datasets
 - `scans`: which lazy frames only read files
+- `labels`: labels of classes in a column, and their numbers
 - `partitions`: rows in partitions on a cluster
 - `spark_source`: a Spark DataFrame as such a source
 - `column_choice`: the columns of the data that the user chooses

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.data.last_rows import LastRows
 from frameboost.data.partitions import PartitionedSource, open_training_data
 from frameboost.data.shares import split_by_draw, split_by_query_draw
-from frameboost.data.sources import FrameSource, Source, check_numeric, split_held_out
+from frameboost.data.sources import FrameSource, Source, check_numeric
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.table_files import is_table
 from frameboost.errors import DataError, ParameterError
@@ -79,7 +80,7 @@ def held_out_sources(
         training, part = _split_off(source, valid, last, time, group, seed)
         return training, {"valid": HeldOut(part)}
     if isinstance(valid, str):
-        training, part = split_held_out(source, valid)
+        training, part = _split(source, valid)
         return training, {"valid": HeldOut(part)}
     if not isinstance(valid, Mapping):
         return source, {"valid": _other_rows(valid, "valid")}
@@ -89,6 +90,27 @@ def held_out_sources(
     if not valid:
         raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
     return source, {name: _other_rows(data, f"valid[{shown(name)}]") for name, data in valid.items()}
+
+
+def _split(source: Source, valid: str) -> tuple[Source, Source]:
+    """Return the rows to train on, and the rows to validate on: those where a Boolean column or a predicate is true.
+
+    Raises
+    ------
+    ParameterError
+        If ``valid`` is neither, or may split the rows in another way each time that they are read.
+    """
+    if not is_text(valid):
+        raise ParameterError(f"valid holds half of a character, a surrogate: {shown(valid)}")
+    types = source.types()
+    if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
+        raise ParameterError(
+            f"valid column {shown(valid)} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
+            "is for validation"
+        )
+    source.check_repeatable(None if valid in types else valid)
+    parts = [source.where(valid, is_column=valid in types, negated=negated) for negated in (True, False)]
+    return parts[0], parts[1]
 
 
 def _other_rows(valid: Any, argument: str) -> HeldOut:

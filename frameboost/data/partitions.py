@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.messages import shown
+from frameboost.data.labels import distinct_strings, in_order
 from frameboost.data.sources import FrameSource, Source, is_frame_of, open_source
 from frameboost.data.spark_source import SparkSource, is_spark_frame
 from frameboost.data.wrapped_tables import unwrapped
@@ -42,6 +43,18 @@ class PartitionedSource(FrameSource):
     def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> PartitionedSource:
         """See `FrameSource.map`."""
         return replace(self, frame=function(self.frame), steps=(*self.steps, function))
+
+    def labels(self, name: str, most: int) -> list[str]:
+        """See `FrameSource.labels`; the workers find those of each partition."""
+        from dask.base import compute
+        from dask.delayed import delayed
+
+        partitions, reader = self.read_by([name])
+        found = compute(*(
+            delayed(_labels_of)(replace(reader, first=number), partition, name, most)  # type: ignore[no-untyped-call]
+            for number, partition in enumerate(partitions, start=1)
+        ))  # fmt: skip
+        return in_order((label for part in found for label in part), self.frame.collect_schema()[name])[:most]
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Raise `DataError`: the rows are not read into the memory of this process."""
@@ -109,6 +122,10 @@ class PartitionReader:
                     f"says {dtype}; {_remedy(name)}"
                 )
         return found.lazy().select(values)
+
+
+def _labels_of(reader: PartitionReader, partition: Any, name: str, most: int) -> list[str]:
+    return distinct_strings(reader.read([partition]), name, most)
 
 
 def open_training_data(data: Any, argument: str = "data") -> Source:

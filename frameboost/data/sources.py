@@ -9,27 +9,27 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
 
-from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import reason, shown, shown_path
+from frameboost.data.labels import codes_sql, distinct_strings, in_order, with_codes
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.scans import scanned_formats
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.table_files import is_columnar, is_table, read_tables
 from frameboost.data.wrapped_tables import unwrapped
-from frameboost.errors import DataError, ParameterError
+from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = [
     "FrameSource", "LocalSource", "RelationSource", "Source", "check_numeric", "is_frame_of", "open_source",
-    "split_held_out",
 ]  # fmt: skip
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
@@ -104,6 +104,14 @@ class FrameSource:
         if predicate is not None:
             check_repeatable(predicate, f"valid={shown(predicate)}")
 
+    def labels(self, name: str, most: int) -> list[str]:
+        """Return at most so many distinct strings of a column, of an Enum in its order, of other types sorted."""
+        return in_order(distinct_strings(self.frame, name, most), self.frame.collect_schema()[name])
+
+    def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
+        """Return the rows with each string of a column replaced by its place among the labels."""
+        return self.map(partial(with_codes, name=name, labels=tuple(labels)))
+
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Return the columns as a lazy frame."""
         return self.frame.select(column(name) for name in names)
@@ -151,6 +159,19 @@ class RelationSource:
             check_repeatable(predicate, f"valid={shown(predicate)}", run)
         check_repeatable(self.relation.sql_query(), "the data's query", run)
 
+    def labels(self, name: str, most: int) -> list[str]:
+        """See `FrameSource.labels`."""
+        quoted = quote_identifier(name)
+        distinct = self.relation.project(quoted).filter(f"{quoted} IS NOT NULL").distinct().limit(most)
+        is_enum = self.type_names()[name].startswith("ENUM(")
+        found = [str(label) for (label,) in (distinct.order(quoted) if is_enum else distinct).fetchall()]
+        return found if is_enum else sorted(found)
+
+    def with_codes(self, name: str, labels: Sequence[str]) -> RelationSource:
+        """See `FrameSource.with_codes`."""
+        quoted = quote_identifier(name)
+        return RelationSource(self.relation.project(f"* REPLACE ({codes_sql(quoted, labels)} AS {quoted})"))
+
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Read the columns into memory; a type that polars lacks becomes one with the same physical values."""
         types = self.types()
@@ -175,37 +196,17 @@ LocalSource = FrameSource | RelationSource
 Source = LocalSource | SparkSource
 
 
-def check_numeric(source: Source, name: str, what: str, where: str = "") -> None:
-    """Raise `DataError` if a column is neither numeric nor Boolean.
+def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_labels: bool = False) -> None:
+    """Raise `DataError` if a column is neither numeric nor Boolean, nor of strings that are labels if it may be.
 
     The message says ``what`` the column is, such as "weight column", and ``where`` it is.
     """
     kind = source.types()[name]
-    if kind is None or kind.family not in ("number", "boolean"):
+    if kind is None or kind.family not in ("number", "boolean", *(["string"] if or_labels else [])):
+        more = ", or strings that are labels of classes" if or_labels else ""
         raise DataError(
-            f"{what} {shown(name)} has type {source.type_names()[name]}{where}; it must be numeric or Boolean"
+            f"{what} {shown(name)} has type {source.type_names()[name]}{where}; it must be numeric or Boolean{more}"
         )
-
-
-def split_held_out(source: Source, valid: str) -> tuple[Source, Source]:
-    """Return the rows to train on, and the rows to validate on: those where a Boolean column or a predicate is true.
-
-    Raises
-    ------
-    ParameterError
-        If ``valid`` is neither, or may split the rows in another way each time that they are read.
-    """
-    if not is_text(valid):
-        raise ParameterError(f"valid holds half of a character, a surrogate: {shown(valid)}")
-    types = source.types()
-    if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
-        raise ParameterError(
-            f"valid column {shown(valid)} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
-            "is for validation"
-        )
-    source.check_repeatable(None if valid in types else valid)
-    parts = [source.where(valid, is_column=valid in types, negated=negated) for negated in (True, False)]
-    return parts[0], parts[1]
 
 
 def open_source(data: Any, argument: str = "data") -> LocalSource:

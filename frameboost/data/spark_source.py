@@ -105,6 +105,24 @@ class SparkSource:
         functions = functions_of(self.frame)
         return SparkSource(self.frame.select("*", *(functions.expr(sql).alias(n) for n, sql in columns.items())))
 
+    def labels(self, name: str, most: int) -> list[str]:
+        """See `frameboost.data.sources.FrameSource.labels`."""
+        chosen = self.selected([name])
+        distinct = chosen.where(chosen[0].isNotNull()).distinct().limit(most)
+        return sorted(str(row[0]) for row in distinct.collect())
+
+    def with_codes(self, name: str, labels: Sequence[str]) -> SparkSource:
+        """See `frameboost.data.sources.FrameSource.with_codes`."""
+        functions = functions_of(self.frame)
+        old = self._column(name)
+        codes = functions.when(old == functions.lit(labels[0]), 0)
+        for code, label in enumerate(labels[1:], start=1):
+            codes = codes.when(old == functions.lit(label), code)
+        new = codes.cast("smallint").alias(name)
+        return SparkSource(
+            self.frame.select(*(new if other == name else self._column(other) for other in self.names()))
+        )
+
     def check_repeatable(self, predicate: str | None) -> None:
         """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
         from pyspark.errors import AnalysisException

@@ -14,7 +14,7 @@ import polars as pl
 from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
 from frameboost.checks.messages import counted, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
-from frameboost.compile.sql.outputs import named_columns, output_sql
+from frameboost.compile.sql.outputs import output_columns, output_sql
 from frameboost.compile.sql.scoring_query import FORMS, Destination
 from frameboost.compile.sql.size import check_size, exceeded_limit
 from frameboost.compile.sql.sql_model import SqlModel
@@ -243,7 +243,7 @@ class DatabaseModel:
 
     @checked(top=anything, output=anything)
     def explain_query(
-        self, table: str, *, keep: Sequence[str] = (), top: int | None = None, output: int | None = None
+        self, table: str, *, keep: Sequence[str] = (), top: int | None = None, output: int | str | None = None
     ) -> str:
         """Return a SELECT that explains a table's rows inside the database.
 
@@ -435,8 +435,8 @@ class DatabaseModel:
             expression = None if output == "leaf" else self._expression(output)
         except ParameterError:  # several values, or too large for one expression: only the query is written
             expression = None
-        values = named_columns([output] * len(self._sql_model(output).output.values), "prediction")
-        described = {column: f"{what} of the model" for column, what in values.items()}
+        columns = output_columns(self._sql_model(output).output, "prediction")
+        described = dict.fromkeys(columns, f"{output} of the model")
         head = self._header(trained)
         too_much = exceeded_limit(head + query, [], self.dialect, in_one=False, of_view=True)
         if materialized == "view" and too_much:

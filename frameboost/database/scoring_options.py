@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.outputs import named_columns
+from frameboost.compile.sql.outputs import output_columns
 from frameboost.compile.sql.scoring_query import Destination, scoring_query
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
@@ -39,7 +39,7 @@ def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, dest
     ParameterError
         If two columns would have one name, or the query does not fit.
     """
-    _check_distinct(options.keep, named_columns([""] * len(model.output.values), options.name))
+    _check_distinct(options.keep, output_columns(model.output, options.name))
     read = [*model.used(), *(base[1] for base in model.base_columns)]
     source = model.dialect.quote_path(table)
 
@@ -49,7 +49,7 @@ def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, dest
     return scoring_query(model, stages, options.form, options.trees, options.name, destination)
 
 
-def _check_distinct(keep: Sequence[str] | None, predictions: dict[str, str]) -> None:
+def _check_distinct(keep: Sequence[str] | None, predictions: Sequence[str]) -> None:
     """Raise `ParameterError` if two columns of the query would have one name; of ``SELECT *`` nothing is known."""
     if keep is None:
         return

@@ -12,8 +12,11 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.compile.polars import output_expr
+from frameboost.compile.sql.outputs import check_names
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.losses.outputs import Output
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -48,12 +51,24 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     # DuckDB reads the number of columns from the function's signature.
     names = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(taken))]
     score.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
-    returned = "BIGINT" if wanted.is_class else "DOUBLE" if len(wanted.values) == 1 else "DOUBLE[]"
+    returned = _type(wanted)
 
     def create(name: str) -> object:
         return con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
 
     return create
+
+
+def _type(output: Output) -> str:
+    """Return DuckDB's type of an output."""
+    if output.names:
+        check_names(output.names, DUCKDB)
+        return f"STRUCT({', '.join(f'{quote_identifier(name)} DOUBLE' for name in output.names)})"
+    one = "DOUBLE"
+    if output.is_class:
+        labels = {type(label) for label in output.labels.values()}
+        one = "VARCHAR" if str in labels else "BOOLEAN" if bool in labels else "BIGINT"
+    return one if len(output.values) == 1 else f"{one}[]"
 
 
 def _delivered(type_name: str) -> FeatureType:

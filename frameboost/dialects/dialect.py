@@ -118,6 +118,10 @@ class Dialect:
         """Return a string as a literal."""
         return self.literals.string(value)
 
+    def label(self, value: str | bool) -> str:
+        """Return the label of a class as a value of a column."""
+        return self.literals.label(value)
+
     def type_of(self, kind: FeatureType) -> str | None:
         """Return the type of a column that holds a feature, or None if the database has none."""
         return self.types.type_of(kind)

@@ -65,6 +65,8 @@ DUCKDB = Dialect(
         array="[{v}]",
         # Items are counted from 1. https://duckdb.org/docs/stable/sql/data_types/list
         element="{x}[1 + {i}]",
+        # https://duckdb.org/docs/stable/sql/data_types/struct
+        struct="{{{v}}}",
         # https://duckdb.org/docs/stable/sql/functions/lambda
         lambda_="list_transform({x}, lambda m: {value})[1]",
     ),

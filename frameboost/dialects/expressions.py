@@ -50,6 +50,8 @@ class Expressions:
         A list of the numbers ``{v}``; None where a column holds but one.
     element
         Item number ``{i}``, from 0, of such a list; given where that is a fast way to look a leaf up.
+    struct
+        A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
     lambda_
         ``{value}``, SQL over ``m``, for the only item of a list; None where a value can't be named in passing.
     """
@@ -69,6 +71,7 @@ class Expressions:
     exp: str = "EXP({x})"
     array: str | None = None
     element: str | None = None
+    struct: str | None = None
     lambda_: str | None = None
 
     def call(self, function: str, arguments: Sequence[str]) -> str:

@@ -38,6 +38,8 @@ class Literals:
     ----------
     string_prefix, escapes
         What stands before a quoted string, and what is written for a character inside, besides ``''`` for a quote.
+    booleans
+        False and true as values of a column.
     text
         A string literal ``{v}`` that compares exactly with a column as `Expressions.text` has it.
     double
@@ -68,6 +70,7 @@ class Literals:
 
     string_prefix: str = ""
     escapes: Mapping[str, str] = field(default_factory=dict)
+    booleans: tuple[str, str] = ("FALSE", "TRUE")
     text: str = "{v}"
     double: str = "{v}"
     extreme: str | None = None
@@ -124,6 +127,10 @@ class Literals:
         """Return a string as a literal."""
         escapes = {"'": "''", **self.escapes}
         return f"{self.string_prefix}'" + "".join(escapes.get(c, c) for c in value) + "'"
+
+    def label(self, value: str | bool) -> str:
+        """Return the label of a class as a value of a column."""
+        return self.string(value) if isinstance(value, str) else self.booleans[value]
 
     def _moment(self, kind: FeatureType, value: int) -> str | OutOfRange:
         """Return a date or a time as a literal, rounded up to the database's fractions of a second.

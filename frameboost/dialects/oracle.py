@@ -17,6 +17,8 @@ ORACLE = Dialect(
     # No quote inside, and 128 bytes. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Database-Object-Names-and-Qualifiers.html
     names=Names(unnameable='\0"', longest=128, in_bytes=True),
     literals=Literals(
+        # 19c has no Booleans. https://docs.oracle.com/en/database/oracle/oracle-database/23/sqlrf/Data-Types.html
+        booleans=("0", "1"),
         # A number is NUMBER, which has no exponents beyond 125. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Literals.html
         double="CAST({v} AS BINARY_DOUBLE)",
         # In a string the decimal point is the session's, so it has none. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/TO_BINARY_DOUBLE.html

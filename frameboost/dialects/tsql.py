@@ -21,6 +21,8 @@ TSQL = Dialect(
         string_prefix="N",
         # A backslash before a line's end takes it away; as a number it stays. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/sql-server-utilities-statements-backslash
         escapes={"\n": "' + NCHAR(10) + N'", "\r": "' + NCHAR(13) + N'"},
+        # No literals of BIT. https://learn.microsoft.com/en-us/sql/t-sql/data-types/bit-transact-sql
+        booleans=("CAST(0 AS BIT)", "CAST(1 AS BIT)"),
         # As below, of literals.
         text="CAST({v} AS VARBINARY(8000))",
         # With only a point it is decimal. https://learn.microsoft.com/en-us/sql/t-sql/data-types/constants-transact-sql

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frameboost.checks.messages import counted, shown
+from frameboost.checks.messages import counted, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Loss
@@ -14,7 +14,9 @@ from frameboost.losses.outputs import Output, output_of
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
 
-__all__ = ["Ensemble"]
+__all__ = ["Ensemble", "Labels"]
+
+Labels = tuple[str, ...] | tuple[bool, bool] | tuple[()]
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +42,9 @@ class Ensemble:
         All trees, round by round.
     calibration
         The link that replaces the loss's own after a calibration, as an expression over ``margin``.
+    labels
+        The labels of the classes, in the order of their numbers: strings, or False and True. None where the classes are
+        numbered, and of a regression.
     """
 
     loss: Loss
@@ -48,6 +53,7 @@ class Ensemble:
     base_margins: tuple[float, ...]
     trees: tuple[Tree, ...]
     calibration: Expression | None = None
+    labels: Labels = ()
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
@@ -82,8 +88,8 @@ class Ensemble:
         """Return the trees that add to one output's margin."""
         return [tree for tree in self.trees if tree.output == output]
 
-    def margin_number(self, output: int | None) -> int:
-        """Return the number of the margin that a caller asks for; None stands for the only one.
+    def margin_number(self, output: int | str | None) -> int:
+        """Return the number of the margin that a caller asks for, by its label too; None stands for the only one.
 
         Raises
         ------
@@ -92,15 +98,19 @@ class Ensemble:
         """
         if output is None and self.n_outputs == 1:
             return 0
+        if isinstance(output, str) and output in self.labels and self.loss.has_margin_of_each_class:
+            return self.labels.index(output)
         if not isinstance(output, int) or isinstance(output, bool) or not 0 <= output < self.n_outputs:
+            or_label = f" or one of the labels {listed(self.labels)}" if self.loss.has_margin_of_each_class else ""
             raise ParameterError(
-                f"output must be the number of a margin, from 0 to {self.n_outputs - 1}, not {shown(output)}"
+                f"output must be the number of a margin, from 0 to {self.n_outputs - 1}"
+                f"{or_label if self.labels else ''}, not {shown(output)}"
             )
         return output
 
     def output(self, name: str) -> Output:
         """Return an output by its name, as expressions over the margins; raise `ParameterError` if there is none."""
-        return output_of(self.loss, name, self.calibration)
+        return output_of(self.loss, name, self.calibration, self.labels)
 
     def rounds(self, start: int, stop: int) -> Ensemble:
         """Return the ensemble of the rounds from ``start`` up to, not including, ``stop``; they count from 0."""

@@ -20,7 +20,7 @@ from frameboost.checks.json_fields import (
     shown_json,
     to_text,
 )
-from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.tree_file import read_tree, tree_fields
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
@@ -39,7 +39,7 @@ __all__ = ["FORMAT", "VERSION", "dump_model", "read_model"]
 FORMAT = "frameboost"
 VERSION = 1
 
-_FIELDS = ("format", "version", "objective", "parameters", "base_margin", "calibration", "features", "trees")
+_FIELDS = ("format", "version", "objective", "labels", "parameters", "base_margin", "calibration", "features", "trees")
 _MOST_TARGETS = 10_000
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
@@ -60,6 +60,7 @@ def dump_model(ensemble: Ensemble) -> str:
         "format": FORMAT,
         "version": VERSION,
         "objective": ensemble.loss.name if ensemble.loss.definition is None else dict(ensemble.loss.definition),
+        **({"labels": list(ensemble.labels)} if ensemble.labels else {}),
         "parameters": dict(sorted(ensemble.parameters.items())),
         "base_margin": ensemble.base_margins[0] if ensemble.loss.n_outputs == 1 else list(ensemble.base_margins),
     }
@@ -106,7 +107,8 @@ def read_model(data: bytes) -> Ensemble:
     trees = tuple(read_tree(item, i, features, loss.n_outputs) for i, item in enumerate(read_list(document, "trees")))
     _check_rounds(trees, loss, parameters)
     _check_sums(base_margins, trees)
-    return Ensemble(loss, parameters, features, base_margins, trees, _calibration(document, loss))
+    calibration, labels = _calibration(document, loss), _labels(document, loss)
+    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels)
 
 
 def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
@@ -179,6 +181,19 @@ def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
         return Expression(text, ("margin",)).required_number("the link")
     except FrameboostError as error:
         raise ModelFileError(f"damaged model, calibration: {error}") from error
+
+
+def _labels(document: Mapping[str, Any], loss: Loss) -> Labels:
+    if "labels" not in document:
+        return ()
+    given = document["labels"]
+    if loss.classes == 2 and to_text(given) == "[false, true]":
+        return (False, True)
+    if not isinstance(given, list) or not all(isinstance(label, str) for label in given) or len(loss.labels) > 1:
+        fail("damaged model", "labels", "a list of strings or [false, true], of a model of classes", given)
+    if not loss.classes or len(given) != loss.classes or len(set(given)) < len(given):
+        fail("damaged model", "labels", f"the different labels of the {loss.classes} classes", given)
+    return tuple(given)
 
 
 def _check_rounds(trees: Sequence[Tree], loss: Loss, parameters: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
+from frameboost.training.class_labels import with_label_codes
 from frameboost.training.data_checks import find_column
 
 __all__ = ["ScoredRows", "TwoClasses", "score_rows", "scores_for_ranking"]
@@ -58,11 +59,14 @@ class ScoredRows:
         Shape (rows,), or (rows, outputs) of a model of several outputs.
     weights
         Above 0, shape (rows,).
+    class_names
+        The labels of the model's classes as text, by number; empty where classes are numbered.
     """
 
     labels: Floats
     predictions: Floats
     weights: Floats
+    class_names: tuple[str, ...] = ()
 
     def each_class(self, target: str) -> Iterator[TwoClasses]:
         """Yield each class against all others; of two classes only class 1.
@@ -77,7 +81,8 @@ class ScoredRows:
         self.check_classes(n_classes, target)
         for number in range(n_classes) if scores.ndim == 2 else [1]:
             of_class = scores[:, number] if scores.ndim == 2 else scores
-            yield TwoClasses(str(number), (self.labels == number).astype(np.float64), of_class, self.weights)
+            name = self.class_names[number] if self.class_names else str(number)
+            yield TwoClasses(name, (self.labels == number).astype(np.float64), of_class, self.weights)
 
     def check_classes(self, n_classes: int, target: str) -> None:
         """Raise `DataError` if a label is none of 0, 1, ..., ``n_classes`` - 1."""
@@ -98,7 +103,7 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
     DataError
         If a column is not there, no row is left, a label is missing, or a weight is not a number of 0 or more.
     """
-    source = open_rows(data, predictor.ensemble.features)
+    source = with_label_codes(open_rows(data, predictor.ensemble.features), target, predictor.ensemble.labels)
     roles = {"target": target} | ({} if weight is None else {"weight": weight})
     for role, name in roles.items():
         find_column(source, name, role)
@@ -117,8 +122,10 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
             f"target {shown(target)} is NULL, NaN or infinite in {missing:,} of {len(labels):,} rows; drop those "
             "rows first"
         )
-    predictions = predictor.predict(FrameSource(frame.lazy()).frame, output).to_numpy().astype(np.float64)
-    return ScoredRows(labels[counts], predictions[counts], weights[counts])
+    numbered = Predictor(replace(predictor.ensemble, labels=()))  # which predicts numbers in the place of labels
+    predictions = numbered.predict(FrameSource(frame.lazy()).frame, output).to_numpy().astype(np.float64)
+    names = tuple(map(str, predictor.ensemble.labels))
+    return ScoredRows(labels[counts], predictions[counts], weights[counts], names)
 
 
 def scores_for_ranking(loss: Loss, what: str) -> str:

@@ -7,7 +7,7 @@ current margin ŷ (Chen & Guestrin 2016, section 2.2). Row weights multiply both
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -136,7 +136,7 @@ class Loss:
     @property
     def has_margin_of_each_class(self) -> bool:
         """Whether there is a margin for each class; two classes may share one, the log-odds."""
-        return self.classes > 0 and self.classes == self.n_outputs
+        return self.classes > 0 and self.classes == self.n_outputs and len(self.labels) == 1
 
     @property
     def margins(self) -> tuple[str, ...]:
@@ -154,19 +154,22 @@ def prediction_names(n: int) -> tuple[str, ...]:
     return ("prediction",) if n == 1 else tuple(f"prediction_{i}" for i in range(n))
 
 
-def argmax_class(classes: int) -> Expression:
-    """Return argmax of the margins, the first of equals.
+def argmax_class(classes: int, names: Sequence[str] = ()) -> Expression:
+    """Return argmax of the margins, the first of equals, as a number or as one of the ``names``.
 
     >>> argmax_class(3).text
     'CASE WHEN margin_0 >= GREATEST(margin_1, margin_2) THEN 0 WHEN margin_1 >= margin_2 THEN 1 ELSE 2 END'
+    >>> argmax_class(2, ["late", "early"]).text
+    'CASE WHEN margin_0 >= margin_1 THEN late ELSE early END'
     """
     margins = margin_names(classes)
+    values = names or [str(k) for k in range(classes)]
     cases = []
     for k, margin in enumerate(margins[:-1]):
         later = margins[k + 1 :]
         largest = later[0] if len(later) == 1 else f"GREATEST({', '.join(later)})"
-        cases.append(f"WHEN {margin} >= {largest} THEN {k}")
-    return Expression(f"CASE {' '.join(cases)} ELSE {classes - 1} END", margins)
+        cases.append(f"WHEN {margin} >= {largest} THEN {values[k]}")
+    return Expression(f"CASE {' '.join(cases)} ELSE {values[-1]} END", (*margins, *names))
 
 
 def multi_target_loss(loss: Loss, n: int) -> Loss:

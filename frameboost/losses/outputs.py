@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
@@ -28,13 +28,19 @@ class Output:
     values
         One expression, or several for a list of numbers.
     is_class
-        Whether the value is the number of a class.
+        Whether each value is the number of a class, or its label.
+    labels
+        The labels by the names that they have in the values; none where classes are numbered.
+    names
+        What each value is called where the values are columns; none where they are numbered.
     """
 
     margins: tuple[str, ...]
     stages: tuple[Mapping[str, Expression], ...]
     values: tuple[Expression, ...]
     is_class: bool = False
+    labels: Mapping[str, str | bool] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
     def margins_behind(self) -> list[list[int]]:
         """Return, for each value, the numbers of the margins that it depends on, directly or through stages.
@@ -60,10 +66,17 @@ def leaf_output(n_trees: int) -> Output:
     return Output(margins, (), tuple(Expression(margin, (margin,)) for margin in margins), is_class=True)
 
 
-def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> Output:
+def output_of(
+    loss: Loss, name: str, calibration: Expression | None = None, labels: Sequence[str | bool] = ()
+) -> Output:
     """Return the output of that name of a model with that loss.
 
-    ``calibration`` is a link from the margin to the prediction that replaces the loss's own.
+    Parameters
+    ----------
+    calibration
+        A link from the margin to the prediction that replaces the loss's own.
+    labels
+        The labels of the classes; none where they are numbered.
 
     Raises
     ------
@@ -76,19 +89,29 @@ def output_of(loss: Loss, name: str, calibration: Expression | None = None) -> O
     links = loss.links if calibration is None else (calibration,)
     if name == "mean":
         return Output(margins, loss.link_terms if len(links) > 1 or loss.n_outputs == 1 else (), links)
-    if name == "class" and loss.has_margin_of_each_class:
-        return Output(margins, (), (argmax_class(loss.classes),), is_class=True)
     if name == "class" and loss.classes:
-        likely = Expression(f"CASE WHEN {_likely(loss, links[0])} THEN 1 ELSE 0 END", margins)
-        return Output(margins, (), (likely,), is_class=True)
+        return _class(loss, links, labels)
     if name == "probability" and loss.classes and loss.name != "binary:hinge":
         shares = loss.evaluated or links if calibration is None else links
-        return Output(margins, loss.link_terms, shares)
+        texts = tuple(label for label in labels if isinstance(label, str))
+        if texts and len(shares) == 1:
+            first = Expression(f"1 - ({shares[0].text})", shares[0].columns)
+            return Output(margins, loss.link_terms, (first, *shares), names=texts)
+        return Output(margins, loss.link_terms, shares, names=texts)
     of_classes = OUTPUTS[:3] if loss.name == "binary:hinge" else OUTPUTS
     named = listed(of_classes if loss.classes else OUTPUTS[:2])
     raise ParameterError(f"output must be one of {named}, not {shown(name)}")
 
 
-def _likely(loss: Loss, probability: Expression) -> str:
-    raw = loss.name == "binary:logitraw"
-    return f"({probability.text}) > {0 if raw else 0.5}"
+def _class(loss: Loss, links: Sequence[Expression], labels: Sequence[str | bool]) -> Output:
+    """Return the most probable class, of several targets one for each."""
+    by_name = {f"class_{k}": label for k, label in enumerate(labels)}
+    if loss.has_margin_of_each_class:
+        return Output(loss.margins, (), (argmax_class(loss.classes, tuple(by_name)),), is_class=True, labels=by_name)
+    no, yes = by_name or ("0", "1")
+    half = 0 if loss.name == "binary:logitraw" else 0.5
+    values = tuple(
+        Expression(f"CASE WHEN ({link.text}) > {half} THEN {yes} ELSE {no} END", (*loss.margins, *by_name))
+        for link in links
+    )
+    return Output(loss.margins, (), values, is_class=True, labels=by_name)

@@ -105,6 +105,21 @@ class Model:
         return self._ensemble.loss.name
 
     @property
+    def classes(self) -> list[str] | list[bool] | list[int]:
+        """The labels of the classes, in the order of their probabilities; numbers from 0 if the target was numbers.
+
+        Empty for a regression.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 9, "y": ["red", "green", "blue", "blue"] * 9})
+        >>> fb.fit(df, "y", n_estimators=1).classes
+        ['blue', 'green', 'red']
+        """
+        return list(self._ensemble.labels) or list(range(self._ensemble.loss.classes))  # type: ignore[return-value]
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The training parameters that shaped the model, by name.
 
@@ -277,8 +292,9 @@ class Model:
             exactly. Times that are all at midnight, as pandas has dates, are read as dates where the model has dates.
         output
             ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum of
-            the trees; ``"class"``: the number of the most probable class; ``"probability"``: of class 1, or of each
-            class if there are more than two; ``"leaf"``: the node number of the leaf in each tree.
+            the trees; ``"class"``: the most probable class, as its label if the target had labels; ``"probability"``:
+            of true or of class 1, or of each class if there are more than two or they have names; ``"leaf"``: the node
+            number of the leaf in each tree.
         base_margin
             Columns of margins to start from, one for each output, instead of the model's own. Where one is NULL,
             so is the prediction.
@@ -286,8 +302,9 @@ class Model:
         Returns
         -------
         polars.Series
-            Named ``"prediction"``. Float64; Array(Float64, outputs) for several outputs (classes, quantiles); Int64 for
-            classes; Array(Int32, trees) for leaves.
+            Named ``"prediction"``. Float64; Array(Float64, outputs) for several outputs (classes, quantiles);
+            Array(Int32, trees) for leaves. Classes are Int64, or Boolean or String as the target was; probabilities of
+            classes with names a Struct with a field for each, named by the label.
 
         Raises
         ------
@@ -305,6 +322,12 @@ class Model:
         [0.55]
         >>> model.predict(df, output="leaf").to_list()
         [[1], [1], [2], [2]]
+        >>> named = df.with_columns(y=pl.Series(["no", "no", "yes", "yes"]))
+        >>> model = fb.fit(named, "y", n_estimators=1, min_child_weight=0)
+        >>> model.predict(df, output="class").to_list()
+        ['no', 'no', 'yes', 'yes']
+        >>> model.predict(df, output="probability").struct.field("no").round(2).to_list()
+        [0.55, 0.55, 0.45, 0.45]
         """
         return self._predictor.predict(data, output, base_margin)
 
@@ -532,7 +555,7 @@ class Model:
 
     @checked(output=anything, interactions=flag)
     def explain(
-        self, data: Any, *, approx: bool = False, interactions: bool = False, output: int | None = None
+        self, data: Any, *, approx: bool = False, interactions: bool = False, output: int | str | None = None
     ) -> pl.DataFrame:
         """Return the contribution of each feature to the margin of each row.
 
@@ -552,7 +575,8 @@ class Model:
             joint effect of two features is shared equally between (feature, other) and (other, feature). A feature with
             itself has its main effect: its Shapley value without the interactions.
         output
-            The number of the output to explain, from 0, if the model has several (classes, quantiles); by default all.
+            The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
+            its label; by default all.
 
         Returns
         -------
@@ -724,7 +748,7 @@ class Model:
         data
             As for `predict`.
         target, weight
-            The columns of the labels, 0 and 1, and of weights.
+            The columns of the labels, those of training, and of weights.
         method
             ``"platt"``: a logistic function of the margin; ``"isotonic"``: isotonic regression.
 
@@ -733,7 +757,7 @@ class Model:
         ParameterError
             If the model is not for two classes, or has more than one margin.
         DataError
-            If the labels are not 0 and 1, or only one of them occurs.
+            If the labels are not those of the model, or only one of them occurs.
 
         Examples
         --------
@@ -776,7 +800,7 @@ class Model:
         ParameterError
             If the model is calibrated, was trained with ``booster="dart"``, or ``decay_rate`` is out of range.
         DataError
-            If the data can't be trained on.
+            If the data can't be trained on, or has a label that the model does not know.
 
         Examples
         --------

@@ -17,7 +17,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["importance_frame", "summary", "tree_frame"]
 
-_FEATURES_SHOWN = 8
+_FEATURES_SHOWN, _LABELS_SHOWN = 8, 4
 
 _SCHEMA: dict[str, Any] = {
     "tree": pl.Int32,
@@ -97,7 +97,7 @@ def summary(ensemble: Ensemble) -> str:
     leaves = sum(1 for tree in trees for _ in tree.leaves())
     depth = max((max(tree.depths()) for tree in trees), default=0)
     head = (
-        f"Model: {ensemble.loss.name}, {counted(len(trees), 'tree')} "
+        f"Model: {ensemble.loss.name}{_classes(ensemble)}, {counted(len(trees), 'tree')} "
         f"(depth {depth}, {counted(leaves, 'leaf', 'leaves')}), {counted(len(features), 'feature')}"
     )
     first = features[:_FEATURES_SHOWN]
@@ -110,3 +110,9 @@ def summary(ensemble: Ensemble) -> str:
     if len(features) > len(first):
         lines.append(f"  ... and {len(features) - len(first)} more")
     return "\n".join([head, *lines])
+
+
+def _classes(ensemble: Ensemble) -> str:
+    """Return the labels of the classes, if they are strings, in parentheses."""
+    labels = [label for label in ensemble.labels if isinstance(label, str)]
+    return f" ({len(labels)} classes: {listed(labels, _LABELS_SHOWN)})" if labels else ""

@@ -144,7 +144,8 @@ class Parameters:
     )
     num_class: int | None = declared(
         None,
-        "Number of classes of the multi:* objectives, labelled from 0. By default the largest label plus 1.",
+        "Number of classes of the multi:* objectives, labelled from 0. By default the largest label plus 1, or the "
+        "number of labels that are strings.",
         low=2,
         high=10_000,
     )

@@ -48,6 +48,6 @@ def positive(argument: str, value: object) -> None:
         raise ParameterError(f"{argument} must be a finite number of 0 or more, not {shown(value)}")
 
 
-def class_name(number: str | int) -> str:
-    """Return how charts call a class."""
-    return f"class {number}"
+def class_name(name: str) -> str:
+    """Return how charts call a class: by its label, or as ``class 3``."""
+    return f"class {name}" if name.isdigit() else name

@@ -66,19 +66,23 @@ def confusion(
         rows = score_rows(predictor, data, target, weight, "probability")
         predicted = (rows.predictions >= threshold).astype(np.float64)
     rows.check_classes(n_classes, target)
-    return _chart(confusion_matrix(rows.labels, predicted, n_classes, rows.weights), n_classes)
+    names = list(rows.class_names) or [str(k) for k in range(n_classes)]
+    return _chart(confusion_matrix(rows.labels, predicted, n_classes, rows.weights), names)
 
 
-def _chart(matrix: pl.DataFrame, n_classes: int) -> alt.LayerChart:
+def _chart(matrix: pl.DataFrame, names: list[str]) -> alt.LayerChart:
+    n_classes = len(names)
     numbered = n_classes <= _MOST_NUMBERED
     texts = [
         f"{weight:,.0f}\n{share:.1%}" if share is not None else f"{weight:,.0f}"
         for weight, share in matrix.select("weight", "share").rows()
     ]
-    matrix = matrix.with_columns(text=pl.Series(texts))
+    classes = pl.col("actual", "predicted").replace_strict(range(n_classes), names, return_dtype=pl.String)
+    matrix = matrix.with_columns(classes, text=pl.Series(texts))
     side = max(64 if numbered else 12, 240 // n_classes)
-    x = alt.X(field="predicted", type="ordinal", title="predicted class", axis=axis(orient="top", labelAngle=0))
-    y = alt.Y(field="actual", type="ordinal", title="actual class", axis=axis())
+    x = alt.X(field="predicted", type="ordinal", title="predicted class", sort=names,
+              axis=axis(orient="top", labelAngle=0 if max(map(len, names)) * 8 <= side else -90))  # fmt: skip
+    y = alt.Y(field="actual", type="ordinal", title="actual class", sort=names, axis=axis())
     colour = alt.Color(field="share", type="quantitative", title="share of the actual class",
                        scale=alt.Scale(scheme="blues", domain=[0, 1]), legend=alt.Legend(format="%"))  # fmt: skip
     tooltip = [

@@ -26,7 +26,7 @@ __all__ = ["BIAS", "check_bias", "contribution_frame", "interaction_frame"]
 BIAS = "bias"
 
 
-def contribution_frame(ensemble: Ensemble, data: Any, output: int | None, *, approx: bool) -> pl.DataFrame:
+def contribution_frame(ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool) -> pl.DataFrame:
     """Return a column for each feature, and the bias, as `frameboost.Model.explain` describes them.
 
     Of all outputs of several it is a long frame.
@@ -46,7 +46,7 @@ def contribution_frame(ensemble: Ensemble, data: Any, output: int | None, *, app
     })  # fmt: skip
 
 
-def interaction_frame(ensemble: Ensemble, data: Any, output: int | None) -> pl.DataFrame:
+def interaction_frame(ensemble: Ensemble, data: Any, output: int | str | None) -> pl.DataFrame:
     """Return a row for each pair of features of each row of the data, and one for the bias."""
     check_bias(ensemble.features)
     source, types, outputs = _read(ensemble, data, output)
@@ -91,7 +91,7 @@ def _interactions(
 
 
 def _read(
-    ensemble: Ensemble, data: Any, output: int | None
+    ensemble: Ensemble, data: Any, output: int | str | None
 ) -> tuple[LocalSource, Mapping[str, FeatureType], list[int]]:
     """Return the rows, the types of the features, and the numbers of the margins to explain."""
     several = output is None and ensemble.n_outputs > 1

@@ -9,6 +9,7 @@
 - `pruning`, `constraints`, `sampling`, `dart`: as the parameters of these names ask
 - `evaluation_log`: metrics, early stopping and callbacks
 - `checkpoint`, `checkpoint_file`, `checkpoint_facts`: rounds that are saved, their file, and which fit they are of
+- `class_labels`: labels of classes, and their numbers
 - `data_checks`, `ranking_checks`: checks before training
 - `refit`, `calibration`, `calibration_kernels`: new leaf values and a new link for a trained model
 """

@@ -11,7 +11,7 @@ from frameboost.binning.bins import Bins
 from frameboost.checks.json_fields import to_text
 from frameboost.checks.messages import shortened, shown
 from frameboost.engines.contract import Engine
-from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
@@ -35,6 +35,7 @@ def argument_facts(
     roles: Mapping[str, str],
     metrics: Mapping[str, AnyMetric],
     init_model: Ensemble | None,
+    labels: Labels = (),
 ) -> dict[str, Any]:
     """Return the arguments of a fit that decide on its model.
 
@@ -45,6 +46,8 @@ def argument_facts(
     ----------
     metrics
         The metrics by their column of the history.
+    labels
+        The labels of the classes.
     """
     columns: dict[str, Any] = {}
     for role, column in roles.items():
@@ -53,6 +56,7 @@ def argument_facts(
         columns.pop("base_margin")  # names of no column of the user's
     return {
         "objective": loss.name if loss.definition is None else dict(loss.definition),
+        **({"labels": list(labels)} if any(isinstance(label, str) for label in labels) else {}),
         **{name: value for name, value in parameters.shaping().items() if name != "n_estimators"},
         "features": [feature.name for feature in features],
         **columns,

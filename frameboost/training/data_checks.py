@@ -57,7 +57,7 @@ def find_column(source: Source, name: object, role: str) -> str:
     if name not in names:
         raise DataError(f"{role} column {shown(name)} is not in the data{_nearest(name, names)}")
     if role != "feature":
-        check_numeric(source, name, f"{role} column")
+        check_numeric(source, name, f"{role} column", or_labels=role == "target")
     return name
 
 
@@ -139,16 +139,20 @@ def pick_features(
     return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
 
 
-def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
-    """Raise `DataError` if labels, weights or features can't be trained on."""
+def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str], names: Sequence[str | bool] = ()) -> None:
+    """Raise `DataError` if labels, weights or features can't be trained on.
+
+    ``names`` are the labels of the classes, for messages.
+    """
     summary = _checked_summary(engine, loss, roles, "the data", least=2)
     for label in loss.labels:
         lowest, highest = summary[f"{label}_lowest_counted"], summary[f"{label}_highest_counted"]
         if lowest == highest and "upper" not in roles:
             everywhere = summary[f"{label}_lowest"] == summary[f"{label}_highest"]
             where = "" if everywhere else f" wherever weight {shown(roles.get('weight'))} is not 0"
+            value = shown(names[int(lowest)]) if names else f"{lowest:g}"
             raise DataError(
-                f"target {shown(roles[label])} is constant (always {lowest:g}){where}; there is nothing to learn"
+                f"target {shown(roles[label])} is constant (always {value}){where}; there is nothing to learn"
             )
     for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
         if missing == engine.n_rows:

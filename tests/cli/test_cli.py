@@ -153,7 +153,8 @@ def test_training_in_a_database_with_flags_targets_and_other_tables(here, capsys
     flights().filter(pl.col("day") > 70).write_csv("valid.csv")
     flights().filter(pl.col("day") > 70).write_parquet("valid.parquet")
     shared = "--features dep_delay,carrier --n-estimators 2 --booster dart --rate-drop 0.5 --one-drop --quiet -o m.json"
-    more = {"n_estimators": 2, "booster": "dart", "rate_drop": 0.5, "one_drop": True}
+    shared += " --objective reg:squarederror"
+    more = {"n_estimators": 2, "booster": "dart", "rate_drop": 0.5, "one_drop": True, "objective": "reg:squarederror"}
     expected = fb.fit(flights(), ["arr_delay", "late"], features=["dep_delay", "carrier"], **more)
     for data, valid in [("flights.duckdb::flights", "valid.csv"), ("flights.csv", "valid.csv"),
                         ("flights.duckdb", "valid.parquet"), ("flights.csv", "flights.duckdb::flights")]:  # fmt: skip
@@ -286,6 +287,26 @@ def test_scores_are_those_of_python(here, data, out):
     assert_frame_equal(read[Path(out).suffix](out), expected, check_exact=True)
     assert files() == [out]
     Path(out).unlink()
+
+
+def test_labels_are_trained_on_and_written(here, capsys):
+    named = flights().with_columns(pl.col("kind").replace_strict({0: "early", 1: "on time", 2: "late"}))
+    named.write_csv("named.csv")
+    options = "--features dep_delay,carrier --n-estimators 2 --valid 'day > 80' -o named.json"
+    assert main(["train", "named.csv", "--target", "kind", *shlex.split(options)]) == 0
+    model = fb.fit(named, "kind", features=["dep_delay", "carrier"], n_estimators=2, valid="day > 80")
+    assert fb.load("named.json") == model
+    assert "multi:softprob (3 classes: 'early', 'late', 'on time')" in capsys.readouterr().out
+    assert call("score named.json named.csv -o p.parquet --keep id --output probability") == 0
+    shares = model.predict(named, "probability").struct.unnest()
+    expected = shares.rename({label: f"prediction_{label}" for label in model.classes})
+    assert_frame_equal(pl.read_parquet("p.parquet").drop("id"), expected, check_exact=True)
+    assert call("score named.json named.csv -o - --keep id --output class") == 0
+    assert capsys.readouterr().out.splitlines()[1] == f"0,{model.predict(named, 'class')[0]}"
+    assert call("sql named.json --table flights --keep id --output class --dialect postgres") == 0
+    assert " THEN 'late' ELSE 'on time' END AS \"prediction\"" in capsys.readouterr().out
+    assert call("train flights.csv --target late --features dep_delay --n-estimators 1 -o l.json") == 0
+    assert capsys.readouterr().out.startswith("Model: binary:logistic, 1 tree")
 
 
 def test_score_writes_a_column_for_each_output(here, capsys):
@@ -492,7 +513,7 @@ def test_categories_of_catboost_come_from_a_table(here, capsys):
     ("train empty.csv --target y", "empty.csv can't be read: empty CSV"),
     ("train flights.parquet --target lat", "target column 'lat' is not in the data; did you mean 'late'?"),
     ("train flights.duckdb --target late --features carier", "did you mean 'carrier'?"),
-    ("train flights.csv --target carrier", "it must be numeric or Boolean"),
+    ("train flights.csv --target carrier", "target 'carrier' is NULL or NaN in 100 of 400 rows"),
     ("train flights.csv --target late --objective binary:logisitc", "'binary:logistic'"),
     ("train flights.csv --target late --param max_dept=3", "unknown parameter 'max_dept'; did you mean 'max_depth'?"),
     ("train flights.csv --target late --param eta=0.3 --learning-rate 0.1",

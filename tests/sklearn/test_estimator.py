@@ -51,7 +51,8 @@ def test_other_parameters_reach_fit(frame, X):
     assert fb.FrameBoostRegressor(**SHAPE, **other).fit(X, frame["amount"]).model_ == expected
     assert fb.FrameBoostRegressor(**SHAPE, **{**other, "n_jobs": -1}).fit(X, frame["amount"]).model_ == expected
     logistic = fb.FrameBoostRegressor(objective="binary:logistic", **SHAPE).fit(X, frame["late"])
-    assert logistic.model_ == fb.fit(frame, "late", features=COLUMNS, objective="binary:logistic", **SHAPE)
+    numbers = frame.with_columns(pl.col("late").cast(int))
+    assert logistic.model_ == fb.fit(numbers, "late", features=COLUMNS, objective="binary:logistic", **SHAPE)
 
 
 def test_tables_of_every_kind_are_one(frame, X):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from frameboost.compile.sql.case import n_terms, tree_sql
 from frameboost.compile.sql.deep_trees import tree_texts
-from frameboost.compile.sql.outputs import cast_values, named_columns, uses_margins_once
+from frameboost.compile.sql.outputs import named_columns, uses_margins_once, values_sql
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -34,8 +34,8 @@ def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -
     if not uses_margins_once(output):
         return None
     margins = {margin: model.margin(k) for k, margin in enumerate(output.margins)}
-    values = cast_values(output, [value.to_sql(margins, dialect) for value in output.values], dialect, model.starts)
-    return stages.select(named_columns(values, name), into)
+    values = values_sql(output, margins, dialect, model.starts)
+    return stages.select(named_columns(output, values, name, dialect), into)
 
 
 # --- the order of rows ------------------------------------------------------------------------------------------------
@@ -91,8 +91,8 @@ def output_query(model: SqlModel, stages: Stages, margins: dict[str, str], name:
     known = margins if uses_margins_once(output) else stages.name(margins, often=True)
     for stage in output.stages:
         known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
-    values = cast_values(output, [value.to_sql(known, dialect) for value in output.values], dialect, model.starts)
-    return stages.select(named_columns(values, name), into)
+    values = values_sql(output, known, dialect, model.starts)
+    return stages.select(named_columns(output, values, name, dialect), into)
 
 
 def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str, str]]:

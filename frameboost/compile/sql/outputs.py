@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from frameboost.checks.messages import shown
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import Output
 
-__all__ = ["cast_values", "named_columns", "output_sql", "uses_margins_once"]
+__all__ = ["check_names", "named_columns", "output_columns", "output_sql", "uses_margins_once", "values_sql"]
 
 
 def uses_margins_once(output: Output) -> bool:
@@ -18,7 +19,7 @@ def uses_margins_once(output: Output) -> bool:
 
 
 def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts: Sequence[str] = ()) -> str:
-    """Return what the output says of rows with those margins: a number, an integer class, or a list of numbers.
+    """Return what the output says of rows with those margins: a number, a class, a list of them, or a struct by label.
 
     ``starts`` has the columns that margins start from, quoted, if they do.
 
@@ -30,11 +31,10 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts:
     by_name = dict(zip(output.margins, margins, strict=True))
     array, lambda_ = dialect.expressions.array, dialect.expressions.lambda_
     if len(output.values) == 1 and uses_margins_once(output):
-        return cast_values(output, [value.to_sql(by_name, dialect) for value in output.values], dialect, starts)[0]
+        return values_sql(output, by_name, dialect, starts)[0]
     if lambda_ is None:
         if not output.stages and array is not None and all(v.uses(m) <= 1 for v in output.values for m in by_name):
-            values = [value.to_sql(by_name, dialect) for value in output.values]
-            return array.format(v=", ".join(cast_values(output, values, dialect, starts)))
+            return array.format(v=", ".join(values_sql(output, by_name, dialect, starts)))
         what = "several values" if len(output.values) > 1 else "a value that uses the margin several times"
         raise ParameterError(f"the output is {what}, which is no single expression in {dialect.name}; take model.query")
     # A lambda's parameter m is computed once, however often it is used; each stage hands a longer list to the next:
@@ -48,17 +48,32 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts:
     sql = f"[{', '.join(margins)}]"
     for step in steps:
         sql = lambda_.format(x=f"[{sql}]", value=f"[{', '.join(step)}]")
-    values = cast_values(output, [v.to_sql(last, dialect) for v in output.values], dialect, starts)
-    return lambda_.format(x=f"[{sql}]", value=values[0] if len(values) == 1 else f"[{', '.join(values)}]")
+    values = values_sql(output, last, dialect, starts)
+    return lambda_.format(x=f"[{sql}]", value=_together(output, values, dialect))
 
 
-def cast_values(output: Output, values: Sequence[str], dialect: Dialect, starts: Sequence[str] = ()) -> list[str]:
-    """Return the values with the type that the user gets: a class as an integer.
+def _together(output: Output, values: Sequence[str], dialect: Dialect) -> str:
+    """Return the values as one: a struct if they have names, or a list."""
+    struct = dialect.expressions.struct
+    if not output.names or struct is None:
+        return values[0] if len(values) == 1 else f"[{', '.join(values)}]"
+    check_names(output.names, dialect)
+    fields = (f"{dialect.string(name)}: {value}" for name, value in zip(output.names, values, strict=True))
+    return struct.format(v=", ".join(fields))
+
+
+def values_sql(
+    output: Output, known: Mapping[str, str], dialect: Dialect, starts: Sequence[str] = ()
+) -> list[str]:  # fmt: skip
+    """Return the values as the user gets them, over ``known`` margins and stages: a class as an integer or its label.
 
     ``starts`` are as in `output_sql`. Where one is NULL, so are the values that depend on it: a comparison with NULL
     would take ELSE, and GREATEST and LEAST pass over NULL in PostgreSQL and Redshift.
     """
-    typed = [dialect.cast(value, "int64") for value in values] if output.is_class else list(values)
+    labels = {name: dialect.label(label) for name, label in output.labels.items()}
+    typed = [value.to_sql({**known, **labels}, dialect) for value in output.values]
+    if output.is_class and not labels:
+        typed = [dialect.cast(value, "int64") for value in typed]
     if not starts:
         return typed
     behind = output.margins_behind()
@@ -73,6 +88,39 @@ def _where_known(value: str, starts: Sequence[str]) -> str:
     return f"CASE WHEN {known} THEN {value} END" if starts else value
 
 
-def named_columns(values: Sequence[str], name: str) -> dict[str, str]:
-    """Return the values by the names of their columns: the name alone, or with numbers from 0 behind it."""
-    return {name: values[0]} if len(values) == 1 else {f"{name}_{i}": value for i, value in enumerate(values)}
+def output_columns(output: Output, name: str) -> list[str]:
+    """Return the names of the values' columns: the name alone, or with numbers from 0 or with labels behind it."""
+    if len(output.values) == 1:
+        return [name]
+    return [f"{name}_{which}" for which in output.names or range(len(output.values))]
+
+
+def named_columns(output: Output, values: Sequence[str], name: str, dialect: Dialect) -> dict[str, str]:
+    """Return the values by the names of their columns.
+
+    Raises
+    ------
+    ParameterError
+        If the database can't have columns named by these labels.
+    """
+    columns = output_columns(output, name)
+    if output.names:
+        check_names(columns, dialect)
+    return dict(zip(columns, values, strict=True))
+
+
+def check_names(names: Sequence[str], dialect: Dialect) -> None:
+    """Raise `ParameterError` if names that end in labels can't be names in the database."""
+    instead = "output='mean' has columns without labels in their names"
+    seen: dict[str, str] = {}
+    for name in names:
+        try:
+            dialect.quote(name)
+        except ParameterError as error:
+            raise ParameterError(f"{error}; {instead}") from error
+        other = seen.setdefault(name.lower() if dialect.names.any_case else name, name)
+        if other != name:
+            raise ParameterError(
+                f"the labels would name columns {shown(other)} and {shown(name)}, which are one name in "
+                f"{dialect.name}; {instead}"
+            )

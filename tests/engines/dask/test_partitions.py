@@ -50,6 +50,20 @@ def test_the_model_is_that_of_the_pandas_frame(client):
 
 
 @pytest.mark.slow
+def test_labels_are_those_of_all_partitions(client):
+    frame = pandas_frame().rename(columns={"category": "label"})  # one label is in the first partition only
+    in_parts, options = dd.from_pandas(frame, npartitions=4, sort=False), {**SHAPE, "features": ["x", "count"]}
+    model = fb.fit(in_parts, "label", valid="weight > 0.9", engine=fb.Dask(client, shards=2), **options)
+    assert model.to_json() == fb.fit(frame, "label", valid="weight > 0.9", **options).to_json()
+    assert model.classes == ["rare", "u", "v"]
+    last = in_parts.partitions[3:]
+    with pytest.raises(
+        fb.DataError, match=r"^target 'label' has the label 'rare' in 'valid', the data to validate on, "
+    ):
+        fb.fit(last, "label", valid=in_parts, engine=fb.Dask(client, shards=1), **options)
+
+
+@pytest.mark.slow
 def test_partitions_are_read_again_if_their_worker_is_killed(cluster, client, tmp_path):
     frame = pandas_frame()
     for number in range(4):

@@ -286,7 +286,10 @@ def test_a_column_of_any_other_type_is_named_with_its_type(con, expression, type
         assert str(error.value).startswith(f"feature 'odd' has type {type_name}, which can't be split on; convert it ")
         with pytest.raises(fb.DataError) as error:
             fb.fit(relation, "odd", engine=engine, **SHAPE)
-        assert str(error.value) == f"target column 'odd' has type {type_name}; it must be numeric or Boolean"
+        assert str(error.value) == (
+            f"target column 'odd' has type {type_name}; it must be numeric or Boolean, "
+            "or strings that are labels of classes"
+        )
     assert catalog(con) == before
 
 

@@ -23,15 +23,17 @@ def in_spark():
 
 
 def the_same_models(spark):
+    from pyspark.sql import functions
+
     data, rows = rows_of(spark)
+    labelled = data.withColumn("label", functions.when(data["late"], "late ☃").otherwise("it's in time"))
+    labels = pl.when("late").then(pl.lit("late ☃")).otherwise(pl.lit("it's in time"))
     for target, more in [
         ("amount", {"objective": "reg:absoluteerror", "subsample": 0.7}),
-        (
-            "late",
-            {"objective": "binary:logistic", "weight": "w", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4"},
-        ),
+        ("label", {"weight": "w", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4"}),
     ]:
-        model, whole = fb.fit(data, target, **OPTIONS, **more), fb.fit(rows, target, **OPTIONS, **more)
+        model = fb.fit(labelled, target, **OPTIONS, **more)
+        whole = fb.fit(rows.with_columns(label=labels), target, **OPTIONS, **more)
         assert model.to_json() == whole.to_json(), target
         assert model.history.equals(whole.history)
 
@@ -64,14 +66,15 @@ def test_a_fit_goes_on_from_its_checkpoint(in_spark, tmp_path):
 def by_connect(spark):
     _, rows = rows_of(spark)
     remote = remote_session(spark)
-    data = remote.createDataFrame(rows.with_columns(text=pl.lit("x")).to_arrow()).coalesce(2)
+    rows = rows.with_columns(text=pl.when("late").then(pl.lit("late")).otherwise(pl.lit("in time")))
+    data = remote.createDataFrame(rows.to_arrow()).coalesce(2)
     more = {"subsample": 0.7, "valid": "w > 1.4"}
     model, whole = fb.fit(data, "amount", **OPTIONS, **more), fb.fit(rows, "amount", **OPTIONS, **more)
     assert model.to_json() == whole.to_json()
     assert model.history.equals(whole.history)
-    first, polars = fb.fit(rows, "late", **OPTIONS), fb.Spark(engine="polars")
-    longer = fb.fit(data.coalesce(1), "late", valid=data, init_model=first, engine=polars, **OPTIONS)
-    assert longer == fb.fit(rows, "late", init_model=first, **OPTIONS)  # in one task, of which Connect tells
+    first, polars = fb.fit(rows, "text", **OPTIONS), fb.Spark(engine="polars")
+    longer = fb.fit(data.coalesce(1), "text", valid=data, init_model=first, engine=polars, **OPTIONS)
+    assert longer == fb.fit(rows, "text", init_model=first, **OPTIONS)  # in one task, of which Connect tells
     found = [
         error(data, valid="w >"),
         error(data, valid="rand() < 0.5"),

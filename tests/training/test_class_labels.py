@@ -1,0 +1,292 @@
+"""Targets of labels: the objective that they ask for, the same trees in every engine, and the labels in predictions."""
+
+import json
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.ensemble.model_file import read_model
+from frameboost.model.model import Model
+from tests.support.cases import cases
+
+SHAPE = {"n_estimators": 3, "max_depth": 3, "learning_rate": 0.5}
+KINDS = ["low", "mid", "high"]  # sorted: high, low, mid
+
+
+def rows(n: int = 240) -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 30, n)
+    frame = pl.DataFrame({"x": x, "g": rng.choice(["u", "v"], n), "noise": rng.random(n)})
+    level = ((x + 6 * (frame["g"] == "u").to_numpy() + rng.integers(0, 4, n)) // 13).clip(0, 2)
+    return frame.with_columns(kind=pl.Series([KINDS[k] for k in level]), late=pl.Series(level > 0))
+
+
+def coded(frame: pl.DataFrame, labels: list[str], name: str = "kind") -> pl.DataFrame:
+    """Return the frame with the places of the labels, worked out row by row."""
+    return frame.with_columns(pl.Series(name, [labels.index(label) for label in frame[name]]))
+
+
+def same_trees(model: Model, other: Model) -> bool:
+    return replace(model.ensemble, labels=()) == replace(other.ensemble, labels=())
+
+
+@cases(
+    ("dtype", "classes", "objective"),
+    [
+        (pl.String, ["high", "low", "mid"], "multi:softprob"),
+        (pl.Categorical, ["high", "low", "mid"], "multi:softprob"),
+        (pl.Enum(["mid", "unused", "low", "high"]), ["mid", "low", "high"], "multi:softprob"),
+    ],
+)
+def test_strings_are_classes_in_their_order(dtype, classes, objective):
+    frame = rows().drop("late")
+    model = fb.fit(frame.with_columns(pl.col("kind").cast(dtype)), "kind", **SHAPE)
+    assert (model.objective, model.classes) == (objective, classes)
+    assert same_trees(model, fb.fit(coded(frame, classes), "kind", objective=objective, **SHAPE))
+    labels = np.array(classes)[np.argmax(model.predict(frame).to_numpy(), axis=1)].tolist()
+    assert model.predict(frame, "class").equals(pl.Series("prediction", labels))
+    assert repr(model).startswith(f"Model: multi:softprob (3 classes: {str(classes)[1:-1]}), 9 trees")
+
+
+def test_booleans_are_two_classes_and_numbers_a_regression():
+    frame = rows().drop("kind")
+    model = fb.fit(frame, "late", **SHAPE)
+    assert (model.objective, model.classes) == ("binary:logistic", [False, True])
+    numbers = frame.with_columns(pl.col("late").cast(pl.Int8))
+    assert same_trees(model, fb.fit(numbers, "late", objective="binary:logistic", **SHAPE))
+    predicted = model.predict(frame)
+    assert model.predict(frame, "class").equals(pl.Series("prediction", predicted > 0.5))
+    assert model.predict(frame, "probability").equals(predicted)
+    assert fb.fit(numbers, "late", **SHAPE).objective == "reg:squarederror"
+    given = fb.fit(frame, "late", objective="reg:squarederror", **SHAPE)
+    assert given == fb.fit(numbers, "late", objective="reg:squarederror", **SHAPE)
+    assert (given.classes, fb.fit(numbers, "late", objective="multi:softprob", **SHAPE).classes) == ([], [0, 1])
+
+
+def test_two_labels_are_the_classes_of_one_margin():
+    frame = rows().with_columns(kind=pl.col("late").replace_strict({True: "late", False: "on time"})).drop("late")
+    model = fb.fit(frame, "kind", **SHAPE)
+    assert (model.objective, model.classes) == ("binary:logistic", ["late", "on time"])
+    second = model.predict(frame).to_list()
+    assert model.predict(frame, "class").to_list() == ["on time" if p > 0.5 else "late" for p in second]
+    shares = model.predict(frame, "probability")
+    assert shares.dtype == pl.Struct({"late": pl.Float64, "on time": pl.Float64})
+    assert shares.to_list() == [{"late": 1 - p, "on time": p} for p in second]
+    of_each = fb.fit(frame, "kind", objective="multi:softprob", **SHAPE)
+    assert (of_each.n_trees, of_each.classes) == (6, ["late", "on time"])
+    for objective in ("binary:hinge", "binary:logitraw"):
+        model = fb.fit(frame, "kind", objective=objective, **SHAPE)
+        margins = model.predict(frame, "margin").to_list()
+        assert model.predict(frame, "class").to_list() == ["on time" if m > 0 else "late" for m in margins]
+
+
+def test_expressions_queries_and_functions_say_what_predict_says():
+    frame = rows().drop("late")
+    two = frame.filter(pl.col("kind") != "low")
+    con = duckdb.connect()
+    con.register("t", frame.with_row_index("id"))
+    for data in (frame, two):
+        model = fb.fit(data, "kind", **SHAPE)
+        labels = model.predict(frame, "class").to_list()
+        shares = model.predict(frame, "probability")
+        columns = [f"p_{label}" for label in model.classes]
+        assert frame.lazy().select(model.expr("class")).collect()["prediction"].to_list() == labels
+        assert frame.lazy().select(model.expr("probability")).collect()["prediction"].to_list() == shares.to_list()
+        for form in ("auto", "staged", "sorted"):
+            query = model.query("t", keep=["id"], output="class", form=form)
+            assert [label for _, label in con.sql(query).order("id").fetchall()] == labels
+        found = con.sql(model.query("t", keep=["id"], output="probability", name="p")).order("id")
+        assert found.columns == ["id", *columns]
+        assert found.pl().drop("id").rows() == shares.struct.unnest().rows()
+        for form in ("macro", "udf"):
+            names = [f"{form}_{output}_{len(columns)}" for output in ("class", "probability")]
+            for name, output in zip(names, ("class", "probability"), strict=True):
+                model.register(con, name, output=output, form=form)
+            label, share = (f"{name}({', '.join(model.features)})" for name in names)
+            scored = con.sql(f"SELECT {label}, {share} FROM t ORDER BY id").fetchall()
+            assert scored == list(zip(labels, shares.to_list(), strict=True))
+
+
+def test_every_engine_grows_the_same_trees_and_the_labels_stay_in_the_database(tmp_path):
+    frame = rows().drop("late")
+    model = fb.fit(frame, "kind", valid="x < 3 AND noise < 0.8", **SHAPE)
+    for engine in ("polars", "duckdb"):
+        assert fb.fit(frame, "kind", engine=engine, valid="x < 3 AND noise < 0.8", **SHAPE) == model
+    con = duckdb.connect()
+    con.register("frame", frame)
+    con.execute("CREATE TYPE kinds AS ENUM ('mid', 'unused', 'low', 'high')")
+    con.execute(
+        "CREATE TABLE strings AS FROM frame; CREATE TABLE enums AS SELECT * REPLACE (kind::kinds AS kind) FROM frame"
+    )
+    enums = fb.fit(frame.with_columns(pl.col("kind").cast(pl.Enum(["mid", "low", "high"]))), "kind", **SHAPE)
+    for engine in ("numba", "polars", "duckdb"):
+        assert fb.fit(con.table("strings"), "kind", engine=engine, valid="x < 3 AND noise < 0.8", **SHAPE) == model
+        assert fb.fit(con.table("enums"), "kind", engine=engine, **SHAPE) == enums
+    assert fb.fit(frame, "kind", shards=3, **SHAPE) == fb.fit(frame, "kind", **SHAPE)
+    several = [frame[:100], frame[100:]]
+    assert fb.fit(several, "kind", **SHAPE) == fb.fit(frame, "kind", **SHAPE)
+    for number, part in enumerate(several):
+        part.write_parquet(tmp_path / f"{number}.parquet")
+    assert fb.fit(str(tmp_path / "*.parquet"), "kind", shards=2, **SHAPE) == fb.fit(frame, "kind", **SHAPE)
+    for same in (frame.to_pandas(), frame.to_arrow()):
+        assert fb.fit(same, "kind", **SHAPE).classes == ["high", "low", "mid"]
+    assert con.table("enums").types == ["BIGINT", "VARCHAR", "DOUBLE", "ENUM('mid', 'unused', 'low', 'high')"]
+
+
+def test_booleans_of_a_relation_and_of_pandas_are_classes():
+    frame = rows().drop("kind")
+    model = fb.fit(frame, "late", **SHAPE)
+    con = duckdb.connect()
+    con.register("frame", frame)
+    for data in (con.sql("FROM frame"), frame.to_pandas(), frame.to_pandas().astype({"late": "boolean"})):
+        assert fb.fit(data, "late", **SHAPE).to_json() == model.to_json()
+    ordered = pd.Categorical(["b", "a"] * 30, categories=["b", "c", "a"], ordered=True)
+    assert fb.fit(pd.DataFrame({"x": [1, 2] * 30, "y": ordered}), "y", **SHAPE).classes in (["b", "a"], ["a", "b"])
+
+
+def tiny(**columns: list) -> pl.DataFrame:
+    return pl.DataFrame({"x": [1, 2, 3, 4], "y": ["a", "b", "c", "a"], **columns})
+
+
+@cases(
+    ("frame", "options", "message"),
+    [
+        (tiny(), {"objective": "reg:squarederror"},
+         "objective 'reg:squarederror' needs numbers, but target 'y' has type String, whose values are labels of "
+         "classes; leave objective out, give 'binary:logistic' or 'multi:softprob', or convert the column to numbers"),
+        (tiny(), {"objective": "binary:logistic"},
+         "objective 'binary:logistic' is for two classes; target 'y' has 3: 'a', 'b', 'c'; leave objective out, or "
+         "give 'multi:softprob'"),
+        (tiny(), {"num_class": 4}, "num_class is 4, but target 'y' has 3 labels"),
+        (tiny(y=["it's"] * 4), {},
+         'target \'y\' is "it\'s" in every row that has a label; there must be at least two classes'),
+        (tiny(y=[False] * 4), {}, "target 'y' is constant (always False); there is nothing to learn"),
+        (tiny(y=["a", "b", "b", "a"], w=[1, 0, 0, 2]), {"weight": "w"},
+         "target 'y' is constant (always 'a') wherever weight 'w' is not 0; there is nothing to learn"),
+        (tiny(y=[None] * 4).cast({"y": pl.String}), {},
+         "target 'y' has no label in any row; there must be at least two classes"),
+        (tiny(y=["a", None, "b", None]), {},
+         "target 'y' is NULL or NaN in 2 of 4 rows; drop those rows first"),
+        (tiny(y=[True, None, False, None]), {},
+         "target 'y' is NULL or NaN in 2 of 4 rows; drop those rows first"),
+        (tiny(), {"valid": tiny(y=["a", "z", "c", "a"])},
+         "target 'y' has the label 'z' in 'valid', the data to validate on, which no row of training has; there it is "
+         "one of 'a', 'b', 'c'"),
+        (tiny(), {"valid": {"new": tiny(y=[0, 1, 2, 0])}},
+         "target 'y' has type Int64 in 'new', the data to validate on, but labels in training; give it the same type"),
+        (tiny(z=[1, 2, 3, 4]), {"target": ["z", "y"]},
+         "target column 'y' has type String; several targets must be numeric or Boolean; train a model of its own for "
+         "a column of labels"),
+        (tiny(y=[True, False] * 2, z=[1, 2, 3, 4]), {"target": ["y", "z"]},
+         "target 'y' is Boolean and 'z' is not; give the objective of both, such as objective='reg:squarederror'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_with_labels_is_refused_in_a_sentence(frame, options, message):
+    with pytest.raises(fb.FrameboostError) as error:
+        fb.fit(frame, **{"target": "y", **options})
+    assert str(error.value) == message
+
+
+def test_several_booleans_have_a_class_each():
+    frame = rows().with_columns(high=pl.col("kind") == "high").drop("kind")
+    model = fb.fit(frame, ["late", "high"], **SHAPE)
+    assert (model.objective, model.classes) == ("binary:logistic", [False, True])
+    shares = model.predict(frame).to_numpy()
+    assert model.predict(frame, "class").to_list() == (shares > 0.5).tolist()
+    for k, target in enumerate(("late", "high")):
+        alone = fb.fit(frame, target, features=["x", "g", "noise"], **SHAPE)
+        assert alone.predict(frame).to_list() == shares[:, k].tolist()
+    found = duckdb.sql(model.query("frame", keep=[], output="class"))
+    assert found.columns == ["prediction_0", "prediction_1"]
+    assert found.fetchall() == [tuple(row) for row in (shares > 0.5).tolist()]
+
+
+def test_training_goes_on_with_the_labels_of_the_model():
+    frame = rows().drop("late")
+    first = fb.fit(frame, "kind", **SHAPE)
+    fewer = frame.filter(pl.col("kind") != "mid")
+    more = fb.fit(fewer, "kind", init_model=first, **SHAPE)
+    assert more.classes == first.classes
+    numbered = fb.fit(coded(frame, first.classes), "kind", objective="multi:softprob", **SHAPE)
+    options = {"objective": "multi:softprob", "num_class": 3, **SHAPE}
+    assert same_trees(more, fb.fit(coded(fewer, first.classes), "kind", init_model=numbered, **options))
+    other = frame.with_columns(kind=pl.col("kind") + "!")
+    with pytest.raises(fb.DataError, match=r"^target 'kind' has the label 'high!', which init_model does not know; "):
+        fb.fit(other, "kind", init_model=first, **SHAPE)
+    with pytest.raises(fb.DataError, match=r"but init_model knows its classes by number; number the labels in"):
+        fb.fit(frame, "kind", init_model=numbered, **SHAPE)
+    with pytest.raises(fb.DataError, match=r"^target 'kind' has type Int64, but the model's classes are labels: "):
+        fb.fit(coded(frame, first.classes), "kind", init_model=first, **SHAPE)
+
+
+def test_refit_calibration_and_cross_validation_take_labels():
+    frame = rows().drop("late")
+    model, codes = fb.fit(frame, "kind", **SHAPE), coded(frame, ["high", "low", "mid"])
+    numbered = Model(replace(model.ensemble, labels=()))
+    assert same_trees(model.refit(frame[:90], "kind"), numbered.refit(codes[:90], "kind"))
+    assert model.refit(frame[:90], "kind").classes == ["high", "low", "mid"]
+    with pytest.raises(fb.DataError, match=r"has the label 'new', which the model does not know; its classes are 'hig"):
+        model.refit(frame.with_columns(kind=pl.lit("new")), "kind")
+    options = {"folds": 3, "n_estimators": 2}
+    numbers = fb.cv(codes, "kind", objective="multi:softprob", num_class=3, **options)
+    assert fb.cv(frame, "kind", **options).equals(numbers)
+    assert fb.cv(frame.with_columns(pl.col("kind").cast(pl.Enum(["high", "low", "mid"]))), "kind", **options).equals(
+        numbers
+    )
+    two = frame.filter(pl.col("kind") != "low")
+    likely = fb.fit(two, "kind", **SHAPE)
+    calibrated = likely.calibrate(two, "kind", method="isotonic")
+    by_number = Model(replace(likely.ensemble, labels=())).calibrate(
+        coded(two, ["high", "mid"]), "kind", method="isotonic"
+    )
+    assert same_trees(calibrated, by_number)
+    assert calibrated.classes == ["high", "mid"]
+    shares = calibrated.predict(two).to_list()
+    assert calibrated.predict(two, "probability").to_list() == [{"high": 1 - p, "mid": p} for p in shares]
+
+
+def test_labels_are_part_of_a_checkpoint(tmp_path):
+    frame, path = rows().drop("late"), tmp_path / "fit.checkpoint"
+    fb.fit(frame, "kind", checkpoint=path, **SHAPE)
+    more = fb.fit(frame, "kind", checkpoint=path, **{**SHAPE, "n_estimators": 5})
+    assert more == fb.fit(frame, "kind", **{**SHAPE, "n_estimators": 5})
+    with pytest.raises(fb.ParameterError, match=r"is of another fit: labels is \['high', 'low', 'mid'\] in it, "):
+        fb.fit(frame.with_columns(kind=pl.col("kind") + "!"), "kind", checkpoint=path, **SHAPE)
+
+
+def test_contributions_of_a_class_are_found_by_its_label():
+    frame = rows().drop("late")
+    model = fb.fit(frame, "kind", **SHAPE)
+    assert model.explain(frame, output="low").equals(model.explain(frame, output=1))
+    database = model.database()
+    assert database.explain_query("t", output="low") == database.explain_query("t", output=1)
+    with pytest.raises(fb.ParameterError, match=r"^output must be the number of a margin, from 0 to 2 or one of "):
+        model.explain(frame, output="new")
+
+
+def test_the_model_file_has_the_labels():
+    frame = rows()
+    for target in ("kind", "late"):
+        model = fb.fit(frame, target, features=["x"], **SHAPE)
+        assert read_model(model.to_json().encode()) == model.ensemble
+        document = json.loads(model.to_json())
+        assert document["labels"] == model.classes
+        del document["labels"]
+        assert same_trees(Model(read_model(json.dumps(document).encode())), model)
+    labels = "labels"
+    document = json.loads(fb.fit(frame, "kind", features=["x"], **SHAPE).to_json())
+    for wrong in (["a", "b"], ["a", "b", "b"], ["a", "b", 3], "abc", [False, True], [], None, {"a": 1}):
+        with pytest.raises(fb.ModelFileError, match=r'^damaged model: "labels" must be '):
+            read_model(json.dumps({**document, labels: wrong}).encode())
+    document = json.loads(fb.fit(frame, "late", features=["x"], **SHAPE).to_json())
+    for wrong in ([0, 1], [True, False], [False, 1]):
+        with pytest.raises(fb.ModelFileError, match=r'^damaged model: "labels" must be '):
+            read_model(json.dumps({**document, labels: wrong}).encode())
+    document = json.loads(fb.fit(frame, "x", features=["noise"], **SHAPE).to_json())
+    with pytest.raises(fb.ModelFileError, match=r'^damaged model: "labels" must be '):
+        read_model(json.dumps({**document, labels: ["a", "b"]}).encode())
