@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frameboost.checks.json_fields import is_finite
-from frameboost.checks.messages import shown
-from frameboost.ensemble.ensemble import Ensemble
+from frameboost.checks.messages import listed, shown
+from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
@@ -16,7 +16,7 @@ from frameboost.schema.feature import Feature
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 
-__all__ = ["category_codes", "checked_ensemble", "checked_names", "native_loss"]
+__all__ = ["category_codes", "checked_ensemble", "checked_names", "class_labels", "native_loss"]
 
 
 def native_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, Any]]:
@@ -34,9 +34,9 @@ def native_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, 
 
 def checked_ensemble(
     loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
-    trees: Sequence[Tree],
+    trees: Sequence[Tree], labels: Any = None,
 ) -> Ensemble:  # fmt: skip
-    """Return the ensemble, with leaf values rounded to their grid.
+    """Return the ensemble, with leaf values rounded to their grid; ``labels`` are as in `class_labels`.
 
     Rounding moves a margin by less than its last bit (see `frameboost.trees.leaf_grid`).
 
@@ -56,7 +56,27 @@ def checked_ensemble(
         bases, on_grid = on_leaf_grid(base_margins, trees)
     except OverflowError as error:  # of an inner node, whose value is the mean of leaves
         raise ModelFileError("damaged model: an inner node's value is beyond all leaves") from error
-    return Ensemble(loss, parameters, tuple(features), bases, on_grid)
+    return Ensemble(loss, parameters, tuple(features), bases, on_grid, labels=class_labels(labels, loss))
+
+
+def class_labels(given: Any, loss: Loss) -> Labels:
+    """Return another library's labels of the classes if they are strings, or False and True; none if they are numbers.
+
+    Raises
+    ------
+    ModelFileError
+        If there are not as many different strings as classes.
+    """
+    found = [] if given is None else list(getattr(given, "tolist", lambda: given)())
+    if not loss.classes or not found:
+        return ()
+    if found == [False, True] and all(isinstance(label, bool) for label in found):
+        return (False, True)
+    if not all(isinstance(label, str) and _is_text(label) for label in found):
+        return ()
+    if len(found) != loss.classes or len(set(found)) < len(found):
+        raise ModelFileError(f"damaged model: it has {loss.classes} classes, and the labels {listed(found)}")
+    return tuple(found)
 
 
 def checked_names(names: Sequence[Any]) -> tuple[str, ...]:

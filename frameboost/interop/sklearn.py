@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,13 @@ import numpy.typing as npt
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.interop.ensemble_checks import category_codes, checked_ensemble, checked_names, native_loss
+from frameboost.interop.ensemble_checks import (
+    category_codes,
+    checked_ensemble,
+    checked_names,
+    class_labels,
+    native_loss,
+)
 from frameboost.interop.model_argument import comes_from, unreadable
 from frameboost.interop.tree_builder import LeafNode, SplitNode, above_float32, at_most, build_tree
 from frameboost.losses.foreign import foreign_loss
@@ -50,7 +57,8 @@ def read_sklearn(estimator: Any) -> Ensemble:
         if comes_from(estimator, "sklearn") and kinds & {kind, f"{kind}Regressor", f"{kind}Classifier"}:
             if not hasattr(estimator, fitted):
                 raise ParameterError(f"the {type(estimator).__name__} is not fitted")
-            return read(estimator)
+            ensemble = read(estimator)
+            return replace(ensemble, labels=class_labels(getattr(estimator, "classes_", None), ensemble.loss))
     raise unreadable(estimator, "a gradient boosting, forest or tree estimator of scikit-learn's", "estimator")
 
 

@@ -7,6 +7,7 @@ They need scikit-learn (``pip install 'frameboost[sklearn]'``), so this module i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ except ImportError as error:
 from frameboost.checks.messages import shown
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.errors import ParameterError
+from frameboost.interop.ensemble_checks import class_labels
 from frameboost.metrics.ranking import ranking_metric
 from frameboost.metrics.terms import evaluate
+from frameboost.model.model import Model
 from frameboost.sklearn.estimator import Array, Estimator, FloatArray, check_labels, check_numbers, documented, weighted
 
 __all__ = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]
@@ -105,7 +108,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted; the model knows them as 0, 1, ...
+        The labels, sorted. The model has them too if they are strings or Booleans; others it knows as 0, 1, ...
     <attributes>
 
     Examples
@@ -153,6 +156,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             raise ParameterError(f"objective {shown(objective)} is for two classes; y has {n_classes:,} classes")
         held_out = self._held_out(eval_set, self._encoded)
         self._train(frame, objective, roles, held_out, **({"num_class": n_classes} if family == "multi" else {}))
+        self.model_ = _labelled(self.model_, self.classes_)
         return self
 
     def _encoded(self, y: Any) -> Array:
@@ -179,6 +183,12 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         probabilities = self.predict_proba(X)
         best: Array = self.classes_[probabilities.argmax(axis=1)]
         return best
+
+
+def _labelled(model: Model, classes: Array) -> Model:
+    """Return the model with the labels of the classes, if they are strings or Booleans."""
+    ensemble = replace(model.ensemble, labels=class_labels(classes, model.ensemble.loss))
+    return Model(ensemble, history=model.history, best_round=model.best_iteration, best_score=model.best_score)
 
 
 @documented

@@ -172,7 +172,8 @@ def test_more_than_two_classes(labels):
     classifier = fb.FrameBoostClassifier(**SHAPE).fit(X, y)
     assert classifier.classes_.tolist() == labels
     assert classifier.model_.objective == "multi:softprob"
-    data = pl.DataFrame(X, schema=classifier.model_.features).with_columns(y=codes)
+    data = pl.DataFrame(X, schema=classifier.model_.features).with_columns(y=y if "a" in labels else codes)
+    assert classifier.model_.classes == (labels if "a" in labels else list(range(len(labels))))
     assert classifier.model_ == fb.fit(data, "y", objective="multi:softprob", num_class=len(labels), **SHAPE)
     probabilities = classifier.predict_proba(X)
     np.testing.assert_array_equal(probabilities, classifier.model_.predict(data).to_numpy())

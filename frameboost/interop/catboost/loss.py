@@ -13,7 +13,7 @@ from frameboost.interop.ensemble_checks import native_loss
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 
-__all__ = ["catboost_loss"]
+__all__ = ["catboost_loss", "class_names"]
 
 # Losses that frameboost has too: its name, and its parameters with CatBoost's names and defaults.
 _COUNTERPARTS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
@@ -62,6 +62,14 @@ def catboost_loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, di
                 f"damaged CatBoost model: the loss {shown(name)} has parameters {shown_json(options)}"
             ) from error
     return foreign_loss(f"catboost:{name}", margins), {}
+
+
+def class_names(document: Mapping[str, Any]) -> list[Any] | None:
+    """Return the labels of the classes, None where the model has none."""
+    info = document.get("model_info")
+    classes = info.get("class_params") if isinstance(info, dict) else None
+    names = classes.get("class_names") if isinstance(classes, dict) else None
+    return names if isinstance(names, list) else None
 
 
 def _loss_function(document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

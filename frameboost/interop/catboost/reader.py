@@ -30,7 +30,7 @@ from frameboost.interop.catboost.columns import (
     read_numbers,
     read_whole,
 )
-from frameboost.interop.catboost.loss import catboost_loss
+from frameboost.interop.catboost.loss import catboost_loss, class_names
 from frameboost.interop.ensemble_checks import checked_ensemble
 from frameboost.interop.model_argument import bytes_of_file, comes_from, unreadable
 from frameboost.interop.tree_builder import LeafNode, SplitNode, above_float32, build_tree
@@ -57,7 +57,7 @@ def read_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
         built += [_tree(read, output, n_outputs, scale, where) for output in range(n_outputs)]
     loss, parameters = catboost_loss(document, n_outputs)
     features = [column.feature for column in columns.values()]
-    return checked_ensemble(loss, parameters, features, biases, built)
+    return checked_ensemble(loss, parameters, features, biases, built, class_names(document))
 
 
 def _text(model: Any) -> bytes:

@@ -67,7 +67,8 @@ def read_lightgbm(model: Any) -> Ensemble:
     ]
     loss, parameters = _loss(file)
     features = [column.feature for column in columns]
-    return checked_ensemble(loss, parameters, features, (0.0,) * file.n_outputs, trees)
+    labels = getattr(model, "classes_", None)  # of an estimator; the file has none
+    return checked_ensemble(loss, parameters, features, (0.0,) * file.n_outputs, trees, labels)
 
 
 def _text(model: Any) -> bytes:
