@@ -91,5 +91,5 @@ def _description(name: str, head: str, columns: Mapping[str, str]) -> str:
         "    columns:",
     ]
     for column, text in columns.items():
-        lines += [f"      - name: {json.dumps(column)}", f"        description: {json.dumps(text)}"]
+        lines += [f"      - name: {json.dumps(_escaped(column))}", f"        description: {json.dumps(text)}"]
     return "\n".join(lines) + "\n"

@@ -331,6 +331,22 @@ def test_the_description_is_no_template_either(tmp_path):
     assert '"{{ 1 + 1 }}"' in jinja2.Template(json.loads(about)).render()
 
 
+def test_labels_are_columns_and_no_templates(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0] * 5, "y": ["{{ 1 + 1 }}", "{% b", "{#"] * 5})
+    model = fb.fit(frame, "y", n_estimators=2)
+    con = duckdb.connect()
+    table_of(con, frame, "t")
+    for output in ("probability", "class"):
+        model.database().to_dbt(tmp_path, f"scored_{output}", "orders", keep=["id"], output=output)
+    project = Project(tmp_path, {"orders": "t"})
+    assert scored(con, project.model("scored_class")) == model.predict(frame, "class").to_list()
+    columns = con.sql(project.model("scored_probability")).columns
+    assert columns == ["id", *(f"prediction_{label}" for label in model.classes)]
+    described = yaml.safe_load((tmp_path / "models" / "scored_probability.yml").read_text())["models"][0]["columns"]
+    assert [project.render(column["name"]) for column in described] == columns[1:]
+
+
 @cases("name", ["", "a b", "1a", "a-b", "a.b", "é", "a\n", "{{ x }}", "a;b", None, 3])
 def test_names_that_dbt_does_not_take(tmp_path, name):
     model, _ = small()
