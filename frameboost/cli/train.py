@@ -128,8 +128,8 @@ def _summary(model: Model) -> str:
     history = model.history
     if history.is_empty() or history.width == 1:
         return repr(model)
-    last = history.row(-1 if model.best_iteration is None else model.best_iteration - 1, named=True)
+    last = history.filter(round=model.n_rounds).row(0, named=True)
     number = last.pop("round")
     metrics = ", ".join(f"{name} {metric:.6g}" for name, metric in last.items())
-    which = "round" if model.best_iteration is None else "best round"
+    which = "best round" if model.best_iteration == number else "round"
     return f"{model!r}\n{which} {number}: {metrics}"

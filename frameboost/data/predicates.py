@@ -6,6 +6,7 @@ one query to the next, such as ``random()``, would put a row into both parts or 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -33,6 +34,7 @@ def unusable(predicate: str, error: Exception) -> ParameterError:
         f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
         f"({reason(error)})"
         + ("; the last rows are valid='last 20%' with time='day'" if predicate.lower().startswith("last ") else "")
+        + ("; a share of the rows is a number, valid=0.2" if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate) else "")
     )
 
 

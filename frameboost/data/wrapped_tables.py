@@ -53,7 +53,7 @@ def _of_ibis(table: Any, argument: str) -> Any:
         backend = table.get_backend()
     except ibis.common.exceptions.IbisError:  # of a table without a backend, or of two
         return table
-    if backend.name != "duckdb":
+    if type(backend).__module__ != "ibis.backends.duckdb":
         return table
     query = backend.compile(table)
     try:

@@ -182,7 +182,7 @@ def evaluate_model(
     columns = group_columns(source, by)
     started = find_margins(source, base_margin, ensemble.n_outputs) or None
     metrics = metrics_of(loss, ensemble.parameters, eval_metric)
-    table = evaluated_metrics(predictor, source, roles, columns, metrics, started)
+    table = evaluated_metrics(predictor, source, roles, columns, metrics, started, r2=eval_metric is None)
     scores = "mean" if loss.n_outputs > 1 and not loss.classes else scores_for_ranking(loss, "evaluate")
 
     def counts(output: str) -> pl.DataFrame:

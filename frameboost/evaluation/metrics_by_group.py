@@ -79,9 +79,12 @@ def group_columns(source: LocalSource, by: str | Sequence[str] | None) -> list[s
 
 def evaluated_metrics(
     predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
-    metrics: Sequence[AnyMetric], base_margin: Sequence[str] | None,
+    metrics: Sequence[AnyMetric], base_margin: Sequence[str] | None, *, r2: bool,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return a row for each group and metric: the columns of ``by``, ``rows``, ``metric`` and ``value``."""
+    """Return a row for each group and metric: the columns of ``by``, ``rows``, ``metric`` and ``value``.
+
+    ``r2`` is whether to add the coefficient of determination where it fits.
+    """
     ensemble = predictor.ensemble
     opened = (
         _in_duckdb(predictor, source, roles, by, base_margin)
@@ -91,7 +94,7 @@ def evaluated_metrics(
     found = []
     with opened as rows:
         for key, engine in rows.groups():
-            values = _values(engine, ensemble, roles, metrics)
+            values = _values(engine, ensemble, roles, metrics, r2=r2)
             table = pl.DataFrame(
                 {"rows": [engine.n_rows] * len(values), "metric": list(values), "value": list(values.values())},
                 schema={"rows": pl.UInt32, "metric": pl.String, "value": pl.Float64},
@@ -102,7 +105,7 @@ def evaluated_metrics(
 
 
 def _values(
-    engine: Engine, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric]
+    engine: Engine, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric], *, r2: bool
 ) -> dict[str, float]:
     """Return the metrics of the rows of an engine, whose margins are those of the model."""
     loss = ensemble.loss
@@ -112,7 +115,7 @@ def _values(
         loss = replace(loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
     define_predictions(engine, loss)
     values = {metric.name: evaluate(metric, engine) for metric in metrics}
-    if "rmse" in values and "r2" not in values and len(loss.labels) == 1:
+    if r2 and "rmse" in values and len(loss.labels) == 1:
         values["r2"] = _r2(engine)
     return values
 

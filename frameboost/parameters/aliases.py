@@ -1,7 +1,8 @@
 """Names that XGBoost and LightGBM have for parameters: the name here where the meaning is the same, else what to do.
 
 The first table has exact equivalents only: XGBoost's parameters, the keywords of its estimators, and LightGBM's
-parameters with their aliases. A value is passed on as it is. The second table has names of things that work in
+parameters with their aliases. A value is passed on as it is, but None is the default, and
+-1 or 0 threads are all cores. The second table has names of things that work in
 another way here; each is refused with a sentence.
 """
 
@@ -88,6 +89,10 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
         if name in DIFFERENT:
             raise ParameterError(f"unknown parameter {shown(name)}: it {DIFFERENT[name]}")
         ours = ALIASES.get(name, name)
+        if ours != name and value is None:  # the default of both libraries' estimators
+            continue
+        if ours == "n_jobs" and type(value) is int and (value == -1 or (value == 0 and name != ours)):
+            value = None  # all cores
         if ours in found:
             both = f"{given_as[ours]}={shown(found[ours])} and {name}={shown(value)}"
             raise ParameterError(f"{both} are one parameter, {ours}; give it once")

@@ -49,6 +49,16 @@ def test_metrics_of_numbers_are_scikit_learns(kind):
     assert found["r2"] == pytest.approx(theirs.r2_score(y, p, sample_weight=w), rel=1e-9)
 
 
+def test_metrics_that_are_asked_for():
+    model = fb.fit(FRAME, "y", **SHAPE)
+    off = fb.Metric("off", "AVG(CASE WHEN ABS(label - prediction) > 1 THEN 1 ELSE 0 END)")
+    share = float(((FRAME["y"] - model.predict(FRAME)).abs() > 1).mean())
+    for data in SOURCES.values():
+        found = values(model.evaluate(data, "y", eval_metric=["rmse", off]))
+        assert list(found) == ["rmse", "off"]
+        assert found["off"] == pytest.approx(share, rel=1e-12)
+
+
 @cases("kind", SOURCES)
 def test_two_classes_are_scikit_learns(kind):
     model = fb.fit(FRAME, "late", objective="binary:logistic", **SHAPE)

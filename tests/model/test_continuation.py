@@ -94,7 +94,7 @@ def test_what_does_not_fit_the_model_is_refused(frame):
             fb.fit(data, target, **{"init_model": model, "n_estimators": 1} | options)
         return str(error.value)
 
-    assert message(init_model="m.json") == "init_model must be a Model, not a str"
+    assert message(init_model="m.json") == "init_model must be a Model, not 'm.json'; read its file with fb.load(path)"
     assert "was trained with objective 'reg:squarederror'" in message(target="late", objective="binary:logistic")
     assert "has the features 'float64', 'int16'; train on with the same" in message(features=["int16"])
     assert "num_parallel_tree=1, not 2" in message(num_parallel_tree=2)

@@ -88,6 +88,12 @@ def test_a_parameter_is_given_once():
             fb.fit(FRAME, "y", **given)
 
 
+def test_values_that_mean_the_default():
+    expected = fb.fit(FRAME, "y", n_estimators=2, n_jobs=None)
+    assert fb.fit(FRAME, "y", n_estimators=2, random_state=None, nthread=-1) == expected
+    assert under_our_names({"n_jobs": -1, "num_threads": None}) == {"n_jobs": None}
+
+
 def test_what_means_something_else_is_refused():
     for name in DIFFERENT:
         with pytest.raises(fb.ParameterError, match=rf"^unknown parameter '{name}': it [a-z]"):
