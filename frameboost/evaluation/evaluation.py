@@ -103,7 +103,7 @@ class Evaluation:
     def roc(self) -> pl.DataFrame:
         """The ROC curve: ``threshold``, ``false_positive_rate`` and ``true_positive_rate``.
 
-        Of more than two classes it begins with the column ``class``: each class against all others.
+        Of more than two classes there is the column ``class`` before them: each class against all others.
         """
         return self._curves("roc", lambda rows: roc_curve(rows["label"], rows["score"], rows["weight"]))
 
@@ -156,8 +156,11 @@ class Evaluation:
         groups = [f"group_{i}" for i in range(len(self._by))]
         names = dict(zip(groups, self._by, strict=True))
         parts = rows.sort(groups, maintain_order=True).partition_by(groups, maintain_order=True)
-        keyed = [part.head(1).select(groups).rename(names).join(make(part), how="cross") for part in parts]
-        return pl.concat(keyed).select(*own, pl.all())
+        keyed = [
+            part.head(1).select(groups).rename(names).join(make(part).select(*own, pl.all()), how="cross")
+            for part in parts
+        ]
+        return pl.concat(keyed)
 
     def _require_classes(self, name: str) -> None:
         if not self._n_classes:

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import did_you_mean, shown
+from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.database.database_model import database_model
@@ -70,7 +70,7 @@ def group_columns(source: LocalSource, by: str | Sequence[str] | None) -> list[s
     columns = [by] if isinstance(by, str) else list(by or [])
     for name in columns:
         if name not in source.names():
-            near = did_you_mean(name, source.names())
+            near = did_you_mean(name, source.names()) or f", which has {listed(source.names())}"
             raise DataError(f"by column {shown(name)} is not in the data{near}")
         if name in ("metric", "value", "rows"):
             raise ParameterError(f"by column {shown(name)} has the name of a column of the result; rename it")
