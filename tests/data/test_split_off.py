@@ -172,3 +172,14 @@ def test_what_cannot_be_held_out_is_refused(name):
         with pytest.raises((fb.DataError, fb.ParameterError)) as error:
             fb.fit(data, "y", features=["x"], **options)
         assert message in str(error.value)
+
+
+@pytest.mark.slow
+def test_rows_on_a_cluster_are_told_by_a_condition():
+    dask = pytest.importorskip("dask.dataframe")
+    frame = dask.from_pandas(FRAME.select("x", "y").to_pandas(), npartitions=2)
+    for options in ({"valid": 0.2}, {"valid": "last 20%", "time": "x"}):
+        with pytest.raises(
+            fb.ParameterError, match="those of a Dask DataFrame are not; name a Boolean column of it, or"
+        ):
+            fb.fit(frame, "y", **options)
