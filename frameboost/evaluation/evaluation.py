@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import duckdb
@@ -16,6 +17,7 @@ from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.database.database_model import database_model
 from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError
 from frameboost.evaluation.calibration_curve import calibration_curve
 from frameboost.evaluation.confusion import confusion_matrix
@@ -26,6 +28,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
 from frameboost.schema.polars_columns import column
+from frameboost.training.class_labels import with_label_codes
 from frameboost.training.data_checks import find_roles
 from frameboost.training.ranking_checks import with_group
 
@@ -50,14 +53,16 @@ class Evaluation:
         The output that tells how likely a class is.
     by
         The columns of the groups.
+    labels
+        The labels of the classes, by number; none where classes are numbered.
     """
 
     def __init__(
         self, metrics: pl.DataFrame, counts: Callable[[str], pl.DataFrame], n_classes: int, scores: str,
-        by: Sequence[str] = (),
+        by: Sequence[str] = (), labels: Labels = (),
     ) -> None:  # fmt: skip
         self._metrics, self._counts, self._n_classes = metrics, counts, n_classes
-        self._scores, self._by = scores, list(by)
+        self._scores, self._by, self._labels = scores, list(by), labels
 
     def __repr__(self) -> str:
         with pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=50):
@@ -88,15 +93,16 @@ class Evaluation:
         --------
         >>> import polars as pl, frameboost as fb
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [False, False, True, True]})
-        >>> model = fb.fit(df, "y", objective="binary:logistic", n_estimators=1, min_child_weight=0)
+        >>> model = fb.fit(df, "y", n_estimators=1, min_child_weight=0)
         >>> model.evaluate(df, "y").confusion.rows()
-        [(0, 0, 2.0, 1.0), (0, 1, 0.0, 0.0), (1, 0, 0.0, 0.0), (1, 1, 2.0, 1.0)]
+        [(False, False, 2.0, 1.0), (False, True, 0.0, 0.0), (True, False, 0.0, 0.0), (True, True, 2.0, 1.0)]
         """
         self._require_classes("confusion")
-        n_classes = self._n_classes
+        n_classes, labels = self._n_classes, list(self._labels) or list(range(self._n_classes))
+        named = pl.col("actual", "predicted").replace_strict(range(n_classes), labels)
         return self._of_groups(
             self._counts("class"),
-            lambda rows: confusion_matrix(rows["label"], rows["score"], n_classes, rows["weight"]),
+            lambda rows: confusion_matrix(rows["label"], rows["score"], n_classes, rows["weight"]).with_columns(named),
         )
 
     @cached_property
@@ -143,28 +149,27 @@ class Evaluation:
         found = []
         for number, score in enumerate(scores):
             one = rows.with_columns(label=(pl.col("label") == number).cast(pl.Float64), score=pl.col(score))
-            found.append(self._of_groups(one.filter(pl.col("weight") > 0), curve, {"class": number}))
+            own = pl.lit(self._labels[number]) if self._labels else pl.lit(number, pl.Int64)
+            named = partial(_of_class, curve, own.alias("class"))
+            found.append(self._of_groups(one.filter(pl.col("weight") > 0), named))
         return pl.concat(found)
 
-    def _of_groups(
-        self, rows: pl.DataFrame, make: Callable[[pl.DataFrame], pl.DataFrame], first: Mapping[str, int] | None = None
-    ) -> pl.DataFrame:
-        own = [pl.lit(value, pl.Int64).alias(name) for name, value in (first or {}).items()]
+    def _of_groups(self, rows: pl.DataFrame, make: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
         if not self._by:
-            made = make(rows)
-            return made.select(*own, pl.all())
+            return make(rows)
         groups = [f"group_{i}" for i in range(len(self._by))]
         names = dict(zip(groups, self._by, strict=True))
         parts = rows.sort(groups, maintain_order=True).partition_by(groups, maintain_order=True)
-        keyed = [
-            part.head(1).select(groups).rename(names).join(make(part).select(*own, pl.all()), how="cross")
-            for part in parts
-        ]
+        keyed = [part.head(1).select(groups).rename(names).join(make(part), how="cross") for part in parts]
         return pl.concat(keyed)
 
     def _require_classes(self, name: str) -> None:
         if not self._n_classes:
             raise ParameterError(f"{name} is for models of classes, and this one predicts numbers")
+
+
+def _of_class(curve: Callable[[pl.DataFrame], pl.DataFrame], name: pl.Expr, rows: pl.DataFrame) -> pl.DataFrame:
+    return curve(rows).select(name, pl.all())
 
 
 def evaluate_model(
@@ -173,8 +178,9 @@ def evaluate_model(
 ) -> Evaluation:  # fmt: skip
     """Return how good a model is on rows; `frameboost.Model.evaluate` describes the arguments."""
     ensemble = predictor.ensemble
+    predictor = Predictor(replace(ensemble, labels=()))  # which predicts numbers in the place of labels
     loss = ensemble.loss
-    source = open_rows(data, ensemble.features)
+    source = with_label_codes(open_rows(data, ensemble.features), target, ensemble.labels)
     find_features(source, ensemble.features)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     n_targets = sum(role.startswith("label") for role in roles)
@@ -192,7 +198,7 @@ def evaluate_model(
         counted = _counts_in_frame if isinstance(source, FrameSource) else _counts_in_duckdb
         return counted(predictor, source, roles, columns, started, output)
 
-    return Evaluation(table, counts, loss.classes, scores, columns)
+    return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels)
 
 
 def _counts_in_frame(

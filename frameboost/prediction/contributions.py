@@ -40,7 +40,7 @@ def contribution_frame(ensemble: Ensemble, data: Any, output: int | str | None, 
     n_rows, n_outputs, n_values = len(found[0]), len(found), len(names)
     return pl.DataFrame({
         "row": np.repeat(np.arange(n_rows, dtype=np.uint32), n_outputs * n_values),
-        "output": np.tile(np.repeat(np.arange(n_outputs), n_values), n_rows),
+        "output": _named(ensemble, outputs).gather(np.tile(np.repeat(np.arange(n_outputs), n_values), n_rows)),
         "feature": pl.Series(names * (n_rows * n_outputs), dtype=pl.String),
         "value": np.stack(found, axis=1).ravel(),
     })  # fmt: skip
@@ -54,9 +54,15 @@ def interaction_frame(ensemble: Ensemble, data: Any, output: int | str | None) -
     if len(found) == 1:
         return found[0]
     return pl.concat(
-        part.insert_column(1, pl.Series("output", np.full(len(part), number)))
+        part.insert_column(1, _named(ensemble, [number]).new_from_index(0, len(part)))
         for number, part in zip(outputs, found, strict=True)
-    ).sort("row", "output", maintain_order=True)
+    ).sort("row", maintain_order=True)
+
+
+def _named(ensemble: Ensemble, outputs: list[int]) -> pl.Series:
+    """Return the labels of outputs that are classes with labels, the numbers of others."""
+    has_labels = ensemble.labels and ensemble.loss.has_margin_of_each_class
+    return pl.Series("output", [ensemble.labels[number] for number in outputs] if has_labels else outputs)
 
 
 def _contributions(

@@ -183,3 +183,28 @@ def test_what_cannot_be_evaluated_is_refused(name):
     assert message in str(error.value)
     with pytest.raises(fb.ParameterError, match=r"^confusion is for models of classes, and this one predicts numbers$"):
         fb.fit(FRAME, "y", **SHAPE).evaluate(FRAME, "y").confusion  # noqa: B018
+
+
+@pytest.mark.parametrize("target", ["size", "late"])
+def test_classes_have_their_labels(target):
+    x = np.linspace(-2, 2, 60)
+    frame = pl.DataFrame({"x": x, "late": x > 0.4}).with_columns(
+        size=pl.Series(np.array(["low", "mid", "top"])[np.digitize(x, [-0.5, 0.5])])
+    )
+    model = fb.fit(frame, target, features=["x"], n_estimators=3)
+    names = sorted(set(frame[target]))
+    own, con = model.evaluate(frame, target), duckdb.connect()
+    con.register("t", frame)
+    predicted = model.predict(frame, output="class")
+    counts = {(a, p): ((frame[target] == a) & (predicted == p)).sum() for a in names for p in names}
+    for found in (own, model.evaluate(con.table("t"), target)):
+        assert found.metrics["value"].to_list() == pytest.approx(own.metrics["value"].to_list(), rel=1e-12)
+        assert {(a, p): weight for a, p, weight, _ in found.confusion.rows()} == counts
+    if target == "size":
+        assert own.roc["class"].unique(maintain_order=True).to_list() == names
+        explained = model.explain(frame[:2])
+        assert explained["output"].unique(maintain_order=True).to_list() == names
+        alone = [model.explain(frame[:2], output=name)["x"].to_list() for name in names]
+        assert explained.filter(pl.col("feature") == "x")["value"].to_list() == np.array(alone).T.ravel().tolist()
+        with pytest.raises(fb.DataError, match="has the label 'huge', which the model does not know"):
+            model.evaluate(frame.with_columns(size=pl.lit("huge")), target)
