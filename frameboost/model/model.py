@@ -716,7 +716,7 @@ class Model:
         --------
         >>> import polars as pl, frameboost as fb
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "late": [False, True, True, True] * 5, "who": ["a", "b"] * 10})
-        >>> model = fb.fit(df, "late", features=["x"], objective="binary:logistic", n_estimators=2)
+        >>> model = fb.fit(df, "late", features=["x"], objective="binary:logistic", n_estimators=9)
         >>> model.evaluate(df, "late", eval_metric=["auc", "error"]).metrics.rows()
         [('auc', 1.0), ('error', 0.0)]
         >>> model.evaluate(df, "late", by="who", eval_metric="error").metrics.rows()
