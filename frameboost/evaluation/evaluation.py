@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -178,7 +177,7 @@ def evaluate_model(
 ) -> Evaluation:  # fmt: skip
     """Return how good a model is on rows; `frameboost.Model.evaluate` describes the arguments."""
     ensemble = predictor.ensemble
-    predictor = Predictor(replace(ensemble, labels=()))  # which predicts numbers in the place of labels
+    predictor = predictor.of_numbers()
     loss = ensemble.loss
     source = with_label_codes(open_rows(data, ensemble.features), target, ensemble.labels)
     find_features(source, ensemble.features)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -122,8 +122,7 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
             f"target {shown(target)} is NULL, NaN or infinite in {missing:,} of {len(labels):,} rows; drop those "
             "rows first"
         )
-    numbered = Predictor(replace(predictor.ensemble, labels=()))  # which predicts numbers in the place of labels
-    predictions = numbered.predict(FrameSource(frame.lazy()).frame, output).to_numpy().astype(np.float64)
+    predictions = predictor.of_numbers().predict(FrameSource(frame.lazy()).frame, output).to_numpy().astype(np.float64)
     names = tuple(map(str, predictor.ensemble.labels))
     return ScoredRows(labels[counts], predictions[counts], weights[counts], names)
 

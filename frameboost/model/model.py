@@ -584,8 +584,9 @@ class Model:
             Float64: a column for each feature, in the model's order, and ``"bias"``, the mean margin weighted by
             cover. A row sums to its margin (up to rounding); a feature without splits has 0.
 
-            Of all outputs of several: ``row`` (UInt32, from 0), ``output`` (Int64), ``feature`` (String) and ``value``
-            (Float64); for each row and output the features in the model's order, then ``"bias"``.
+            Of all outputs of several: ``row`` (UInt32, from 0), ``output`` (its number, or the label of a class),
+            ``feature`` (String) and ``value`` (Float64); for each row and output the features in order, then
+            ``"bias"``.
 
             With ``interactions``: ``row`` (UInt32, from 0), ``feature`` and ``other`` (String), ``value`` (Float64);
             ``output`` after the row if there are several; for each row all pairs in the model's order, then ``"bias"``

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -57,6 +58,10 @@ class Predictor:
         from frameboost.compile.arrays.byte_trees import ByteTrees  # which needs numba
 
         return ByteTrees.compile(self.arrays, self.ensemble.n_outputs)
+
+    def of_numbers(self) -> Predictor:
+        """Return the predictor of the model without its labels, whose classes are numbers."""
+        return Predictor(replace(self.ensemble, labels=())) if self.ensemble.labels else self
 
     # --- by kernels ---------------------------------------------------------------------------------------------------
 
