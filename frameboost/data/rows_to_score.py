@@ -45,6 +45,8 @@ def open_rows(data: Any, features: Sequence[Feature]) -> LocalSource:
         source: LocalSource = _of_dicts([data], features)
     elif isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
         source = _of_dicts(data, features)
+    elif isinstance(data, pl.LazyFrame):  # `open_source` looks at its plan, for fits that divide it
+        source = FrameSource(data)
     else:
         source = open_source(data)
     return _with_dates(source, features)
