@@ -16,13 +16,14 @@ from frameboost.compile.sql.size import exceeded_limit
 from frameboost.compile.sql.stages import Stages
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
+from frameboost.data.sources import LocalSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import Physical
 
-__all__ = ["baseline_frame", "drift_statement", "feature_values", "read_baseline"]
+__all__ = ["baseline_frame", "drift_statement", "feature_values", "open_watched", "read_baseline"]
 
 _SCHEMA: dict[str, Any] = {
     "feature": pl.String, "bin": pl.Int32, "lower": pl.String, "upper": pl.String, "category": pl.String,
@@ -32,6 +33,22 @@ _SCHEMA: dict[str, Any] = {
 
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
     """Return a row for each bin of each feature, as `DatabaseModel.baseline` describes them."""
+    source = open_watched(data, features)
+    frame = source.to_frame([feature.name for feature in features]).collect()
+    if not frame.height:
+        raise DataError("the data has no rows")
+    rows = [(*row, count / frame.height) for f in features for *row, count in _of_feature(frame, f, n_bins)]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def open_watched(data: Any, features: Sequence[Feature]) -> LocalSource:
+    """Return rows whose features have the types of training, in whose values bins are.
+
+    Raises
+    ------
+    DataError
+        If a feature is not there, or has another type.
+    """
     source = open_rows(data, features)
     types = find_features(source, features)
     for feature in features:
@@ -40,11 +57,7 @@ def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.Da
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model; give it the same type"
             )
-    frame = source.to_frame([feature.name for feature in features]).collect()
-    if not frame.height:
-        raise DataError("the data has no rows")
-    rows = [(*row, count / frame.height) for f in features for *row, count in _of_feature(frame, f, n_bins)]
-    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    return source
 
 
 def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tuple[Any, ...]]:

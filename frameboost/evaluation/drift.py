@@ -11,9 +11,7 @@ import polars as pl
 from frameboost.binning.codes import code_expr
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.drift import MISSING, SMALLEST_SHARE, WatchedBin
-from frameboost.data.feature_columns import find_features
-from frameboost.data.rows_to_score import open_rows
-from frameboost.database.drift import feature_values, read_baseline
+from frameboost.database.drift import feature_values, open_watched, read_baseline
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
@@ -59,14 +57,7 @@ def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str
     """
     bins = read_baseline(baseline, ensemble.features)
     features = [ensemble.features[number] for number in bins]
-    source = open_rows(data, features)
-    types = find_features(source, features)
-    for feature in features:
-        if types[feature.name] != feature.type and feature.type.name != "codes":
-            raise DataError(
-                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
-                "the model; give it the same type"
-            )
+    source = open_watched(data, features)
     if time not in source.names():
         raise DataError(f"time column {shown(time)} is not in the data, which has {listed(source.names())}")
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), time]))).collect()
