@@ -9,4 +9,5 @@
 - `confusion`: actual and predicted classes
 - `residuals`: quantiles of the residuals by prediction
 - `drift`: the population stability index of each feature, by period
+- `weighted`: weights that may be left out, and weighted histograms
 """

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from frameboost.evaluation.weighted import shares_by_range, weights_of
+
 __all__ = ["calibration_curve", "prediction_histogram"]
 
 
@@ -44,7 +46,7 @@ def calibration_curve(
     [(0.30000000000000004, 0.5, 2.0), (0.8, 1.0, 2.0)]
     """
     label, score = np.asarray(labels, dtype=np.float64), np.asarray(predictions, dtype=np.float64)
-    weight = np.ones(len(label)) if weights is None else np.asarray(weights, dtype=np.float64)
+    weight = weights_of(weights, len(label))
     frame = pl.DataFrame({"label": label, "score": score, "weight": weight}).sort("score", maintain_order=True)
     w, y = pl.col("weight"), pl.col("label")
     mean = (w * y).sum() / w.sum()
@@ -83,13 +85,8 @@ def prediction_histogram(
     [(0.0, 0.5, 0.3333333333333333), (0.5, 1.0, 0.6666666666666666)]
     """
     score = np.asarray(predictions, dtype=np.float64)
-    weight = np.ones(len(score)) if weights is None else np.asarray(weights, dtype=np.float64)
     ends = _range(score)
-    if ends != (0.0, 1.0):
-        low, high = np.quantile(score, (0.005, 0.995), weights=weight, method="inverted_cdf")
-        ends = (float(low), float(high))
-    shares, edges = np.histogram(np.clip(score, *ends), bins, ends, weights=weight / weight.sum())
-    return pl.DataFrame({"lower": edges[:-1], "upper": edges[1:], "share": shares})
+    return shares_by_range(score, weights_of(weights, len(score)), bins, ends if ends == (0.0, 1.0) else None)
 
 
 def _range(score: npt.NDArray[np.float64]) -> tuple[float, float]:

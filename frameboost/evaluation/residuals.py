@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from frameboost.evaluation.weighted import shares_by_range, weights_of
+
 __all__ = ["residual_histogram", "residual_quantiles"]
 
 _QUANTILES = (0.1, 0.5, 0.9)
@@ -37,7 +39,7 @@ def residual_quantiles(
     [(2.0, 0.0, -1.0, -1.0, 1.0, 2.0), (7.0, 0.5, -1.0, -1.0, 2.0, 2.0)]
     """
     label, score = np.asarray(labels, dtype=np.float64), np.asarray(predictions, dtype=np.float64)
-    weight = np.ones(len(label)) if weights is None else np.asarray(weights, dtype=np.float64)
+    weight = weights_of(weights, len(label))
     order = np.argsort(score, kind="stable")
     label, score, weight = label[order], score[order], weight[order]
     first = np.searchsorted(score, score)  # of the rows with an equal prediction
@@ -70,7 +72,4 @@ def residual_histogram(
     [(0.0, 1.0, 0.25), (1.0, 2.0, 0.75)]
     """
     residual = np.asarray(labels, dtype=np.float64) - np.asarray(predictions, dtype=np.float64)
-    weight = np.ones(len(residual)) if weights is None else np.asarray(weights, dtype=np.float64)
-    low, high = np.quantile(residual, (0.005, 0.995), weights=weight, method="inverted_cdf")
-    shares, edges = np.histogram(np.clip(residual, low, high), bins, weights=weight / weight.sum())
-    return pl.DataFrame({"lower": edges[:-1], "upper": edges[1:], "share": shares})
+    return shares_by_range(residual, weights_of(weights, len(residual)), bins)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.errors import DataError
+from frameboost.evaluation.weighted import weights_of
 
 __all__ = [
     "average_precision", "gains_curve", "precision_recall_curve", "roc_auc", "roc_curve", "threshold_costs",
@@ -173,7 +174,7 @@ def _counts(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the distinct scores, descending after infinity, and the weights of label 1 and label 0 from each up."""
     label, score = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
-    weight = np.ones(len(label)) if weights is None else np.asarray(weights, dtype=np.float64)
+    weight = weights_of(weights, len(label))
     _require(len(label) > 0, "at least one row")
     order = np.argsort(-score, kind="stable")
     label, score, weight = label[order], score[order], weight[order]
