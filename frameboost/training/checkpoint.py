@@ -20,10 +20,9 @@ from frameboost.ensemble.tree_file import read_tree, tree_fields
 from frameboost.errors import DataError, ModelFileError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
-from frameboost.splits.split import Split, Stats
 from frameboost.training.checkpoint_facts import check_arguments, check_data
 from frameboost.training.checkpoint_file import CheckpointFile
-from frameboost.training.grower import GrownTree, Moves
+from frameboost.training.grower import GrownTree, moves_of
 from frameboost.trees.tree import Tree
 
 __all__ = ["Checkpoint", "SavedRound", "repeated"]
@@ -161,19 +160,7 @@ def repeated(tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], i
 
     ``bin_of`` gives the bin of a numeric split (see `frameboost.training.splitter.Splitter.bin_of`).
     """
-    steps: list[Moves] = []
-    level = [0]
-    while inner := [node for node in level if not tree.is_leaf(node)]:
-        steps.append({node: (_split(tree, node, bin_of), tree.left[node], tree.right[node]) for node in inner})
-        level = [child for node in inner for child in (tree.left[node], tree.right[node])]
-    return GrownTree(tree, margin, tuple(steps), {leaf: tree.value[leaf] for leaf in tree.leaves()})
-
-
-def _split(tree: Tree, node: int, bin_of: Callable[[int, Physical | None], int]) -> Split:
-    feature, threshold, categories = tree.feature[node], tree.threshold[node], tree.categories[node]
-    left, right = (Stats(0.0, tree.cover[child]) for child in (tree.left[node], tree.right[node]))  # no G: not needed
-    bin_ = bin_of(feature, threshold) if categories is None else 0
-    return Split(feature, tree.gain[node], left, right, tree.missing_left[node], bin_, threshold, categories)
+    return GrownTree(tree, margin, moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()})
 
 
 # --- a round as JSON --------------------------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ With ``lossguide`` each batch is one node, the one with the largest gain, so num
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from frameboost.engines.contract import Engine
 from frameboost.parameters.parameters import Parameters
+from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.constraints import Constraints
@@ -31,7 +32,7 @@ from frameboost.training.pruning import reached_nodes
 from frameboost.training.splitter import SplitSearch
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["GrownTree", "Moves", "TreeGrower"]
+__all__ = ["GrownTree", "Moves", "TreeGrower", "moves_of"]
 
 Moves = dict[int, tuple[Split, int, int]]  # node -> its split, left child, right child
 _NO_LIMIT = 1 << 62
@@ -54,6 +55,26 @@ class GrownTree:
             for moves in self.steps:
                 engine.apply_splits(moves)
             engine.add_leaf_values(values, self.margin)
+
+
+def moves_of(tree: Tree, bin_of: Callable[[int, Physical | None], int]) -> tuple[Moves, ...]:
+    """Return the splits of a grown tree level by level, as an engine takes them; nodes have the numbers of the tree.
+
+    ``bin_of`` gives the bin of a numeric split, by feature and threshold, for engines that compare bins.
+    """
+    steps: list[Moves] = []
+    level = [0]
+    while inner := [node for node in level if not tree.is_leaf(node)]:
+        steps.append({node: (_split(tree, node, bin_of), tree.left[node], tree.right[node]) for node in inner})
+        level = [child for node in inner for child in (tree.left[node], tree.right[node])]
+    return tuple(steps)
+
+
+def _split(tree: Tree, node: int, bin_of: Callable[[int, Physical | None], int]) -> Split:
+    feature, threshold, categories = tree.feature[node], tree.threshold[node], tree.categories[node]
+    left, right = (Stats(0.0, tree.cover[child]) for child in (tree.left[node], tree.right[node]))  # no G: not needed
+    bin_ = bin_of(feature, threshold) if categories is None else 0
+    return Split(feature, tree.gain[node], left, right, tree.missing_left[node], bin_, threshold, categories)
 
 
 class TreeGrower:

@@ -22,10 +22,10 @@ from frameboost.expressions.expression import Expression
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.gain import leaf_weight
-from frameboost.splits.split import Split, Stats
 from frameboost.training.class_labels import with_label_codes
 from frameboost.training.data_checks import check_held_out, find_roles
 from frameboost.training.gradients import compute_gradients, renewals_of
+from frameboost.training.grower import moves_of
 from frameboost.training.ranking_checks import with_group
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
@@ -111,7 +111,7 @@ class _Refitter:
 
     def _refit(self, tree: Tree) -> Tree:
         self._rows.start_tree(tree.output)
-        for moves in _steps(tree):
+        for moves in moves_of(tree, lambda *_: 0):  # these rows are not binned
             self._rows.apply_splits(moves)
         sums = np.array(
             [np.bincount(self._rows.node_of, self._rows.gradient_pairs[:, i], minlength=len(tree)) for i in (0, 1)]
@@ -141,20 +141,3 @@ class _Refitter:
             new = found.get(node, float(leaf_weight(G, H, *penalties))) * shrinkage
             values.append(self._decay_rate * old + (1.0 - self._decay_rate) * new + 0.0)
         return values
-
-
-def _steps(tree: Tree) -> list[dict[int, tuple[Split, int, int]]]:
-    """Return the tree's splits level by level, as an engine takes them."""
-    nothing = Stats(0.0, 0.0)
-    steps: list[dict[int, tuple[Split, int, int]]] = []
-    for node, depth in enumerate(tree.depths()):
-        if tree.is_leaf(node):
-            continue
-        while len(steps) <= depth:
-            steps.append({})
-        split = Split(
-            tree.feature[node], 0.0, nothing, nothing, tree.missing_left[node], threshold=tree.threshold[node],
-            categories=tree.categories[node],
-        )  # fmt: skip
-        steps[depth][node] = (split, tree.left[node], tree.right[node])
-    return steps
