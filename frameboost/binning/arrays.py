@@ -18,7 +18,7 @@ from frameboost.binning.kernels import bin_values, cut_starts
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
-__all__ = ["Codes", "bin_column", "is_in_numpy", "padded", "propose_column", "sort_column"]
+__all__ = ["Codes", "bin_column", "is_in_numpy", "padded", "places_by_type", "propose_column", "sort_column"]
 
 Codes = npt.NDArray[np.unsignedinteger]
 
@@ -70,6 +70,20 @@ def sort_column(
     ranks[absent] = len(distinct)
     sorted_rows[:n_missing], sorted_rows[n_missing:] = absent, present
     return Bins(feature, has_missing=n_missing > 0), pl.Series(values.name, distinct, dtype=values.dtype)
+
+
+def places_by_type(bins: Sequence[Bins]) -> list[tuple[np.dtype[Any], npt.NDArray[np.int64]]]:
+    """Return the types of the features' codes, and for each the place of every feature among those of the type, or -1.
+
+    A type is the smallest unsigned one that holds a feature's codes. Two features of 256 bins and one of 300 categories
+    between them have the types uint8, with the places 0, -1, 1, and uint16, with -1, 0, -1.
+    """
+    types = [np.min_scalar_type(each.largest_code) for each in bins]
+    found = []
+    for dtype in dict.fromkeys(types):
+        is_member = np.array([own == dtype for own in types])
+        found.append((dtype, np.where(is_member, np.cumsum(is_member) - 1, -1)))
+    return found
 
 
 def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:

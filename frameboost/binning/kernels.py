@@ -86,10 +86,13 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
 
 
 @kernel
-def interleave(columns, rows, first, last):  # type: ignore[no-untyped-def]
-    """Transpose the rows ``first`` to ``last - 1`` of ``columns`` (features, rows) into ``rows`` (rows, features)."""
+def interleave(columns, rows, at, first, last):  # type: ignore[no-untyped-def]
+    """Transpose the rows ``first`` to ``last - 1`` of ``columns`` (features, rows) into ``rows`` (rows, features).
+
+    The first of the columns goes to the feature ``at`` of ``rows``.
+    """
     for start in range(first, last, _BLOCK):
         stop = min(start + _BLOCK, last)
         for feature in range(len(columns)):
             for row in range(start, stop):
-                rows[row, feature] = columns[feature, row]
+                rows[row, at + feature] = columns[feature, row]

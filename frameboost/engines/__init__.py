@@ -5,6 +5,7 @@
 - `description`: how an engine describes itself, so that it can be chosen
 - `registered`: engines of other packages
 - `memory`: numpy arrays and compiled kernels (``engine="numba"``)
+- `external_memory`: arrays in files, read in passes (``engine="numba"``, if the rows do not fit in memory)
 - `polars`: lazy group-bys (``engine="polars"``)
 - `duckdb`: queries in the user's database (``engine="duckdb"``)
 - `shards`: many engines as one (``shards=8``)

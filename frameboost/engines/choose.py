@@ -38,9 +38,16 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
 
 
 def _numba(request: EngineRequest) -> HistogramEngine:
+    rows = request.frame(), request.features, request.roles, request.workers, request.storage
+    if request.storage.in_files:
+        from frameboost.engines.external_memory.engine import ExternalMemoryEngine
+
+        p = request.parameters
+        stores = p.num_parallel_tree > 1 or p.sampling_method == "gradient_based"
+        return ExternalMemoryEngine(*rows, stores_gradients=stores)
     from frameboost.engines.memory.engine import MemoryEngine
 
-    return MemoryEngine(request.frame(), request.features, request.roles, request.workers, request.storage)
+    return MemoryEngine(*rows)
 
 
 def _numba_exact(request: EngineRequest) -> ColumnBlockEngine:

@@ -193,11 +193,11 @@ class ShardEngine(HistogramEngine, Protocol):
     The sums of splits, and the number of rows that grids depend on, are those of all rows.
     """
 
-    def start_at(self, places: Places) -> None:
-        """Make the engine a shard, given the positions of its rows among all rows, by which rows are sampled."""
+    def start_at(self, places: Places, n_rows: int) -> None:
+        """Make the engine a shard, given the positions of its rows among all ``n_rows``, by which rows are sampled."""
 
-    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
-        """Return the distinct values of some numeric features, of the rows that cuts of ``n_rows`` rows come from."""
+    def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
+        """Return the distinct values of some numeric features, of the rows that cuts come from."""
 
     def categories(self, feature: int) -> list[str]:
         """Return the distinct values of a string feature, in any order."""

@@ -22,7 +22,9 @@ from frameboost.errors import DataError
 __all__ = ["IN_MEMORY", "FileStorage", "Storage"]
 
 # Columns of these types, without NULL, are arrays to numpy and to polars alike.
-_IN_ARRAYS = (pl.Float64, pl.Int64, pl.UInt32)
+_IN_ARRAYS = (
+    pl.Float64, pl.Float32, pl.Int64, pl.Int32, pl.Int16, pl.Int8, pl.UInt64, pl.UInt32, pl.UInt16, pl.UInt8
+)  # fmt: skip
 
 
 class Storage:
@@ -33,13 +35,12 @@ class Storage:
     holds_columns
         Whether an engine should hold the columns of the features until they are binned. Otherwise it reads one at a
         time, each time that it needs it.
-    holds_copies
-        Whether an engine should keep arrays in a second order where that is quicker.
     """
 
-    def __init__(self, *, holds_columns: bool = True, holds_copies: bool = True) -> None:
+    in_files = False  # whether arrays are in files
+
+    def __init__(self, *, holds_columns: bool = True) -> None:
         self.holds_columns = holds_columns
-        self.holds_copies = holds_copies
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, *, is_rewritten: bool = False) -> npt.NDArray[Any]:
         """Return a new array, as `numpy.empty` does; ``is_rewritten`` says that all of it is written for each tree."""
@@ -74,8 +75,10 @@ class FileStorage(Storage):
         short; those that are written go to the disk each time.
     """
 
+    in_files = True
+
     def __init__(self, memory: int = 0) -> None:
-        super().__init__(holds_columns=False, holds_copies=False)  # a copy would be read from the disk, too
+        super().__init__(holds_columns=False)
         self._memory = memory
         self._lock = Lock()  # of memory and mappings: shards ask in several threads
         self._mappings: weakref.WeakSet[_Mapping] = weakref.WeakSet()

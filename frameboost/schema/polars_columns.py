@@ -38,9 +38,10 @@ def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
         if not kind.is_float:
             return values
         if not values.null_count():
+            values = values.rechunk()  # first, as an array of several chunks is a copy
             array = values.to_numpy()
             if len(array) and not np.isnan(array.min()):  # the minimum is NaN if any value is
-                return values.rechunk()
+                return values
     return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
 
 

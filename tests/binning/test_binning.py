@@ -53,9 +53,10 @@ def test_bin_values_and_interleave(seed, kind, n_cuts):
     codes = np.full(500, 77, dtype=np.uint8)
     bin_values(values, padded(cuts, np.dtype(kind)), len(cuts), 255, 150, 650, codes)
     assert codes.tolist() == naive_bin_values(values[150:650].tolist(), cuts, 255)
-    columns, rows = codes.reshape(2, 250), np.zeros((250, 2), dtype=np.uint8)
-    interleave(columns, rows, 0, 250)
-    assert rows.tolist() == naive_interleave(columns).tolist()
+    columns, rows = codes.reshape(2, 250), np.zeros((250, 3), dtype=np.uint8)
+    interleave(columns, rows, 1, 0, 250)
+    assert rows[:, 1:].tolist() == naive_interleave(columns).tolist()
+    assert not rows[:, 0].any()
 
 
 def test_few_values_are_a_bin_each_and_many_are_spread_evenly():

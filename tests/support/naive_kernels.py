@@ -17,11 +17,11 @@ __all__ = [
     "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
     "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
     "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_ends_by_weight", "naive_fill_block",
-    "naive_fill_sides", "naive_find_splits", "naive_interleave", "naive_move_pieces", "naive_move_rows",
-    "naive_number_rows", "naive_part_block", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
-    "naive_put_pairs", "naive_round_pairs", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
-    "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_by_rank", "naive_sum_pairs",
-    "naive_take_rows",
+    "naive_fill_sides", "naive_find_splits", "naive_group_rows", "naive_interleave", "naive_move_pieces",
+    "naive_move_rows", "naive_move_to_children", "naive_number_rows", "naive_part_block", "naive_part_rows",
+    "naive_pieces_of", "naive_present_categories", "naive_put_pairs", "naive_round_pairs", "naive_scan_column",
+    "naive_scan_histograms", "naive_scan_numbers", "naive_share_pieces", "naive_shares_of",
+    "naive_subtract_from_parents", "naive_sum_by_rank", "naive_sum_pairs", "naive_take_rows",
 ]  # fmt: skip
 
 # Kernels without a twin here, and the tests that compare them with an independent computation.
@@ -34,6 +34,7 @@ TESTED_OTHERWISE = {
     "leaf_weight": "tests/splits/test_gain.py",
     "split_score": "tests/training/test_constraints.py",
     # elsewhere
+    "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
     "add_interactions": "tests/model/test_explain.py",  # tests.support.naive_shap.interaction
     "add_shap": "tests/model/test_explain.py",  # tests.support.naive_shap.shapley and algorithm_2
     "add_steps": "tests/model/test_explain.py",  # tests.support.naive_shap.saabas
@@ -428,6 +429,25 @@ def naive_ends_by_weight(
     """Return the codes of the lowest weights, ascending, and of the highest, descending; ties by ascending code."""
     order = sorted(codes, key=lambda c: (-histogram[c, 0] / (histogram[c, 1] + cat_smooth + reg_lambda), c))
     return order[:most], order[::-1][:most]
+
+
+# --- frameboost.engines.external_memory.node_kernels ------------------------------------------------------------------
+
+
+def naive_move_to_children(
+    numbers: np.ndarray, codes: np.ndarray, features: np.ndarray, starts: np.ndarray, children: np.ndarray
+) -> list[int]:
+    """Return the node of each row after its split."""
+    return [
+        int(children[starts[node] + of_row[features[node]]]) if features[node] >= 0 else int(node)
+        for node, of_row in zip(numbers, codes.astype(int), strict=True)
+    ]
+
+
+def naive_group_rows(numbers: np.ndarray, places: np.ndarray, n_places: int) -> tuple[list[int], list[int]]:
+    """Return the rows sorted by place, and where each place ends."""
+    own = places[numbers].tolist()
+    return sorted(range(len(own)), key=own.__getitem__), [sum(at <= k for at in own) for k in range(n_places)]
 
 
 # --- frameboost.compile.arrays.batch_kernels, byte_kernels ------------------------------------------------------------

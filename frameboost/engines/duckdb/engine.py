@@ -164,9 +164,10 @@ class DuckDBEngine(TableEngine):
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
-    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
+    def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
-        return [count_values(self.session, self.columns[feature], n_rows, self.places) for feature in features]
+        session, places, n_rows = self.session, self.places, self.n_all_rows
+        return [count_values(session, self.columns[feature], n_rows, places) for feature in features]
 
     def categories(self, feature: int) -> list[str]:
         """See `ShardEngine.categories`."""

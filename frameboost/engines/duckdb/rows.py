@@ -71,7 +71,8 @@ class TableEngine:
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._counts: list[int] | None = None
         self._queries = queries
-        self.places = Places()  # of its rows among all
+        self.places = Places()  # of its rows among all, of which there are
+        self.n_all_rows = 0
         self.is_shard = False
 
     @property
@@ -223,9 +224,9 @@ class TableEngine:
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
-    def start_at(self, places: Places) -> None:
+    def start_at(self, places: Places, n_rows: int) -> None:
         """See `ShardEngine.start_at`."""
-        self.places, self.is_shard = places, True
+        self.places, self.n_all_rows, self.is_shard = places, n_rows, True
 
     def compute_gradients_on(
         self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]

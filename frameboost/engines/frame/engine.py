@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import cast
 
 import numpy as np
@@ -45,7 +45,8 @@ class FrameEngine:
         ]
         self.roles = dict(roles)
         self.row_names = list(roles)
-        self.places = Places()  # of its rows among all
+        self.places = Places()  # of its rows among all, of which there are
+        self._n_all_rows = 0
         self.rows: pl.DataFrame | None = None  # roles and margins
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
 
@@ -76,7 +77,12 @@ class FrameEngine:
         """Return the rows with all columns that expressions may name."""
         if self.rows is None:
             return self.with_terms(self.frame.select(self.row_exprs))
-        return self.with_terms(self.rows.hstack(self.computed_columns()).lazy())
+        return self.with_terms(self.stored_rows())
+
+    def stored_rows(self) -> pl.LazyFrame:
+        """Return the rows with the roles and all columns that were computed."""
+        assert self.rows is not None
+        return self.rows.hstack(self.computed_columns()).lazy()
 
     def computed_columns(self) -> list[pl.Series]:
         """Return the columns that an engine keeps outside ``rows``, such as gradients."""
@@ -139,25 +145,33 @@ class FrameEngine:
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
-    def start_at(self, places: Places) -> None:
+    def start_at(self, places: Places, n_rows: int) -> None:
         """See `ShardEngine.start_at`."""
-        self.places = places
+        self.places, self._n_all_rows = places, n_rows
+
+    @cached_property
+    def sample(self) -> pl.Series | None:
+        """A mask of the rows that cuts come from, None for all."""
+        return sample_of(self._n_all_rows, self.places, self.n_rows)
 
     def feature_values(self, number: int) -> pl.Series:
         """Return a feature's physical values, before the columns are binned."""
         raise NotImplementedError
 
-    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
+    def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
-        sample = sample_of(n_rows, self.places, self.n_rows)
-        return [self.counts_of(feature, sample) for feature in features]
+        return [self.counts_of(feature) for feature in features]
 
-    def counts_of(self, feature: int, sample: pl.Series | None) -> ValueCounts:
-        """Return the distinct values of a feature in the rows where ``sample`` is true, or in all."""
-        values = self.feature_values(feature)
-        present = (values if sample is None else values.filter(sample)).drop_nulls()
+    def counts_of(self, feature: int) -> ValueCounts:
+        """Return the distinct values of a feature in the rows that cuts come from."""
+        present = self.values_for_cuts(feature)
         distinct, before = distinct_values(present)
         return ValueCounts(in_numpy(distinct), np.diff(np.append(before, len(present))))
+
+    def values_for_cuts(self, feature: int) -> pl.Series:
+        """Return the present values of a feature in the rows that cuts come from."""
+        values = self.feature_values(feature)
+        return (values if self.sample is None else values.filter(self.sample)).drop_nulls()
 
     def categories(self, feature: int) -> list[str]:
         """See `ShardEngine.categories`."""

@@ -5,6 +5,7 @@
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)
 - `nodes`, `partition_kernels`: which rows each node has
+- `split_tables`: splits of several nodes
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids
 - `programs`, `program_kernels`: a loss compiled for a vector machine

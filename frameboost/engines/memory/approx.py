@@ -14,9 +14,10 @@ from frameboost.binning.node_bins import NodeBins
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
-from frameboost.engines.memory.nodes import RowPartition, SplitColumns
+from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.presorted import PresortedEngine, rank_of
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
+from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.splits.split import Split
 
 __all__ = ["GlobalApproxEngine", "LocalApproxEngine"]

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, propose_column
+from frameboost.binning.arrays import Codes, bin_column, places_by_type, propose_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
-from frameboost.engines.memory.nodes import SplitColumns
 from frameboost.engines.memory.partition_kernels import take_rows
+from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
-from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import IntArray
@@ -47,9 +46,8 @@ def propose_bins(
 class BinnedColumns:
     """The codes of all features, twice: by column for partitions, and by row for histograms.
 
-    A partition reads one feature of all rows, a histogram all features of a row. If the storage holds no copies, both
-    read the codes by row. Features are grouped by the type of their codes, so one with many categories makes no other's
-    codes wider.
+    A partition reads one feature of all rows, a histogram all features of a row. Features
+    are grouped by the type of their codes, so one with many categories makes no other's codes wider.
 
     Attributes
     ----------
@@ -63,17 +61,14 @@ class BinnedColumns:
         For each group its codes, (rows, features of the group), and the first slot of each of its features.
     """
 
-    def __init__(self, bins: Sequence[Bins], n_rows: int, storage: Storage = IN_MEMORY) -> None:
-        self._storage = storage
+    def __init__(self, bins: Sequence[Bins], n_rows: int) -> None:
         self.layout = SlotLayout(bins)
-        dtypes = [np.min_scalar_type(b.largest_code) for b in bins]
-        groups: list[tuple[IntArray, Codes]] = []
-        for dtype in dict.fromkeys(dtypes):
-            members = [i for i, own in enumerate(dtypes) if own == dtype]
-            places = np.full(len(bins), -1)
-            places[members] = np.arange(len(members))
-            groups.append((places, storage.empty((len(members), n_rows), dtype)))
-        self._set_columns(groups)
+        groups: list[tuple[IntArray, Codes]] = [
+            (places, np.empty((int(places.max()) + 1, n_rows), dtype)) for dtype, places in places_by_type(bins)
+        ]
+        self.by_column = SplitColumns(groups, np.diff(self.layout.offsets))
+        of_features = zip(*([None if k < 0 else codes[k] for k in places] for places, codes in groups), strict=True)
+        self.columns: list[Codes] = [column for own in of_features for column in own if column is not None]
         self.by_row = [
             (np.empty((0, 0), codes.dtype), self.layout.offsets[:-1][places >= 0]) for places, codes in groups
         ]
@@ -88,44 +83,21 @@ class BinnedColumns:
         workers.each(range(len(self.columns)), bin_, alone=is_small)
         self.interleave(workers)
 
-    def _set_columns(self, groups: Sequence[tuple[IntArray, Codes]]) -> None:
-        self.by_column = SplitColumns(groups, np.diff(self.layout.offsets))
-        of_features = zip(*([None if k < 0 else codes[k] for k in places] for places, codes in groups), strict=True)
-        self.columns: list[Codes] = [column for own in of_features for column in own if column is not None]
-
     def sort(self, order: npt.NDArray[np.uint32], workers: Workers) -> None:
         """Put the rows into another order."""
-        if self._storage.holds_copies:
-            workers.each(self.columns, lambda column: _sort_column(column, order))
-            self.interleave(workers)
-            return
-        for k, (codes, slots) in enumerate(self.by_row):
-            in_order = self._storage.empty(codes.shape, codes.dtype)
-            workers.over(len(order), partial(_take_rows, codes, order, in_order), smallest=VALUES_PER_TASK)
-            self.by_row[k] = in_order, slots
-        self._drop_copies()
+        workers.each(self.columns, lambda column: _sort_column(column, order))
+        self.interleave(workers)
 
     def interleave(self, workers: Workers) -> None:
         """Write the codes by row, once the columns are written."""
         for k, ((_, columns), (codes, slots)) in enumerate(zip(self.by_column.groups, self.by_row, strict=True)):
             if codes.shape != columns.shape[::-1]:
-                codes = self._storage.empty(columns.shape[::-1], columns.dtype)
+                codes = np.empty(columns.shape[::-1], columns.dtype)
                 self.by_row[k] = codes, slots
-            workers.over(columns.shape[1], partial(interleave, columns, codes), smallest=VALUES_PER_TASK)
-        if not self._storage.holds_copies:
-            self._drop_copies()
-
-    def _drop_copies(self) -> None:
-        """Make the columns those of the codes by row."""
-        groups = zip(self.by_column.groups, self.by_row, strict=True)
-        self._set_columns([(places, codes.T) for (places, _), (codes, _) in groups])
+            workers.over(columns.shape[1], partial(interleave, columns, codes, 0), smallest=VALUES_PER_TASK)
 
 
 def _sort_column(column: Codes, order: npt.NDArray[np.uint32]) -> None:
     in_order = np.empty_like(column)
     take_rows(column, order, in_order)
     column[:] = in_order
-
-
-def _take_rows(codes: Codes, order: npt.NDArray[np.uint32], out: Codes, first: int, last: int) -> None:
-    np.take(codes, order[first:last], axis=0, out=out[first:last], mode="clip")  # other modes copy ``out``

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.memory.binning import BinnedColumns, propose_bins
+from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.histograms import sum_by_bin
-from frameboost.engines.memory.nodes import RowPartition, SplitColumns
+from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import FloatArray, IntArray, Split
@@ -30,18 +31,13 @@ class MemoryEngine(ArrayEngine):
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
-        """See `HistogramEngine.propose_bins`."""
-        self.load()
-        return propose_bins(self.features, self.values, self.n_rows, max_bin, given, self.workers)
-
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.load()
-        self.binned = BinnedColumns(bins, self.n_rows, self.storage)
+        self.binned = BinnedColumns(bins, self.n_rows)
         self.binned.fill(self.values, self.workers)
         self.drop_columns()
-        self.partition = RowPartition(self.n_rows, self.workers, self.storage)
+        self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
 
     # --- once a round -------------------------------------------------------------------------------------------------
@@ -69,8 +65,8 @@ class MemoryEngine(ArrayEngine):
         assert self.rows is not None
         self._may_sort = False
         order = self.partition.order()
-        self.row_numbers = numbers = pl.Series(self.storage.kept(order))
-        self.rows = self.storage.kept_frame(self.rows[numbers])
+        self.row_numbers = numbers = pl.Series(order)
+        self.rows = self.rows[numbers]
         buffer = self.gradients.pairs.ravel()[: self.n_rows]  # which are about to be computed anew
         for margins in self.margin_arrays.values():
             take_rows(margins, order, buffer)

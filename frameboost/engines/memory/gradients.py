@@ -76,7 +76,8 @@ class GradientPairs:
         if program is None:
             self._compute_by_polars(gradients, rows, None)
         else:
-            while (offsets := self._grids(self._run(program, arrays), rows.n_rows)) != self._offsets.tolist():
+            n_rows = rows.n_rows
+            while (offsets := self._grids(self.run(program, arrays, n_rows), n_rows)) != self._offsets.tolist():
                 self._offsets = np.array(offsets)
         self._is_current = True
 
@@ -84,21 +85,30 @@ class GradientPairs:
         """Compute the pairs on the grids of the given offsets; return the largest magnitude of each gradient."""
         program, arrays = self._prepare(gradients, rows)
         self._offsets = np.array(offsets)
-        largest = self._compute_by_polars(gradients, rows, offsets) if program is None else self._run(program, arrays)
+        if program is None:
+            largest = self._compute_by_polars(gradients, rows, offsets)
+        else:
+            largest = self.run(program, arrays, rows.n_rows)
         self._is_current = True
         return largest
 
     def _prepare(self, gradients: Mapping[str, Expression], rows: _Rows) -> tuple[Program | None, list[FloatArray]]:
         """Make room for the pairs; return the program for them and its columns, if there is one that can be run."""
         self.forget()
-        n_outputs = len(gradients) // 2
-        if self.pairs.shape[:2] != (n_outputs, rows.n_rows):  # kept from round to round: fresh memory is slow
-            self.pairs = self._storage.empty((n_outputs, rows.n_rows, 2), np.float64, is_rewritten=True)
-            self._offsets = np.zeros(2 * n_outputs)
         program = self._program_of(gradients, rows)
         arrays = [] if program is None else [rows.array(name) for name in program.columns]
         present = [array for array in arrays if array is not None]
-        return (program, present) if len(present) == len(arrays) else (None, [])
+        if len(present) < len(arrays):
+            program, present = None, []
+        self.make_room(len(gradients) // 2, rows.n_rows, program)
+        return program, present
+
+    def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
+        """Make room for the pairs that a program, or polars, is about to compute."""
+        if self.pairs.shape[:2] != (n_outputs, n_rows):  # kept from round to round: fresh memory is slow
+            self.pairs = self._storage.empty((n_outputs, n_rows, 2), np.float64, is_rewritten=True)
+        if len(self._offsets) != 2 * n_outputs:
+            self._offsets = np.zeros(2 * n_outputs)
 
     @staticmethod
     def _grids(largest: Sequence[float], n_rows: int) -> list[float]:
@@ -144,10 +154,9 @@ class GradientPairs:
             self.totals.append(self.round(pairs, grids))
         return largest
 
-    def _run(self, p: Program, arrays: Sequence[FloatArray]) -> list[float]:
+    def run(self, p: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
-        addresses = np.array([array.ctypes.data for array in arrays], dtype=np.int64)
-        n_rows = self.pairs.shape[1]
+        addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
         count = self._workers.count(n_rows, VALUES_PER_TASK)
         largest, totals = np.empty((2, count, len(p.results)))
         team = self._workers.team(count)

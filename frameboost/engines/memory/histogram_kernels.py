@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_more", "build_histograms"]
+__all__ = ["add_more", "build_histograms", "build_share"]
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows and features of a block.
@@ -97,9 +97,10 @@ def _add_row(sums, codes, start_of_row, feature, end, g, h):  # type: ignore[no-
 
 
 @kernel
-def _build_share(  # type: ignore[no-untyped-def]
+def build_share(  # type: ignore[no-untyped-def]
     codes, rows, parts, firsts, gradients, slots, histograms, places, more, share
 ):
+    """Do what `build_histograms` does after clearing, for one share."""
     has_many_bins = histograms.shape[1] >= _FEWEST_BINS * codes.shape[1]
     may_block = codes.itemsize == 1 and has_many_bins and len(gradients) >= _FEWEST_ROWS
     sums = np.empty(codes.shape[1] * STRIDE if may_block else 0)
@@ -115,7 +116,7 @@ def _build_share(  # type: ignore[no-untyped-def]
             _add_rows(codes, rows, start, stop, gradients, slots, histogram)
 
 
-_building = outlined(_build_share)
+_building = outlined(build_share)
 
 
 @kernel

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
     add_by_side,
-    fill_sides,
     move_pieces,
     number_rows,
     part_rows,
     shares_of,
 )
+from frameboost.engines.memory.split_tables import SplitColumns, SplitTables
 from frameboost.engines.memory.task_sizes import MOVED_ROWS_PER_TASK
-from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Pieces, Shares, Workers
-from frameboost.splits.split import FloatArray, IntArray, Split
+from frameboost.splits.split import FloatArray, Split
 
-__all__ = ["RowPartition", "SplitColumns"]
-
-
-@dataclass(frozen=True)
-class SplitColumns:
-    """The columns of codes, or ranks, that splits compare.
-
-    Attributes
-    ----------
-    groups
-        For each type of codes: int64 (features,), the place of each feature's column among them, -1 if it is of another
-        type; and the columns, (columns, rows).
-    n_codes
-        int64 (features,): the number of codes of each feature. The last is that of a missing value.
-    """
-
-    groups: Sequence[tuple[IntArray, Codes]]
-    n_codes: IntArray
+__all__ = ["RowPartition"]
 
 
 class RowPartition:
@@ -68,12 +48,12 @@ class RowPartition:
         splits that wait. A leaf has several where several threads have partitioned its rows, or those of an ancestor.
     """
 
-    def __init__(self, n_rows: int, workers: Workers, storage: Storage = IN_MEMORY) -> None:
-        self.rows = storage.empty((2 * n_rows,), np.uint32, is_rewritten=True)
+    def __init__(self, n_rows: int, workers: Workers) -> None:
+        self.rows = np.empty(2 * n_rows, np.uint32)
         self.pieces: Pieces = np.empty((0, 3), dtype=np.int64)
         self._workers = workers
         self._n_nodes = 0
-        self._waiting: _Splits | None = None
+        self._waiting: SplitTables | None = None
 
     @property
     def n_rows(self) -> int:
@@ -127,7 +107,7 @@ class RowPartition:
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
         """Move the rows of each node to its children, on demand: node -> (split, left child, right child)."""
         self._carry_out()
-        self._waiting = _Splits(splits, columns)
+        self._waiting = SplitTables(splits, columns)
 
     def _carry_out(self) -> None:
         """Carry out the splits that wait."""
@@ -168,30 +148,3 @@ class RowPartition:
         for node, start, stop in self.pieces.tolist():
             node_of[self.rows[start:stop]] = node
         return node_of
-
-
-class _Splits:
-    """Splits of several nodes as tables for kernels.
-
-    Attributes
-    ----------
-    nodes, children
-        The nodes, and int64 (nodes, 2): the left and the right child of each.
-    goes_left, starts
-        Whether each code goes left, one split after the other, and where each split's codes start.
-    columns
-        For each type of codes: the columns, and the one that each split compares (-1 for a column of another type).
-    """
-
-    def __init__(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
-        self.nodes = list(splits)
-        self.children: Pieces = np.array([(left, right) for _, left, right in splits.values()])
-        chosen = [split for split, _, _ in splits.values()]
-        features = np.array([split.feature for split in chosen])
-        n_codes = columns.n_codes[features]
-        missing_left = np.array([split.missing_left for split in chosen])
-        self.goes_left, self.starts = fill_sides(np.array([split.bin for split in chosen]), missing_left, n_codes)
-        for split, start, n in zip(chosen, self.starts.tolist(), n_codes.tolist(), strict=False):
-            if split.categories is not None:
-                self.goes_left[start : start + n] = split.goes_left(n)
-        self.columns = [(codes, places[features]) for places, codes in columns.groups]

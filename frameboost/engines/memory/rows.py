@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.codes import sample_of
+from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Sample
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.gradients import tree_pairs
+from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.ranking import pair_sums
 from frameboost.errors import DataError
@@ -44,7 +45,7 @@ class ArrayEngine(FrameEngine):
         super().__init__(frame, features, roles)
         self.workers = workers
         self.storage = storage
-        self.gradients = GradientPairs(workers, {} if "weight" in roles else {"weight": 1.0}, storage)
+        self.gradients = self.new_gradients({} if "weight" in roles else {"weight": 1.0})
         self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
@@ -62,9 +63,18 @@ class ArrayEngine(FrameEngine):
             columns = [column(f.name).alias(str(i)) for i, f in enumerate(self.features[:n_held])]
             everything = self.frame.select(*columns, *self.row_exprs).collect()
             # Each round reads the roles as arrays.
-            self.rows = self.storage.kept_frame(everything.select(self.row_names).rechunk())
+            self.rows = self.kept_roles(everything.select(self.row_names).rechunk())
             self._columns = everything.drop(self.row_names)
         return self._columns
+
+    def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
+        """Return the roles as they are kept."""
+        return self.storage.kept_frame(roles)
+
+    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+        """See `HistogramEngine.propose_bins`."""
+        self.load()
+        return propose_bins(self.features, self.values, self.n_rows, max_bin, given, self.workers)
 
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop_columns`."""
@@ -88,11 +98,11 @@ class ArrayEngine(FrameEngine):
         """See `FrameEngine.feature_values`."""
         return self.values(number)
 
-    def count_values(self, features: Sequence[int], n_rows: int) -> list[ValueCounts]:
+    def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
         self.load()
-        sample = sample_of(n_rows, self.places, self.n_rows)
-        return self.workers.each(features, lambda feature: self.counts_of(feature, sample))
+        _ = self.sample  # before several threads ask for it
+        return self.workers.each(features, self.counts_of)
 
     def drop_columns(self) -> None:
         """Free the features' columns."""
@@ -133,7 +143,7 @@ class ArrayEngine(FrameEngine):
         """See `Engine.start_margins`."""
         # A constant needs no query over all rows.
         numbers = {name: pl.select(each.to_polars()).item() for name, each in margins.items() if not each.columns}
-        started = {name: self.storage.empty((self.n_rows,), np.float64) for name in margins}
+        started = {name: self.storage.empty((self.n_rows,), np.float64, is_rewritten=True) for name in margins}
         for name, value in numbers.items():
             started[name][:] = value
         computed = {name: each for name, each in margins.items() if each.columns}
@@ -146,6 +156,10 @@ class ArrayEngine(FrameEngine):
         self.store_pairs(self.storage.kept_frame(pair_sums(self.all_rows(), pairs, offset, self.workers)))
 
     # --- gradients ----------------------------------------------------------------------------------------------------
+
+    def new_gradients(self, constants: Mapping[str, float]) -> GradientPairs:
+        """Return where gradients are kept; ``constants`` are columns with one value in all rows."""
+        return GradientPairs(self.workers, constants, self.storage)
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""

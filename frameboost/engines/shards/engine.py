@@ -78,8 +78,9 @@ class ShardedEngine:
             kept = [number for number, count in enumerate(counts) if count]
             pool.keep(kept)
             counts, self._names = [counts[number] for number in kept], [self._names[number] for number in kept]
-        pool.run([[Call("start_at", (places,))] for places in pool.places(counts)])
-        return sum(counts)
+        n_rows = sum(counts)
+        pool.run([[Call("start_at", (places, n_rows))] for places in pool.places(counts)])
+        return n_rows
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class ShardedEngine:
 
     def _cuts(self, features: Sequence[int], max_bins: Sequence[int]) -> dict[int, list[Any]]:
         """Return the cuts of some features (see `frameboost.binning.value_counts`)."""
-        parts = self._ask("summaries", features, self.n_rows, max(_SUMMARY, 2 * max(max_bins)))
+        parts = self._ask("summaries", features, max(_SUMMARY, 2 * max(max_bins)))
         summaries = dict(zip(features, zip(*parts, strict=True), strict=True))
         cuts, intervals = {}, {}
         for feature, max_bin in zip(features, max_bins, strict=True):

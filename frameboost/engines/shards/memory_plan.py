@@ -28,7 +28,7 @@ _BESIDE_ARRAYS = 1 << 29
 class RowSize(NamedTuple):
     """An estimate of the bytes of one row in an engine: its values as they are read, and those of arrays.
 
-    ``rewritten`` is the part of ``arrays`` that is written for each tree.
+    ``rewritten`` is of those that are written for each tree if arrays are in files.
     """
 
     columns: int
@@ -61,17 +61,17 @@ def storage_of(request: EngineRequest, parts: Sequence[pl.LazyFrame]) -> Storage
 def row_size(request: EngineRequest) -> RowSize:
     """Return the size of one row of a request.
 
-    Arrays are codes by column and by row, roles, row numbers twice (see `RowPartition`), and a margin, g and h for each
-    output.
+    Arrays in memory are codes by column and by row, roles, row numbers twice (see `RowPartition`), and a margin, g and
+    h for each output. Those that are rewritten in files are the margins, the number of the node and, unless they are
+    computed again wherever they are used (see `RecomputedPairs`), g and h.
     """
     parameters, features = request.parameters, request.features
     outputs = max(parameters.num_class or 1, sum(role.startswith("label") for role in request.roles))
     narrow = [parameters.max_bin <= 256 and not feature.type.is_categorical for feature in features]
     codes = 2 * sum(1 if is_narrow else 2 for is_narrow in narrow)
-    rewritten = 4 * 2 + 16 * outputs
-    sampled = 16 + 4 if parameters.subsample < 1 else 0
-    others = codes + 8 * len(request.roles) + 8 * outputs + sampled
-    return RowSize(sum(map(_width, features)), others + rewritten, rewritten)
+    is_sampled = parameters.subsample < 1
+    arrays = codes + 8 * len(request.roles) + 4 * 2 + (8 + 16) * outputs + (16 + 4) * is_sampled
+    return RowSize(sum(map(_width, features)), arrays, 1 + (8 + 16) * outputs + 16 * is_sampled)
 
 
 def _width(feature: Feature) -> int:

@@ -58,10 +58,10 @@ class Shard:
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
-    def summaries(self, features: Sequence[int], n_rows: int, most: int) -> list[Summary]:
+    def summaries(self, features: Sequence[int], most: int) -> list[Summary]:
         """Return summaries of the values of some features, of which `values_within` may be asked next."""
         kept = self._storage.kept
-        counted = self._engine.count_values(features, n_rows)
+        counted = self._engine.count_values(features)
         self._counts = {i: ValueCounts(kept(c.values), kept(c.counts)) for i, c in zip(features, counted, strict=True)}
         return [counts.summary(most) for counts in self._counts.values()]
 

@@ -91,12 +91,12 @@ def test_the_size_of_a_row(frame):
     date = FeatureType("date").physical_dtype
     columns = 1 + 16 + 8 + pl.Series([0], dtype=date).estimated_size() + 24
     codes, roles, row_numbers, margin, pair = 2 * (4 + 2), 2 * 8, 2 * 4, 8, 16
-    others = codes + roles + margin
-    assert row_size(request(frame)) == (columns, others + row_numbers + pair, row_numbers + pair)
-    assert row_size(request(frame, max_bin=1000)).arrays == 2 * 4 + others + row_numbers + pair
+    arrays = codes + roles + row_numbers + margin + pair
+    assert row_size(request(frame)) == (columns, arrays, 1 + margin + pair)
+    assert row_size(request(frame, max_bin=1000)).arrays == 2 * 4 + arrays
     classes = row_size(request(frame, num_class=3, subsample=0.5))
-    assert classes.arrays == others + row_numbers + pair + 2 * (margin + pair) + 20
-    assert classes.rewritten == row_numbers + 3 * pair
+    assert classes.arrays == arrays + 2 * (margin + pair) + pair + 4
+    assert classes.rewritten == 1 + 3 * (margin + pair) + pair
 
 
 def test_the_plan(frame, files, limit, tmp_path):

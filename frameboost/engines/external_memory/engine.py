@@ -1,0 +1,216 @@
+"""The engine over arrays in files: each call is one pass over all rows, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.bins import Bins
+from frameboost.engines.contract import Sample
+from frameboost.engines.external_memory.blocks import ROWS, Block, blocks
+from frameboost.engines.external_memory.codes import CodesByRow
+from frameboost.engines.external_memory.gradients import RecomputedPairs
+from frameboost.engines.external_memory.node_kernels import group_rows
+from frameboost.engines.external_memory.node_numbers import NodeNumbers, Numbers
+from frameboost.engines.external_memory.roles import NARROW, narrowed
+from frameboost.engines.frame.gradients import tree_pairs
+from frameboost.engines.memory.histogram_kernels import build_share
+from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.storage import Storage
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+
+__all__ = ["ExternalMemoryEngine"]
+
+RowNumbers = npt.NDArray[np.uint32]
+_IN_ORDER = np.arange(ROWS, dtype=np.uint32)
+
+
+class ExternalMemoryEngine(ArrayEngine):
+    """`HistogramEngine` that reads its rows from the first to the last, one block after the other.
+
+    It keeps the codes, the margins, the roles and the node of each row. Splits move rows when these are read next. Of
+    each block, the rows of the wanted nodes are copied side by side, with their gradients, and then added up.
+
+    Say rows 0 to 5 of a block are in the nodes 1, 2, 1, 1, 2, 2, node 1 was split into 3 and 4, and the histograms of 2
+    and 3 are wanted. The split moves the rows into the nodes 3, 2, 4, 3, 2, 2. Rows 1, 4, 5 (of node 2), 0 and 3 (of
+    node 3) are copied in this order.
+
+    Parameters
+    ----------
+    frame, features, roles
+        See `FrameEngine`.
+    workers, storage
+        The threads, and where arrays are kept.
+    stores_gradients
+        Whether gradients are needed other than by histograms, or after the margins have changed: of the trees of a
+        round, those after the first need the gradients from before it.
+    """
+
+    gradients: RecomputedPairs
+
+    def __init__(
+        self,
+        frame: pl.LazyFrame,
+        features: tuple[Feature, ...],
+        roles: Mapping[str, str],
+        workers: Workers,
+        storage: Storage,
+        *,
+        stores_gradients: bool = False,
+    ) -> None:
+        self._stores_gradients = stores_gradients
+        self._sampled_values: dict[int, pl.Series] = {}  # of numeric features, until cuts are proposed
+        super().__init__(frame, features, roles, workers, storage)
+
+    # --- once a fit ---------------------------------------------------------------------------------------------------
+
+    def new_gradients(self, constants: Mapping[str, float]) -> RecomputedPairs:
+        """See `ArrayEngine.new_gradients`."""
+        return RecomputedPairs(self.workers, constants, self.storage, stored=self._stores_gradients)
+
+    def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
+        """See `ArrayEngine.kept_roles`: in as few bytes as hold them."""
+        return super().kept_roles(pl.DataFrame([narrowed(values) for values in roles]))
+
+    def stored_rows(self) -> pl.LazyFrame:
+        """See `FrameEngine.stored_rows`."""
+        return super().stored_rows().with_columns(pl.col(NARROW).cast(pl.Float64))
+
+    def array(self, name: str) -> npt.NDArray[Any] | None:
+        """See `ArrayEngine.array`; that of a role may have fewer bytes."""
+        assert self.rows is not None
+        if name not in self.margin_arrays and self.rows[name].dtype in NARROW:
+            return self.rows[name].to_numpy()
+        return super().array(name)
+
+    def count_missing(self) -> list[int]:
+        """See `Engine.count_missing`; keeps the values that cuts come from, so that columns are read twice in all."""
+        self.load()
+        sample = self.sample
+
+        def count(feature: int) -> int:
+            values = self.values(feature)
+            if sample is not None and not self.features[feature].type.is_categorical:
+                present = values.filter(sample).drop_nulls().to_frame()
+                self._sampled_values[feature] = self.storage.kept_frame(present).to_series()
+            return values.null_count()
+
+        return self.workers.each(range(len(self.features)), count)
+
+    def values_for_cuts(self, feature: int) -> pl.Series:
+        """See `FrameEngine.values_for_cuts`."""
+        kept = self._sampled_values.pop(feature, None)
+        return super().values_for_cuts(feature) if kept is None else kept
+
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`."""
+        self.load()
+        self._codes = CodesByRow(bins, self.n_rows, self.storage)
+        self._codes.fill(self.values, self.workers)
+        self.drop_columns()
+        self._nodes = NodeNumbers(self.n_rows, self._codes, self.workers, self.storage)
+
+    # --- once a tree --------------------------------------------------------------------------------------------------
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        self._output = output
+        self._sampled: FloatArray | None = None
+        totals = self.gradients.totals[output]
+        if sample is not None:
+            pairs = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
+            self.workers.each(list(blocks(0, self.n_rows)), partial(self._draw, sample, pairs))
+            totals = self.gradients.round(pairs, [0.0, 0.0])  # only sums: samples stay on their grids
+            self._sampled = pairs
+        self.follow_tree()
+        return totals
+
+    def _draw(self, sample: Sample, pairs: FloatArray, block: Block) -> None:
+        """Write g and h of the rows of a block that are in the sample, and zero for the others."""
+        g, h = self._pairs(block).T
+        rows = pl.LazyFrame({f"g_{self._output}": g, f"h_{self._output}": h})
+        numbers = pl.Series(np.arange(block.start, block.stop))
+        pairs[block.start : block.stop] = tree_pairs(rows, self._output, sample, self.places, numbers).to_numpy()
+
+    def _pairs(self, block: Block, rows: RowNumbers | None = None) -> FloatArray:
+        """Return g and h of a block in the current tree, or of some of its rows."""
+        if self._sampled is None:
+            return self.gradients.of_block(self._output, block, rows)
+        pairs = self._sampled[block.start : block.stop]
+        return pairs if rows is None else pairs[rows]
+
+    def hessians(self) -> pl.Series:
+        """See `ArrayEngine.hessians`."""
+        return pl.concat(pl.Series(self._pairs(block)[:, 1]) for block in blocks(0, self.n_rows))
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        self._nodes.start_tree()
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        self._nodes.apply_splits(splits)
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """See `HistogramEngine.histograms`."""
+        order = np.full(self._nodes.n_nodes, len(nodes), np.uint32)
+        order[list(nodes)] = range(len(nodes))
+        out[places] = 0.0
+        more = np.zeros((len(self._nodes.slices) - 1, len(nodes), *out.shape[1:]))
+
+        def add(slice_: int, block: Block, node_of: Numbers) -> None:
+            if slice_ == 0:
+                self._add_block(block, node_of, order, out, places)
+            else:
+                self._add_block(block, node_of, order, more[slice_ - 1], np.arange(len(nodes)))
+
+        self._nodes.sweep(add)
+        for sums in more:
+            out[places] += sums
+
+    def _add_block(self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, places: IntArray) -> None:
+        """Add a block to the histograms of its nodes; ``order`` has the place of each node in ``places``."""
+        wanted: RowNumbers | None = None
+        if len(order) == 1:  # the root: all rows, as they are
+            parts = np.array([[0, 0, len(node_of)]])
+        else:
+            rows, ends = np.empty(len(node_of), np.uint32), np.empty(len(places) + 1, np.uint32)
+            group_rows(node_of, order, rows, ends)
+            parts = np.stack([np.arange(len(places)), np.append(0, ends[:-2]), ends[:-1]], axis=1, dtype=np.int64)
+            parts = parts[parts[:, 1] < parts[:, 2]]
+            wanted = rows[: ends[-2]]
+        if not len(parts):
+            return
+        pairs = self._pairs(block, wanted)
+        for codes, slots in self._codes.groups:
+            own = codes[block.start : block.stop]
+            own = own if wanted is None else np.take(own, wanted, axis=0)
+            build_share(own, _IN_ORDER, parts, np.array([0, len(parts)]), pairs, slots, out, places, out[:0], 0)
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        margins = self.margins(margin)
+        added = np.zeros(self._nodes.n_nodes)
+        added[list(values)] = list(values.values())
+
+        def add(_: int, block: Block, node_of: Numbers) -> None:
+            margins[block.start : block.stop] += added[node_of]
+
+        self._nodes.sweep(add)
+        self.gradients.expire()
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        return self.quantiles_by_node(pl.Series(self._nodes.of_rows()), self.hessians(), value, weight, alpha)
+
+    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
+        """See `ShardEngine.node_values`."""
+        return self.values_by_node(pl.Series(self._nodes.of_rows()), self.hessians(), value, weight).collect()

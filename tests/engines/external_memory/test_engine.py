@@ -1,0 +1,177 @@
+"""Passes over arrays in files, in blocks and slices of rows, give the model of rows in memory."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.binning.bins import Bins
+from frameboost.engines.external_memory import blocks, codes, node_numbers
+from frameboost.engines.external_memory.codes import CodesByRow
+from frameboost.engines.external_memory.engine import ExternalMemoryEngine
+from frameboost.engines.external_memory.node_kernels import group_rows, move_to_children
+from frameboost.engines.external_memory.node_numbers import NodeNumbers
+from frameboost.engines.external_memory.roles import narrowed
+from frameboost.engines.shards import opening
+from frameboost.engines.shards.memory_plan import storage_of
+from frameboost.expressions.expression import Expression
+from frameboost.runtime import available_memory
+from frameboost.runtime.storage import FileStorage
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.splits.split import Split, Stats
+from tests.support.cases import cases
+from tests.support.frames import every_type
+from tests.support.naive_kernels import naive_group_rows, naive_move_to_children
+
+FEATURES = ["int8", "float64", "string", "wide"]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    rows = every_type(800, seed=7).with_columns(
+        wide=pl.int_range(800).mod(300).cast(pl.String), grade=(pl.int_range(800) * 7 % 3).cast(pl.String)
+    )
+    return rows.select(*FEATURES, "amount", "late", "w", "grade").with_columns(pl.col("amount").abs())
+
+
+@pytest.fixture(scope="module")
+def path(frame, tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "rows.parquet"
+    frame.write_parquet(path, row_group_size=100)
+    return path
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Return a list of the storages of engines; there is no memory, and blocks have 64 rows."""
+    storages: list[object] = []
+
+    def plan(*arguments):
+        storages.append(storage_of(*arguments))
+        return storages[-1]
+
+    monkeypatch.setattr(available_memory, "available_memory", lambda: 0)
+    monkeypatch.setattr(opening, "storage_of", plan)
+    monkeypatch.setattr(blocks, "ROWS", 64)
+    monkeypatch.setattr(node_numbers, "ROWS", 64)
+    monkeypatch.setattr(codes, "_ROOM", 2000)  # two columns of 800 rows
+    return storages
+
+
+@cases(("target", "more"), [
+    ("amount", {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 300, "min_child_weight": 0}),  # wide numbers
+    ("amount", {"objective": "reg:tweedie"}),  # by powers, which no program computes
+    ("amount", {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.7], "weight": "w"}),
+    ("late", {"objective": "binary:logistic", "num_parallel_tree": 3, "subsample": 0.7, "weight": "w"}),
+    ("late", {"objective": "binary:logistic", "num_parallel_tree": 2}),
+    ("late", {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.5}),
+    ("late", {"objective": "binary:logistic", "sampling_method": "gradient_based", "subsample": 0.5}),
+    ("grade", {"valid": "w > 1.4"}),
+])  # fmt: skip
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_model_is_that_of_rows_in_memory(frame, path, opened, target, more, shards):
+    options = {"features": FEATURES, "n_estimators": 4, "max_depth": 5, "learning_rate": 0.5, "verbose": False, **more}
+    whole = fb.fit(frame, target, engine="numba", **options)
+    model = fb.fit(path, target, engine="numba", shards=shards, n_jobs=2, **options)
+    assert all(isinstance(storage, FileStorage) for storage in opened)
+    assert opened
+    assert model.to_json() == whole.to_json()
+    assert model.history.equals(whole.history)
+
+
+def engine(frame: pl.DataFrame, n_jobs: int) -> ExternalMemoryEngine:
+    kinds = {"int8": "int8", "float64": "float64"}
+    features = tuple(Feature(name, FeatureType(kind)) for name, kind in kinds.items())
+    return ExternalMemoryEngine(
+        frame.lazy(), features, {"label": "late", "weight": "w"}, Workers(n_jobs), FileStorage()
+    )
+
+
+def test_gradients_from_before_a_tree_are_not_computed_again(frame):
+    rows = engine(frame, 1)
+    rows.bin_columns([Bins(feature, (0,)) for feature in rows.features])
+    one = Expression("1", ())
+    rows.start_margins({"m": one})
+    rows.compute_gradients({"g_0": Expression("m", ("m",)), "h_0": one}, {})
+    assert rows.start_tree(0) == Stats(800.0, 800.0)
+    rows.add_leaf_values({0: 0.5}, "m")
+    out = np.empty((1, 6, 2))
+    with pytest.raises(AssertionError):
+        rows.histograms([0], out, np.array([0]))
+
+
+def test_samples_are_kept_for_the_cuts(frame, monkeypatch):
+    rows = engine(frame, 2)
+    every_third = pl.Series([place % 3 == 0 for place in range(len(frame))])
+    monkeypatch.setattr(rows, "sample", every_third)
+    present = frame.select(pl.col("int8"), pl.col("float64").fill_nan(None))
+    assert rows.count_missing() == list(present.null_count().row(0))
+    monkeypatch.setattr(rows, "frame", frame.lazy().select("late", "w"))  # no column can be read again
+    int8, float64 = rows.count_values([0, 1])
+    expected = present.filter(every_third)["int8"].drop_nulls().value_counts().sort("int8")
+    assert int8.values.tolist() == expected["int8"].to_list()
+    assert int8.counts.tolist() == expected["count"].to_list()
+    assert float64.n_rows == present.filter(every_third)["float64"].drop_nulls().len()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_numbers_of_nodes(monkeypatch, n_jobs):
+    monkeypatch.setattr(blocks, "ROWS", 10)
+    monkeypatch.setattr(node_numbers, "ROWS", 10)
+    rng = np.random.default_rng(1)
+    values = pl.DataFrame({"x": rng.integers(0, 6, 100), "s": rng.choice([f"{k:03}" for k in range(300)], 100)})
+    bins = [
+        Bins(Feature("x", FeatureType("int64")), tuple(range(1, 6)), has_missing=False),
+        Bins(Feature("s", FeatureType("string"), tuple(f"{k:03}" for k in range(300))), has_missing=False),
+    ]
+    workers, storage = Workers(n_jobs), FileStorage()
+    by_row = CodesByRow(bins, 100, storage)
+    by_row.fill(lambda feature: values.to_series(feature), workers)
+    assert [group.shape for group, _ in by_row.groups] == [(100, 1), (100, 1)]
+    nodes = NodeNumbers(100, by_row, workers, storage)
+    for last in (2, 301):  # which needs two bytes
+        nodes.start_tree()
+        by_x = Split(0, 1.0, Stats(0, 0), Stats(0, 0), missing_left=False, bin=3)
+        by_s = Split(1, 1.0, Stats(0, 0), Stats(0, 0), missing_left=False, categories=(7, 150, 299))
+        nodes.apply_splits({0: (by_x, 1, 2)})
+        nodes.apply_splits({2: (by_s, last + 1, last + 2)})
+        is_left, is_chosen = values["x"] < 3, values["s"].is_in(["007", "150", "299"])
+        expected = [1 if left else last + (1 if chosen else 2) for left, chosen in zip(is_left, is_chosen, strict=True)]
+        assert nodes.of_rows().tolist() == expected
+        assert nodes.of_rows().tolist() == expected
+
+
+def test_kernels_of_nodes():
+    rng = np.random.default_rng(3)
+    for dtype, n_rows in [(np.uint8, 403), (np.uint16, 1)]:
+        numbers = rng.integers(0, 7, n_rows).astype(dtype)
+        own = rng.integers(0, 4, (n_rows, 3)).astype(np.uint8)
+        features, starts = np.array([2, -1, 0, 1, -1, -1, 2]), np.array([0, 0, 4, 8, 0, 0, 12])
+        children = rng.integers(7, 12, 16).astype(dtype)
+        expected = naive_move_to_children(numbers, own, features, starts, children)
+        move_to_children(numbers, own, features, starts, children)
+        assert numbers.tolist() == expected
+        places = np.array([3, 1, 3, 0, 3, 2, 3, 1, 0, 3, 2, 1], dtype=np.uint32)
+        rows, ends = np.empty(n_rows, np.uint32), np.empty(4, np.uint32)
+        group_rows(numbers, places, rows, ends)
+        assert (rows.tolist(), ends.tolist()) == naive_group_rows(numbers, places, 4)
+
+
+@cases(("values", "dtype"), [
+    ([0.0, 1.0, 255.0], pl.UInt8),
+    ([0.0, -0.0], pl.Float32),
+    ([0.5, -3.0, 256.0], pl.Float32),
+    ([float("inf")], pl.Float32),
+    ([0.1], pl.Float64),
+    ([1e300], pl.Float64),
+    ([1.0, None], pl.Float64),
+])  # fmt: skip
+def test_roles_in_fewer_bytes(values, dtype):
+    given = pl.Series("label", values, dtype=pl.Float64)
+    kept = narrowed(given)
+    assert kept.dtype == dtype
+    back = kept.cast(pl.Float64)
+    assert back.equals(given)
+    assert np.signbit(back.to_numpy()).tolist() == np.signbit(given.to_numpy()).tolist()
