@@ -8,7 +8,7 @@
 - `split_tables`: splits of several nodes
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids
-- `programs`, `program_kernels`: a loss compiled for a vector machine
+- `programs`, `program_kernels`, `program_arrays`: a loss compiled for a vector machine
 - `ranking`, `ranking_kernels`: sums over pairs of a query's rows
 - `held_out`: rows that are evaluated but not trained on
 - `task_sizes`: the least work that pays another thread

@@ -10,6 +10,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
+from frameboost.engines.memory.program_arrays import MOST_ROWS, compute_few
 from frameboost.engines.memory.program_kernels import compute_shares
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -156,6 +157,10 @@ class GradientPairs:
 
     def run(self, p: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
+        if n_rows <= MOST_ROWS:
+            most, sums = compute_few(p, columns, self._offsets, self.pairs)
+            self._set_totals(sums)
+            return most.tolist()  # type: ignore[no-any-return]
         addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
         count = self._workers.count(n_rows, VALUES_PER_TASK)
         largest, totals = np.empty((2, count, len(p.results)))
@@ -163,7 +168,8 @@ class GradientPairs:
         compute_shares(
             team, p.instructions, p.constants, addresses, p.results, self._offsets, self.pairs, largest, totals
         )
-        sums = totals.sum(axis=0).tolist()  # exact
-        self.totals = [Stats(*sums[k : k + 2]) for k in range(0, len(sums), 2)]
-        most: list[float] = largest.max(axis=0).tolist()
-        return most
+        self._set_totals(totals.sum(axis=0))  # exact
+        return largest.max(axis=0).tolist()  # type: ignore[no-any-return]
+
+    def _set_totals(self, sums: FloatArray) -> None:
+        self.totals = [Stats(*pair) for pair in sums.reshape(-1, 2).tolist()]

@@ -5,11 +5,13 @@ import polars as pl
 import pytest
 
 from frameboost.engines.contract import Cumulative
-from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs
+from frameboost.engines.memory.program_arrays import compute_few
+from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares
 from frameboost.engines.memory.programs import compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.workers import Workers
 from tests.support.cases import cases
 from tests.support.objectives import CASES
 
@@ -37,8 +39,33 @@ def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
     given = program.instructions, program.constants, addresses, program.results
     offsets = np.zeros(len(wanted)) if offsets is None else offsets
     found = [compute_pairs(*given, first, last, offsets, pairs) for first, last in ((0, middle), (middle, n_rows))]
-    largest, totals = zip(*found, strict=True)
-    return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), np.max(largest, axis=0), np.sum(totals, axis=0)
+    largest, totals = (
+        function(parts, axis=0) for function, parts in zip((np.max, np.sum), zip(*found, strict=True), strict=True)
+    )
+    of_few = np.zeros(pairs.shape)
+    largest_of_few, totals_of_few = compute_few(program, [columns[name] for name in program.columns], offsets, of_few)
+    np.testing.assert_array_equal(of_few.view(np.int64), pairs.view(np.int64))
+    np.testing.assert_array_equal(largest_of_few, largest)
+    if offsets.all():  # sums are exact on grids
+        np.testing.assert_array_equal(totals_of_few, totals)
+    return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), largest, totals
+
+
+def test_threads_share_the_rows():
+    values = {"margin": np.random.default_rng(0).normal(size=5000), "label": np.arange(5000.0) % 2}
+    pair = [Expression("1 / (1 + EXP(-margin)) - label"), Expression("margin * margin")]
+    found, largest, totals = computed(pair, values, 5000, offsets=np.array([1.5 * 2.0**52 / 64, 1.5 * 2.0**52 / 64]))
+    program = compile_program(pair, {}, {})
+    addresses = np.array([values[name].ctypes.data for name in program.columns], dtype=np.int64)
+    pairs, of_shares = np.zeros((1, 5000, 2)), np.zeros((2, 3, 2))
+    team = Workers(2).team(3)
+    offsets = np.array([1.5 * 2.0**52 / 64] * 2)
+    compute_shares(
+        team, program.instructions, program.constants, addresses, program.results, offsets, pairs, *of_shares
+    )
+    np.testing.assert_array_equal(pairs[0].T, found)
+    np.testing.assert_array_equal(of_shares[0].max(axis=0), largest)
+    np.testing.assert_array_equal(of_shares[1].sum(axis=0), totals)
 
 
 @cases("text", EXPRESSIONS)
