@@ -11,7 +11,7 @@ import polars.selectors as cs
 
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import did_you_mean, listed, reason, shortened, shown
-from frameboost.data.sources import FrameSource, RelationSource, Source
+from frameboost.data.sources import FrameSource, RelationSource, Source, read_relation
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 
@@ -120,6 +120,6 @@ def _schema(source: Source) -> pl.Schema:
 def _type_in_polars(source: RelationSource, name: str) -> pl.DataType | None:
     """Return the type that polars gives a column of a relation, None for one that it lacks."""
     try:
-        return pl.DataFrame(source.relation.project(quote_identifier(name)).limit(0)).dtypes[0]
+        return read_relation(source.relation.project(quote_identifier(name)).limit(0)).dtypes[0]
     except (pl.exceptions.PolarsError, ValueError, NotImplementedError):
         return None

@@ -30,6 +30,7 @@ from frameboost.schema.types import FeatureType
 
 __all__ = [
     "FrameSource", "LocalSource", "RelationSource", "Source", "check_numeric", "is_frame_of", "open_source",
+    "read_relation",
 ]  # fmt: skip
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
@@ -188,8 +189,12 @@ class RelationSource:
                 selected.append(f"CAST({quoted} AS VARCHAR) AS {quoted}")
             else:
                 selected.append(quoted)
-        frame = pl.DataFrame(self.relation.project(", ".join(selected)))  # Arrow without pyarrow, unlike its .pl()
-        return frame.lazy().with_columns(casts)
+        return read_relation(self.relation.project(", ".join(selected))).lazy().with_columns(casts)
+
+
+def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
+    return pl.from_dataframe(relation, rechunk=False)  # pl.DataFrame caches the type: a "leak" to DuckDB at exit
 
 
 LocalSource = FrameSource | RelationSource

@@ -13,7 +13,7 @@ from frameboost.checks.messages import counted
 from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource, LocalSource
+from frameboost.data.sources import FrameSource, LocalSource, read_relation
 from frameboost.database.database_model import database_model
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.ensemble.ensemble import Labels
@@ -238,4 +238,4 @@ def _counts_in_duckdb(
         own["label"] = f"CAST({quote_identifier(next(iter(roles.values())))} AS DOUBLE)"
         weight = f"CAST({quote_identifier(roles['weight'])} AS DOUBLE)" if "weight" in roles else "1e0"
         wanted = ", ".join(f'{sql} AS "{n}"' for n, sql in own.items())
-        return pl.DataFrame(scored.aggregate(f"{wanted}, SUM({weight}) AS weight", ", ".join(own.values())))
+        return read_relation(scored.aggregate(f"{wanted}, SUM({weight}) AS weight", ", ".join(own.values())))

@@ -13,7 +13,7 @@ import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
 from frameboost.database.database_model import database_model
 from frameboost.engines.contract import Engine
 from frameboost.engines.duckdb.binning import SqlColumn
@@ -188,7 +188,7 @@ class _ScoredTable:
                 yield None, engine
             return
         own = ", ".join(f'"group_{i}"' for i in range(len(self.by)))
-        keys = pl.DataFrame(self.relation.project(f"number, {own}").distinct().order("number ASC"))
+        keys = read_relation(self.relation.project(f"number, {own}").distinct().order("number ASC"))
         keys = keys.rename({f"group_{i}": name for i, name in enumerate(self.by)})
         _check_number(len(keys))
         for number in keys["number"]:
