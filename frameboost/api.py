@@ -35,6 +35,7 @@ from frameboost.parameters.aliases import under_our_names
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.cleanup import closed_after
+from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
@@ -80,11 +81,11 @@ def fit(
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
+    require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.boosting import FitEngines, boost
         from frameboost.training.checkpoint import Checkpoint
         from frameboost.training.tree_methods import choose_tree_method
-
     settings = _settings(objective, valid, parameters)
     method = choose_tree_method(settings)
     method.check_cuts(cuts)

@@ -31,6 +31,7 @@ from frameboost.model.summaries import importance_frame, summary, tree_frame
 from frameboost.prediction.contributions import contribution_frame, interaction_frame
 from frameboost.prediction.partial_dependence import partial_dependence_frame
 from frameboost.prediction.predictor import OutputName, Predictor
+from frameboost.runtime.installed import require_numba
 from frameboost.training.calibration import METHODS
 
 __all__ = ["Model"]
@@ -811,7 +812,8 @@ class Model:
         >>> model.refit(df.with_columns(y=pl.col("y") + 1), "y").predict(df).to_list()
         [1.0, 1.0, 9.0, 9.0]
         """
-        from frameboost.training.refit import refitted  # which needs numba
+        require_numba("refit")
+        from frameboost.training.refit import refitted
 
         return Model(refitted(self._ensemble, data, target, weight, label_upper_bound, group, float(decay_rate)))
 

@@ -15,6 +15,7 @@ from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
+from frameboost.runtime.installed import require_numba
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
@@ -100,6 +101,7 @@ def _read(
     ensemble: Ensemble, data: Any, output: int | str | None
 ) -> tuple[LocalSource, Mapping[str, FeatureType], list[int]]:
     """Return the rows, the types of the features, and the numbers of the margins to explain."""
+    require_numba("explain")
     several = output is None and ensemble.n_outputs > 1
     outputs = list(range(ensemble.n_outputs)) if several else [ensemble.margin_number(output)]
     source = open_rows(data, ensemble.features)
@@ -113,7 +115,7 @@ def _compiled(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int
 ) -> tuple[Contributions, npt.NDArray[np.unsignedinteger]]:
     """Return the compiled trees of one output, and the rows as their codes."""
-    from frameboost.compile.arrays.contributions import Contributions  # which needs numba
+    from frameboost.compile.arrays.contributions import Contributions
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
     trees = ensemble.trees_of(number)

@@ -17,6 +17,7 @@ from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import OUTPUTS
+from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import Workers
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
@@ -34,7 +35,8 @@ class Predictor:
     """Scores rows in Python.
 
     The trees are compiled when they are first needed, in three forms, each of which is kept: flat arrays, byte trees
-    and polars expressions. A model makes its predictor anew when it is copied or unpickled.
+    and polars expressions. A model makes its predictor anew when it is copied or unpickled. Where numba is not
+    installed, numpy walks the flat arrays to the same predictions, more slowly.
 
     Parameters
     ----------
@@ -48,14 +50,19 @@ class Predictor:
     @cached_property
     def arrays(self) -> TreeArrays:
         """The trees as flat arrays, for kernels that walk them row by row."""
-        from frameboost.compile.arrays.flat_trees import TreeArrays  # which needs numba
+        from frameboost.compile.arrays.flat_trees import TreeArrays
 
         return TreeArrays.compile(self.ensemble.trees, self.ensemble.features)
 
     @cached_property
     def byte_trees(self) -> ByteTrees | None:
-        """The trees over columns of bytes, which score faster; None where a tree or a column has too many values."""
-        from frameboost.compile.arrays.byte_trees import ByteTrees  # which needs numba
+        """The trees over columns of bytes, which score faster; None where a tree or a column has too many values.
+
+        They take kernels, so there are none without numba.
+        """
+        if not has_numba():
+            return None
+        from frameboost.compile.arrays.byte_trees import ByteTrees
 
         return ByteTrees.compile(self.arrays, self.ensemble.n_outputs)
 

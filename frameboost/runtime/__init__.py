@@ -1,6 +1,7 @@
 """What runs the rest: compiled kernels, threads, signals, progress and clean-up.
 
 - `kernel`: the decorator that compiles and caches a kernel
+- `installed`: whether there is numba
 - `workers`: threads for kernels
 - `storage`: arrays in memory, or in memory-mapped files
 - `available_memory`: how much memory is left

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
+from frameboost.runtime.installed import require_numba
 
 __all__ = ["METHODS", "calibrated"]
 
@@ -83,7 +84,8 @@ def _pooled(margins: Floats, labels: Floats, weights: Floats) -> tuple[Floats, F
 
 def _blocks(margins: Floats, means: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the ends of the isotonic blocks and their values."""
-    from frameboost.training.calibration_kernels import pool_adjacent_violators  # imports numba
+    require_numba('method="isotonic"')
+    from frameboost.training.calibration_kernels import pool_adjacent_violators
 
     starts, values = pool_adjacent_violators(means, weights)
     ends = np.unique(np.concatenate([starts[:-1], starts[1:] - 1]))

@@ -20,12 +20,22 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import code_expr
-from frameboost.compile.arrays.predict_kernels import LEAF, NO_TABLE, find_leaves, sum_leaves
+from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import Tree
+
+if has_numba():
+    from frameboost.compile.arrays.predict_kernels import LEAF, NO_TABLE, find_leaves, sum_leaves
+else:
+    from frameboost.compile.arrays.vector_walk import (  # type: ignore[assignment]
+        LEAF,
+        NO_TABLE,
+        find_leaves,
+        sum_leaves,
+    )
 
 __all__ = ["TreeArrays"]
 
