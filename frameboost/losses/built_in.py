@@ -146,6 +146,13 @@ def _quantile_error(quantile_alpha: tuple[float, ...]) -> Loss:
     return Loss("reg:quantileerror", outputs, links, "quantile", start=Start("quantiles"), renewal=quantile_alpha)
 
 
+def _expectile_error(expectile_alpha: float) -> Loss:
+    # l = ½α(y − ŷ)² where y > ŷ, else ½(1 − α)(ŷ − y)² (Newey & Powell, Econometrica 1987)
+    weight = f"CASE WHEN margin >= label THEN {1 - expectile_alpha!r} ELSE {expectile_alpha!r} END"
+    return Loss("reg:expectileerror", _derivatives(f"({weight}) * (margin - label)", weight), (_IDENTITY,), "expectile",
+                start=Start("newton from mean"))  # fmt: skip
+
+
 def _poisson(max_delta_step: float) -> Loss:
     # l = e^ŷ − yŷ; the hessian e^(ŷ + max_delta_step) is too large on purpose, which shortens the steps
     return Loss(
@@ -297,6 +304,7 @@ LOSSES: dict[str, Callable[..., Loss]] = {
     "reg:pseudohubererror": _pseudo_huber_error,
     "reg:absoluteerror": _absolute_error,
     "reg:quantileerror": _quantile_error,
+    "reg:expectileerror": _expectile_error,
     "binary:logistic": lambda scale_pos_weight: _logistic("binary:logistic", "logloss", scale_pos_weight),
     "binary:logitraw": lambda scale_pos_weight: _logistic("binary:logitraw", "logloss", scale_pos_weight),
     "binary:hinge": _hinge,

@@ -54,12 +54,13 @@ class Start:
 
     - ``mean``: the weighted mean label;
     - ``newton``: one Newton step from margin 0;
+    - ``newton from mean``: one Newton step from the weighted mean label;
     - ``quantiles``: quantiles of the labels, one for each output;
     - ``frequencies``: the centred logarithms of the shares of the classes;
     - ``value``: ``value``.
     """
 
-    kind: Literal["mean", "newton", "quantiles", "frequencies", "value"] = "mean"
+    kind: Literal["mean", "newton", "newton from mean", "quantiles", "frequencies", "value"] = "mean"
     value: float = 0.0
 
 

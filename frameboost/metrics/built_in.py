@@ -44,6 +44,10 @@ _OF_ONE_PREDICTION = {
     "mae": ("ABS(label - prediction)", "{mean}"),
     "mape": ("ABS((label - prediction) / label)", "{mean}"),
     "mphe": ("{slope} * {slope} * (SQRT(1 + POWER((label - prediction) / {slope}, 2)) - 1)", "{mean}"),
+    "expectile": (
+        "CASE WHEN prediction >= label THEN {below} ELSE {above} END * (label - prediction) * (label - prediction)",
+        "{mean}",
+    ),
     "logloss": (_LOG_LOSS, "{mean}"),
     "error": ("CASE WHEN prediction > {at} THEN 1 - label ELSE label END", "{mean}"),
     "poisson-nloglik": (
@@ -64,7 +68,8 @@ _OF_ONE_PREDICTION = {
 
 def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     row, of_mean = _OF_ONE_PREDICTION[name]
-    row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"])
+    alpha = parameters["expectile_alpha"]
+    row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"], above=alpha, below=1 - alpha)
     if len(loss.labels) > 1:  # the mean over all targets
         pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
         one = Expression(row, ("label", "prediction"))

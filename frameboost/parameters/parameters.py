@@ -155,6 +155,12 @@ class Parameters:
         kind="float between 0 and 1, or a list of them",
         read=quantiles,
     )
+    expectile_alpha: float = declared(
+        0.5,
+        "α of reg:expectileerror: the weight of a label above the prediction; one below weighs 1 − α.",
+        above=0,
+        below=1,
+    )
     huber_slope: float = declared(
         1.0, "δ of reg:pseudohubererror: the loss is quadratic well below it and linear well above.", above=0
     )

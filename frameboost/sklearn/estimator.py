@@ -113,6 +113,7 @@ class Estimator(BaseEstimator):
         seed: int = 0,
         scale_pos_weight: float = 1.0,
         quantile_alpha: Any = (0.5,),
+        expectile_alpha: float = 0.5,
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
         aft_loss_distribution: str = "normal",
@@ -161,6 +162,7 @@ class Estimator(BaseEstimator):
         self.seed = seed
         self.scale_pos_weight = scale_pos_weight
         self.quantile_alpha = quantile_alpha
+        self.expectile_alpha = expectile_alpha
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.aft_loss_distribution = aft_loss_distribution

@@ -41,14 +41,20 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
     if start.kind == "value":
         return (loss.margin_of(start.value),) * n
     if start.kind == "mean":
-        labels = {name: weighted(Expression(name, (name,))) for name in loss.labels}
-        sums = exact_sum(rows, {**labels, "weight": _WEIGHT})
-        return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(n))
+        return _means(rows, loss)
+    if start.kind == "newton from mean":
+        return _newton_step(rows, loss, _means(rows, loss))
     if start.kind == "frequencies":
         return _centred_frequencies(rows, loss)
     if start.kind == "quantiles":
         return _quantiles(rows, loss, is_weighted=is_weighted)
-    return _newton_step(rows, loss)
+    return _newton_step(rows, loss, (0.0,) * n)
+
+
+def _means(rows: Engine, loss: Loss) -> tuple[float, ...]:
+    labels = {name: weighted(Expression(name, (name,))) for name in loss.labels}
+    sums = exact_sum(rows, {**labels, "weight": _WEIGHT})
+    return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(loss.n_outputs))
 
 
 def _centred_frequencies(rows: Engine, loss: Loss) -> tuple[float, ...]:
@@ -74,16 +80,17 @@ def _quantiles(rows: Engine, loss: Loss, *, is_weighted: bool) -> tuple[float, .
     )
 
 
-def _newton_step(rows: Engine, loss: Loss) -> tuple[float, ...]:
-    """Return the margin of the prediction at −G/H, one Newton step from margin 0, as XGBoost does."""
-    rows.start_margins(dict.fromkeys(loss.margins, Expression("0", ())))
+def _newton_step(rows: Engine, loss: Loss, begins: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the margin of the prediction at b − G/H, one Newton step from the margin b, as XGBoost does."""
+    rows.start_margins({name: Expression(repr(begin), ()) for name, begin in zip(loss.margins, begins, strict=True)})
     define_terms(rows, loss.terms)
     margins = []
     for output, derivatives in enumerate(loss.outputs):
         sums = exact_sum(rows, {"G": weighted(derivatives.gradient), "H": weighted(derivatives.hessian)})
-        step = -sums["G"] / sums["H"] if sums["H"] > 0 else 0.0
+        step = begins[output] - (sums["G"] / sums["H"] if sums["H"] > 0 else 0.0)
         if not math.isfinite(step):
-            raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin 0; give a base_score")
+            at = f"{begins[output]:g}"
+            raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin {at}; give a base_score")
         if loss.definition is not None:  # the inverse of a user's own link is unknown
             margins.append(step)
             continue

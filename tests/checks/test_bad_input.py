@@ -161,9 +161,10 @@ def test_what_is_no_table_is_refused(data):
          "cuts do not go with tree_method='exact', which splits between any two values"),
         ({"objective": "reg:linear"},
          "objective must be an fb.Objective or one of 'reg:squarederror', 'reg:squaredlogerror', 'reg:logistic', "
-         "'reg:pseudohubererror', 'reg:absoluteerror', 'reg:quantileerror', 'binary:logistic', 'binary:logitraw', "
-         "'binary:hinge', 'count:poisson', 'reg:gamma', 'reg:tweedie', 'multi:softmax', 'multi:softprob', "
-         "'survival:cox', 'survival:aft', 'rank:pairwise', 'rank:ndcg', 'rank:map', not 'reg:linear'"),
+         "'reg:pseudohubererror', 'reg:absoluteerror', 'reg:quantileerror', 'reg:expectileerror', 'binary:logistic', "
+         "'binary:logitraw', 'binary:hinge', 'count:poisson', 'reg:gamma', 'reg:tweedie', 'multi:softmax', "
+         "'multi:softprob', 'survival:cox', 'survival:aft', 'rank:pairwise', 'rank:ndcg', 'rank:map', "
+         "not 'reg:linear'"),
         ({"base_score": 1.5, "objective": "binary:logistic"},
          "base_score must lie between 0 and 1 for objective 'binary:logistic', not 1.5"),
     ],

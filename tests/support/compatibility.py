@@ -30,13 +30,15 @@ SECTIONS = {
     "predict": "Arguments of `Booster.predict` and `inplace_predict`",
     "booster": "Methods and attributes of `Booster`",
     "estimators": "Estimators for scikit-learn",
+    "newer": "New in XGBoost 3.3 and 3.4",
 }
 _INTRODUCTION = """\
 # XGBoost, side by side
 
 Everything that XGBoost 3.2 has, and its counterpart here: every parameter of
 [its documentation](https://xgboost.readthedocs.io/en/release_3.2.0/parameter.html), every objective, every metric, and
-every argument and method of its Python package.
+every argument and method of its Python package. A [section of its own](#new-in-xgboost-33-and-34) has what its
+releases 3.3 and 3.4 changed, as their notes say.
 
 - **same**: same meaning and default, perhaps under another name (column "here"). A test compares it with XGBoost's.
 - **different**: available, with a difference that the remark describes.
@@ -92,7 +94,7 @@ def markdown() -> str:
 
 def _counts(rows: list[Row]) -> str:
     groups = {"parameters": list(SECTIONS)[:8], "objectives": ["objectives"], "metrics": ["metrics"]}
-    groups["arguments and methods in Python"] = list(SECTIONS)[10:]
+    groups["arguments and methods in Python"] = list(SECTIONS)[10:16]
     lines = ["| | same | different | not there |", "|---|---|---|---|"]
     for title, sections in groups.items():
         count = Counter(row.status for row in rows if row.section in sections)

@@ -32,6 +32,7 @@ OBJECTIVE_PARAMETERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "reg:gamma": _OF_POSITIVES,
     "reg:pseudohubererror": ("pseudo_huber_param", ("huber_slope",)),
     "reg:quantileerror": ("quantile_loss_param", ("quantile_alpha",)),
+    "reg:expectileerror": ("expectile_loss_param", ("expectile_alpha",)),
     "reg:tweedie": ("tweedie_regression_param", ("tweedie_variance_power",)),
     "count:poisson": ("poisson_regression_param", ("max_delta_step",)),
     "multi:softmax": _OF_CLASSES,
@@ -88,8 +89,11 @@ def read_objective(
     if not isinstance(name, str):
         fail("damaged XGBoost model, objective", "name", "a string", name)
     name = _OLD_NAMES.get(name, name)
-    if name == "reg:expectileerror" and n_outputs == 1:  # with several, outputs are not plain sums of trees
-        return foreign_loss("xgboost:reg:expectileerror", ["margin"]), {}, _base_margins(of_model, name, 1)
+    if name == "reg:expectileerror" and n_outputs > 1:
+        raise ParameterError(
+            f"XGBoost's models of {n_outputs} expectiles are not read, as their predictions are not sums of trees; "
+            "those of one are"
+        )
     if name not in LOSSES:
         raise ParameterError(f"XGBoost's objective {shown(name)} is not known here")
     parameters, same_training = _read_parameters(given, name)

@@ -1,0 +1,87 @@
+"""``reg:expectileerror``: by hand, by what defines an expectile, and as XGBoost 3.3 and newer train it."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+
+xgboost = pytest.importorskip("xgboost")
+
+from tests.support.objectives import FEATURES, Case, labelled_rows, matrix, train_xgboost  # noqa: E402, imports xgboost
+
+ROWS = pl.DataFrame({"x": [0, 1, 2], "y": [0.0, 4.0, 8.0]})
+PLAIN = {"objective": "reg:expectileerror", "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
+IN_XGBOOST = pytest.mark.skipif(
+    tuple(map(int, xgboost.__version__.split(".")[:2])) < (3, 3), reason="XGBoost has expectiles from 3.3 on"
+)
+
+
+def test_one_tree_by_hand():
+    # At the mean, 4: G = 0.25 · 4 − 0.75 · 4 = −2 and H = 0.25 + 0.25 + 0.75, so the first margin is 4 + 1.6.
+    # There g = 1.4, 0.4, −1.8 and h = 0.25, 0.25, 0.75. The gains G²/H of the two sides are 7.84 + 1.96 for a split
+    # before the second row, and 6.48 + 4.32 before the third; the leaves are 5.6 − 1.8 / 0.5 and 5.6 + 1.8 / 0.75.
+    model = fb.fit(ROWS, "y", **PLAIN, expectile_alpha=0.75, n_estimators=1, max_depth=1, eval_metric="expectile")
+    assert model.base_margin == pytest.approx(5.6)
+    assert model.predict(ROWS).to_list() == pytest.approx([2.0, 2.0, 8.0])
+    # (0.25 · 2² + 0.75 · 2² + 0) / 3
+    assert model.history["train_expectile"].to_list() == pytest.approx([4 / 3])
+
+
+@pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
+def test_predictions_are_the_expectiles_of_each_group(engine):
+    rows = labelled_rows().select(x=pl.int_range(pl.len()) % 3, y="amount", w="w")
+    model = fb.fit(rows, "y", weight="w", features=["x"], **PLAIN, expectile_alpha=0.8, n_estimators=30, engine=engine)
+    scored = rows.with_columns(e=model.predict(rows))
+    assert scored["e"].n_unique() == 3
+    # An expectile e balances the residuals: α Σ w (y − e)₊ = (1 − α) Σ w (e − y)₊ (Newey & Powell 1987).
+    rest = pl.col("y") - pl.col("e")
+    above, below = (pl.col("w") * rest).filter(rest > 0).sum(), (-pl.col("w") * rest).filter(rest <= 0).sum()
+    sides = scored.group_by("x").agg(above=above * 0.8, below=below * 0.2)
+    np.testing.assert_allclose(sides["above"], sides["below"], rtol=1e-9)
+
+
+def test_the_expectile_of_a_half_is_the_mean():
+    rows = labelled_rows()
+    shape = {"features": FEATURES, "n_estimators": 5, "max_depth": 4}
+    half = fb.fit(rows, "amount", **PLAIN, **shape)
+    whole = fb.fit(rows, "amount", **PLAIN | {"objective": "reg:squarederror"}, **shape)
+    np.testing.assert_allclose(half.predict(rows), whole.predict(rows), rtol=1e-12, atol=1e-12)
+
+
+def test_values_out_of_range_are_refused():
+    for alpha in (0, 1, -0.5, [0.1, 0.9], None):
+        with pytest.raises(fb.ParameterError, match=r"^expectile_alpha must be"):
+            fb.fit(ROWS, "y", objective="reg:expectileerror", expectile_alpha=alpha)
+
+
+@IN_XGBOOST
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_trees_scores_and_metrics_are_xgboosts(weight, tmp_path):
+    case, rows = Case("reg:expectileerror", "amount", {"expectile_alpha": 0.7}), labelled_rows()
+    data = matrix(case, rows, weight)
+    booster, history = train_xgboost(case, data, 5, watched=[(data, "train")], max_depth=4)
+    model = fb.fit(
+        rows, "amount", features=FEATURES, weight=weight, objective=case.objective, **case.parameters, n_estimators=5,
+        max_depth=4, tree_method="exact", eval_metric="expectile",
+    )  # fmt: skip
+    np.testing.assert_allclose(model.predict(rows), booster.predict(data), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.history["train_expectile"], history["train"]["expectile"], rtol=1e-5)
+    # Both ways through a file.
+    read = fb.from_xgboost(booster)
+    assert (read.objective, read.parameters["expectile_alpha"]) == ("reg:expectileerror", 0.7)
+    given = rows.select(pl.col(name).alias(feature) for name, feature in zip(FEATURES, read.features, strict=True))
+    np.testing.assert_allclose(read.predict(given), booster.predict(data), rtol=1e-6, atol=1e-6)
+    model.to_xgboost(tmp_path / "m.json")
+    back = xgboost.Booster(model_file=tmp_path / "m.json")
+    np.testing.assert_allclose(
+        back.predict(xgboost.DMatrix(rows.select(FEATURES))), model.predict(rows), rtol=1e-5, atol=1e-5
+    )
+
+
+@IN_XGBOOST
+def test_several_expectiles_of_xgboost_are_refused():
+    case = Case("reg:expectileerror", "amount", {"expectile_alpha": [0.2, 0.8]})
+    booster, _ = train_xgboost(case, matrix(case, labelled_rows()), 2, tree_method="hist")
+    with pytest.raises(fb.ParameterError, match=r"^XGBoost's models of 2 expectiles are not read"):
+        fb.from_xgboost(booster)
