@@ -38,17 +38,17 @@ def main() -> None:
         with timed("this process (and compiling the kernels)"):
             whole = fb.fit(files, "arr_delay", **SETTINGS)
         with (
-            LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+            LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,  # pyright: ignore[reportArgumentType]
             Client(cluster) as client,
         ):
-            print(f"  {len(client.nthreads())} workers have started")
+            print(f"  {len(client.nthreads())} workers have started")  # pyright: ignore[reportArgumentType]
             engine = fb.Dask(client)
             with timed("four workers"):
                 on_four = fb.fit(files, "arr_delay", engine=engine, **SETTINGS)
 
             def kill_a_worker(number: int, _: object) -> None:
                 if number == KILLED_AFTER:
-                    worker = next(iter(cluster.workers.values()))
+                    worker = next(iter(cluster.workers.values()))  # pyright: ignore[reportAttributeAccessIssue]
                     os.kill(worker.pid, signal.SIGKILL)
                     print(f"  round {number}: process {worker.pid}, a worker, is killed")
 

@@ -108,7 +108,8 @@ def main() -> None:
 
     print("root mean squared error, minutes")
     rmse = con.sql(f"SELECT sqrt(avg((arr_delay - score({arguments})) ** 2)) FROM test").fetchall()
-    guess = float(np.sqrt(((test["arr_delay"] - train["arr_delay"].mean()) ** 2).mean()))
+    mean = train["arr_delay"].to_numpy().mean()
+    guess = np.sqrt(np.mean((test["arr_delay"].to_numpy() - mean) ** 2))
     print(f"  always the mean        {guess:6.2f}")
     print(f"  frameboost, in DuckDB  {rmse[0][0]:6.2f}")
     peer = xgboost_rmse(train, test)
@@ -129,7 +130,8 @@ def xgboost_rmse(train: pl.DataFrame, test: pl.DataFrame) -> float | None:
     kinds = ["c" if name in strings else "q" for name in FEATURES]
 
     def matrix(frame: pl.DataFrame) -> xgboost.DMatrix:
-        numbers = frame.select(FEATURES).cast(codes).select(pl.all().to_physical().cast(pl.Float64)).to_numpy()
+        coded = frame.select(FEATURES).with_columns(pl.col(name).cast(kind) for name, kind in codes.items())
+        numbers = coded.select(pl.all().to_physical().cast(pl.Float64)).to_numpy()
         return xgboost.DMatrix(numbers, frame["arr_delay"].to_numpy(), feature_types=kinds, enable_categorical=True)
 
     booster = xgboost.train({"eta": SETTINGS["learning_rate"], "max_depth": SETTINGS["max_depth"]}, matrix(train),

@@ -237,8 +237,14 @@ def everything(request):
     return dialect, made(features, [*random_one.ensemble.trees, *present, *named])
 
 
+# What sqlglot reads wrongly before 30.30.
+MISREAD = ("athena", "fabric", "oracle")
+
+
 def read_back(dialect, text: str) -> exp.Expression:
     """Return the tree of the text, which is one statement."""
+    if dialect.name in MISREAD and tuple(map(int, sqlglot.__version__.split(".")[:2])) < (30, 30):
+        pytest.skip(f"sqlglot {sqlglot.__version__} misreads {dialect.name}")
     statements = sqlglot.parse(text, read=dialect.parser)
     assert len(statements) == 1
     assert not isinstance(statements[0], exp.Command)  # what sqlglot calls a statement that it does not understand

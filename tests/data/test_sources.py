@@ -312,6 +312,8 @@ def test_series_classes_and_groups_are_refused_as_data(data, name):
 
 @pytest.mark.parametrize("data", [pd.Series(LABELS), pa.chunked_array([LABELS])], ids=["Series", "ChunkedArray"])
 def test_an_arrow_stream_of_a_column_is_no_table(data):
+    if not hasattr(data, "__arrow_c_stream__"):
+        pytest.skip("a Series of pandas before 3 gives no stream")
     with pytest.raises(fb.DataError, match=rf"^the {type(data).__name__} can't be read by polars as a table \(.*\)$"):
         fb.fit(data, "y")
 
