@@ -33,7 +33,7 @@ from frameboost.runtime.cleanup import closed_after
 from frameboost.training.data_checks import check_evaluated
 from frameboost.training.ranking_checks import check_queries
 
-__all__ = ["evaluated_metrics", "group_columns", "metrics_of"]
+__all__ = ["evaluated_metrics", "group_columns", "metric_values", "metrics_of", "scored_columns"]
 
 _MOST_GROUPS = 10_000
 _ONE_PREDICTION = ("rmse", "mae")
@@ -111,6 +111,12 @@ def _values(
     loss = ensemble.loss
     check_evaluated(engine, loss, roles)
     check_queries(engine, loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", True)))
+    return metric_values(engine, ensemble, metrics, r2=r2)
+
+
+def metric_values(engine: Engine, ensemble: Ensemble, metrics: Sequence[AnyMetric], *, r2: bool) -> dict[str, float]:
+    """Return the metrics of rows that have been checked, by name; with ``r2`` that too where it fits."""
+    loss = ensemble.loss
     if ensemble.calibration is not None:
         loss = replace(loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
     define_predictions(engine, loss)
@@ -160,16 +166,24 @@ def _in_polars(
     predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str],
     base_margin: Sequence[str] | None,
 ) -> Iterator[_ScoredFrame]:  # fmt: skip
+    names = predictor.ensemble.loss.margins
+    groups = {f"group_{i}": name for i, name in enumerate(by)}
+    yield _ScoredFrame(scored_columns(predictor, source, roles, by, base_margin), [*roles, *names], groups)
+
+
+def scored_columns(
+    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str] = (),
+    base_margin: Sequence[str] | None = None,
+) -> pl.DataFrame:  # fmt: skip
+    """Return a frame with the columns of the roles and the margins by their names, and ``by`` as ``group_0`` ..."""
     read = list(dict.fromkeys([*predictor.ensemble.feature_names, *roles.values(), *by, *(base_margin or [])]))
     frame = source.to_frame(read).collect()
     margins = predictor.predict(frame, "margin", base_margin)
     names = predictor.ensemble.loss.margins
     columns = {role: frame[name] for role, name in roles.items()}
     columns |= {names[0]: margins} if len(names) == 1 else {n: margins.arr.get(k) for k, n in enumerate(names)}
-    groups = {f"group_{i}": name for i, name in enumerate(by)}
-    columns |= {own: frame[name] for own, name in groups.items()}
-    scored = pl.DataFrame([values.rename(name) for name, values in columns.items()])
-    yield _ScoredFrame(scored, [*roles, *names], groups)
+    columns |= {f"group_{i}": frame[name] for i, name in enumerate(by)}
+    return pl.DataFrame([values.rename(name) for name, values in columns.items()])
 
 
 @dataclass(frozen=True)
