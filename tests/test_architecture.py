@@ -19,8 +19,8 @@ MODULES = {
 
 # From the public face down; a module may import from its own package, and from those below it.
 LAYERS = [
-    "__main__", "cli", "frameboost", "namespace", "plots", "sklearn", "cross_validation", "api", "loading", "model",
-    "evaluation", "database", "prediction", "interop", "compile", "training", "metrics", "engines", "splits",
+    "__main__", "cli", "frameboost", "namespace", "report", "plots", "sklearn", "cross_validation", "api", "loading",
+    "model", "evaluation", "database", "prediction", "interop", "compile", "training", "metrics", "engines", "splits",
     "ensemble", "losses", "parameters", "trees", "binning", "data", "dialects", "runtime", "expressions", "schema",
     "checks", "errors", "version",
 ]  # fmt: skip
@@ -29,6 +29,7 @@ OPTIONAL = {
     "frameboost.sklearn.estimator": {"sklearn"},
     "frameboost.sklearn": {"sklearn"},
     **{name: {"altair"} for name in MODULES if name.startswith("frameboost.plots")},
+    **{name: {"altair", "vl_convert"} for name in MODULES if name.startswith("frameboost.report")},
     "frameboost.database.udf": {"pyarrow"},
     "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
     "frameboost.data.partitions": {"dask"},
@@ -43,6 +44,7 @@ OPTIONAL = {
 }
 DISTRIBUTIONS = {
     "altair": ("plots", "altair"),
+    "vl_convert": ("report", "vl-convert-python"),
     "sklearn": ("sklearn", "scikit-learn"),
     "pyarrow": ("arrow", "pyarrow"),
     "dask": ("dask", "distributed"),
@@ -152,7 +154,7 @@ import sys
 before = set(sys.modules)
 import frameboost
 heavy = {"pandas", "pyarrow", "sklearn", "xgboost", "lightgbm", "matplotlib", "IPython", "tqdm", "altair",
-         "numba", "llvmlite", "sqlglot"}
+         "vl_convert", "numba", "llvmlite", "sqlglot"}
 print(sorted(heavy & set(sys.modules)))
 assert frameboost.fit and "fit" in dir(frameboost)
 import numba

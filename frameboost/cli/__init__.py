@@ -1,7 +1,7 @@
 """The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``).
 
 - `arguments`: how options are read and errors reported
-- `train`, `score`, `show`, `sql`, `convert`: one command each
+- `train`, `score`, `show`, `sql`, `convert`, `report`: one command each
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import polars as pl
 
 from frameboost.cli.arguments import Commands, Parser, UsageError
 from frameboost.cli.convert import add_convert
+from frameboost.cli.report import add_report
 from frameboost.cli.score import add_score
 from frameboost.cli.show import add_show
 from frameboost.cli.sql import add_sql
@@ -95,7 +96,7 @@ def _run(arguments: Sequence[str] | None) -> None:
     )
     parser.add_argument("--version", action="version", version=f"frameboost {__version__}")
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (add_train, add_score, add_sql, add_show, add_convert):
+    for add in (add_train, add_score, add_sql, add_show, add_convert, add_report):
         add(commands)
     found, unknown = parser.parse_known_args(arguments)
     if unknown:

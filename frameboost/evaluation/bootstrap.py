@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.data.sources import FrameSource
 from frameboost.engines.polars.engine import PolarsEngine
-from frameboost.evaluation.metrics_by_group import metric_values, scored_columns
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.evaluation.metrics_by_group import metric_values
 from frameboost.metrics.built_in import AnyMetric
-from frameboost.prediction.predictor import Predictor
 
 __all__ = ["metric_intervals"]
 
@@ -32,28 +31,24 @@ Integers = npt.NDArray[np.int64]
 
 
 def metric_intervals(
-    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], metrics: Sequence[AnyMetric],
-    *, values: Mapping[str, float], groups: str | None = None, share: float = 1.0, draws: int = 200,
-    most_rows: int = 5_000,
+    ensemble: Ensemble, scored: pl.DataFrame, metrics: Sequence[AnyMetric], *, values: Mapping[str, float],
+    share: float = 1.0, draws: int = 200, most_rows: int = 5_000,
 ) -> pl.DataFrame:  # fmt: skip
     """Return a 95 % confidence interval of each metric.
 
     Parameters
     ----------
-    predictor
+    ensemble
         The model's.
-    source
-        Rows that have been checked as those of `evaluate_model`; of units drawn at random, if not all.
-    roles
-        The column of each role, such as ``label``.
+    scored
+        What `scored_columns` returns of rows on which the model has been evaluated; of units drawn at random, if not of
+        all. Rows of a value of ``group_0``, otherwise of a query in ranking, are drawn together.
     metrics
         The metrics; the coefficient of determination is added where ``values`` has it.
     values
         The metrics of all rows, by name.
-    groups
-        The column whose rows are drawn together; by default the query in ranking, otherwise each row by itself.
     share
-        The share of all units that the source has.
+        The share of all units that ``scored`` has.
     draws
         How often to draw.
     most_rows
@@ -64,21 +59,19 @@ def metric_intervals(
     polars.DataFrame
         ``metric``, ``low`` and ``high``, which are null where most draws have no value (as the AUC of one class).
     """
-    scored = scored_columns(predictor, source, roles, [groups] if groups else [])
-    units, n_units = _units(scored, groups)
+    places = _Places(scored)
     rng = np.random.default_rng(0)
-    places = _Places(units, n_units)
-    order = rng.permutation(n_units)
+    order = rng.permutation(places.n_units)
     fit = int(np.searchsorted(np.cumsum(places.sizes[order]), most_rows, side="right"))
     used = np.sort(order[: max(1, fit)])
-    found: dict[str, list[float]] = {name: [] for name in values}
-    of_sample = _values(scored, places, used, predictor, roles, metrics, r2="r2" in values)
-    for _ in range(draws):
-        drawn = used[rng.integers(len(used), size=len(used))]
-        for name, value in _values(scored, places, drawn, predictor, roles, metrics, r2="r2" in values).items():
-            found[name].append(value)
-    factor = float(np.sqrt(len(used) / n_units * share))
-    rows = [(name, *_interval(values[name], of_sample[name], found[name], factor)) for name in values]
+
+    def computed(drawn: Integers) -> dict[str, float]:
+        return metric_values(_engine(scored, places, drawn), ensemble, metrics, r2="r2" in values)
+
+    of_sample = computed(used)
+    found = [computed(used[rng.integers(len(used), size=len(used))]) for _ in range(draws)]
+    factor = float(np.sqrt(len(used) / places.n_units * share))
+    rows = [(name, *_interval(values[name], of_sample[name], [one[name] for one in found], factor)) for name in values]
     return pl.DataFrame(rows, {"metric": pl.String, "low": pl.Float64, "high": pl.Float64}, orient="row")
 
 
@@ -95,10 +88,13 @@ def _interval(value: float, of_sample: float, found: Sequence[float], factor: fl
 class _Places:
     """The rows of each unit: ``order[starts[u] : starts[u] + sizes[u]]``."""
 
-    def __init__(self, units: Integers, n_units: int) -> None:
+    def __init__(self, scored: pl.DataFrame) -> None:
+        name = next((name for name in ("group_0", "qid") if name in scored.columns), None)
+        units = np.arange(len(scored)) if name is None else _numbered(scored[name])
         self.order = np.argsort(units, kind="stable")
-        self.sizes = np.bincount(units, minlength=n_units)
+        self.sizes = np.bincount(units)
         self.starts = np.cumsum(self.sizes) - self.sizes
+        self.n_units = len(self.sizes)
 
     def rows(self, drawn: Integers) -> tuple[Integers, Integers]:
         """Return the rows of the units that were drawn, and for each row which draw it is of."""
@@ -106,15 +102,6 @@ class _Places:
         which = np.repeat(np.arange(len(drawn)), sizes)
         within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return self.order[self.starts[drawn][which] + within], which
-
-
-def _units(scored: pl.DataFrame, groups: str | None) -> tuple[Integers, int]:
-    """Return the number of each row's unit, and the number of units."""
-    name = "group_0" if groups else "qid" if "qid" in scored.columns else None
-    if name is None:
-        return np.arange(len(scored)), len(scored)
-    units = _numbered(scored[name])
-    return units, int(units.max()) + 1
 
 
 def _numbered(values: pl.Series) -> Integers:
@@ -125,15 +112,10 @@ def _numbered(values: pl.Series) -> Integers:
     return found["place"].to_numpy()
 
 
-def _values(
-    scored: pl.DataFrame, places: _Places, drawn: Integers, predictor: Predictor, roles: Mapping[str, str],
-    metrics: Sequence[AnyMetric], *, r2: bool,
-) -> dict[str, float]:  # fmt: skip
-    """Return the metrics of the rows of units; a query that is drawn twice is two queries."""
+def _engine(scored: pl.DataFrame, places: _Places, drawn: Integers) -> PolarsEngine:
+    """Return the rows of the units that were drawn; a query that is drawn twice is two queries."""
     rows, which = places.rows(drawn)
     frame = scored[rows]
-    if "qid" in roles:
+    if "qid" in scored.columns:
         frame = frame.with_columns(qid=pl.Series(which * len(scored) + _numbered(frame["qid"])))
-    ensemble = predictor.ensemble
-    names = [*roles, *ensemble.loss.margins]
-    return metric_values(PolarsEngine(frame.lazy(), (), {n: n for n in names}), ensemble, metrics, r2=r2)
+    return PolarsEngine(frame.lazy(), (), {name: name for name in frame.columns if name != "group_0"})

@@ -33,7 +33,9 @@ from frameboost.runtime.cleanup import closed_after
 from frameboost.training.data_checks import check_evaluated
 from frameboost.training.ranking_checks import check_queries
 
-__all__ = ["evaluated_metrics", "group_columns", "metric_values", "metrics_of", "scored_columns"]
+__all__ = [
+    "evaluated_loss", "evaluated_metrics", "group_columns", "metric_values", "metrics_of", "scored_columns",
+]  # fmt: skip
 
 _MOST_GROUPS = 10_000
 _ONE_PREDICTION = ("rmse", "mae")
@@ -116,14 +118,18 @@ def _values(
 
 def metric_values(engine: Engine, ensemble: Ensemble, metrics: Sequence[AnyMetric], *, r2: bool) -> dict[str, float]:
     """Return the metrics of rows that have been checked, by name; with ``r2`` that too where it fits."""
-    loss = ensemble.loss
-    if ensemble.calibration is not None:
-        loss = replace(loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
-    define_predictions(engine, loss)
+    define_predictions(engine, evaluated_loss(ensemble))
     values = {metric.name: evaluate(metric, engine) for metric in metrics}
-    if r2 and "rmse" in values and len(loss.labels) == 1:
+    if r2 and "rmse" in values and len(ensemble.loss.labels) == 1:
         values["r2"] = _r2(engine)
     return values
+
+
+def evaluated_loss(ensemble: Ensemble) -> Loss:
+    """Return the loss whose links make the predictions that metrics are of: after a calibration, that link."""
+    if ensemble.calibration is None:
+        return ensemble.loss
+    return replace(ensemble.loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
 
 
 def _r2(engine: Engine) -> float:

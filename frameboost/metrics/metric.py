@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import polars as pl
 
@@ -14,7 +15,7 @@ from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, exact_sum
+from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum
 from frameboost.losses.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]
@@ -114,6 +115,23 @@ class Metric:
                 values[name] = values[name] / values[f"{name}_count"] if values[f"{name}_count"] else math.nan
         found = pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item()
         return math.nan if found is None else float(found)  # as of a CASE without ELSE
+
+    def of_rows(self, rows: RowsOfFrame) -> pl.Series:
+        """Return the metric of each row alone: for the root mean squared error, the absolute error.
+
+        Terms over several rows, such as the risk set of Cox's likelihood, are those of all rows.
+        """
+        aggregates, outer = self._parts
+        values = rows.by_row({name: e for name, (_, e) in aggregates.items()})
+        return values.select(outer.to_polars().cast(pl.Float64).alias(self.name)).to_series()
+
+
+class RowsOfFrame(Protocol):
+    """An engine whose rows are in memory."""
+
+    def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
+        """Evaluate expressions row by row."""
+        ...
 
 
 @dataclass(frozen=True)

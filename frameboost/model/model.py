@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 import polars as pl
 
-from frameboost.checks.arguments import anything, checked, column, columns, flag, slice_of_rounds, word
+from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, word
 from frameboost.data.atomic_files import write_text
 from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
@@ -727,6 +728,72 @@ class Model:
         return evaluate_model(
             self._predictor, data, target, by, weight, group, label_upper_bound, base_margin, eval_metric
         )
+
+    @checked(groups=column, training=anything, title=name_of("a title"))
+    def report(
+        self,
+        data: Any,
+        path: str | Path,
+        target: str | Sequence[str] | None = None,
+        *,
+        weight: str | None = None,
+        group: str | None = None,
+        label_upper_bound: str | None = None,
+        groups: str | None = None,
+        training: Any = None,
+        dialect: str = "duckdb",
+        title: str | None = None,
+    ) -> None:
+        """Write a report of the model and of how it does on these rows: one HTML file, which needs no network.
+
+        It says what the model is, how good it is, where it is bad, which features matter and how the model responds to
+        them, whether it is calibrated, how far the rows are from those of training, and has the learning curves, the
+        SQL, the parameters and the hash of the model file. It needs ``pip install 'frameboost[report]'``.
+
+        Metrics are computed of all rows, in the engine the data are in; of more than 250,000 rows charts are those of a
+        sample. An existing file is replaced when all is written.
+
+        Parameters
+        ----------
+        data
+            As for `predict`; rows that the model was not trained on.
+        path
+            The file.
+        target, weight, group, label_upper_bound
+            As for `evaluate`. Without ``target`` the report says nothing of how good the model is.
+        groups
+            A column of rows that belong together, such as those of a customer: the intervals of metrics are then by
+            the bootstrap over its values, otherwise over rows (in ranking over queries).
+        training
+            The rows of training, as ``data``, with which the features here are compared.
+        dialect
+            Whose SQL, as in `sql`.
+        title
+            The title of the page.
+
+        Raises
+        ------
+        DataError
+            As `evaluate`.
+        ParameterError
+            As `evaluate`; if the dialect is unknown.
+        OSError
+            If the file can't be written.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 9, "y": [0.0, 0.0, 8.0, 9.0] * 9})
+        >>> model = fb.fit(df, "y", n_estimators=3)
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+        >>> model.report(df, path, "y", title="Four numbers")
+        >>> "<title>Four numbers</title>" in path.read_text(encoding="utf-8")
+        True
+        """
+        # By name, as it stands above this class: a report is made of charts, which take models.
+        report = import_module("frameboost.report")
+        wanted = report.Wanted(target, weight, group, label_upper_bound, groups, training, dialect, title)
+        report.write_report(self, data, path, wanted)
 
     # --- other models made of this one --------------------------------------------------------------------------------
 

@@ -1,0 +1,263 @@
+"""What the sections of a report are made of: the model, its metrics on all rows, and rows to draw."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.data.feature_columns import find_features
+from frameboost.data.rows_to_score import open_rows
+from frameboost.data.shares import split_by_query_draw
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.dialects.built_in import get_dialect
+from frameboost.dialects.dialect import Dialect
+from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import DataError, ParameterError
+from frameboost.evaluation.bootstrap import metric_intervals
+from frameboost.evaluation.evaluation import Evaluation
+from frameboost.evaluation.metrics_by_group import metric_values, metrics_of, scored_columns
+from frameboost.expressions.draws import draw_key
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.metrics.built_in import AnyMetric
+from frameboost.model.model import Model
+from frameboost.plots.rows import sampled
+from frameboost.prediction.predictor import Predictor
+from frameboost.schema.polars_columns import column
+from frameboost.training.class_labels import with_label_codes
+from frameboost.training.data_checks import find_roles
+from frameboost.training.ranking_checks import with_group
+
+__all__ = ["Material", "Wanted", "gather"]
+
+_MOST_ROWS = 250_000
+_DRAWS = 200
+_OF_SEVERAL = 100
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The arguments of `frameboost.Model.report` besides the model, the data and the file."""
+
+    target: str | Sequence[str] | None = None
+    weight: str | None = None
+    group: str | None = None
+    label_upper_bound: str | None = None
+    groups: str | None = None
+    training: Any = None
+    dialect: str = "duckdb"
+    title: str | None = None
+
+
+@dataclass(frozen=True)
+class Material:
+    """What there is to report.
+
+    Attributes
+    ----------
+    model
+        The model.
+    wanted
+        What the user asks for.
+    dialect
+        The dialect of the SQL.
+    rows
+        The features and the columns of the roles of all rows, or of a sample if there are many.
+    n_rows
+        The number of rows in the data.
+    evaluation
+        The metrics of all rows; None without labels.
+    roles
+        The column of each role, such as ``label``; none without labels.
+    training_rows
+        The rows of ``training``, if they are given.
+    """
+
+    model: Model
+    wanted: Wanted
+    dialect: Dialect
+    rows: pl.DataFrame
+    n_rows: int
+    evaluation: Evaluation | None
+    roles: Mapping[str, str]
+    training_rows: LocalSource | None
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The model's trees, loss and features."""
+        return self.model.ensemble
+
+    @property
+    def target(self) -> str:
+        """The only target."""
+        assert self.one_target
+        return self.roles["label"]
+
+    @property
+    def one_target(self) -> bool:
+        """Whether there are labels, of one target."""
+        return "label" in self.roles
+
+    @property
+    def is_ranking(self) -> bool:
+        """Whether the model orders the rows of queries."""
+        return "qid" in self.ensemble.loss.roles
+
+    @property
+    def predicts_labels(self) -> bool:
+        """Whether a prediction is a number on the scale of the label, neither of a class nor a rank nor a risk."""
+        loss = self.ensemble.loss
+        odd = self.is_ranking or loss.name.startswith("survival:")
+        return not odd and not loss.classes and loss.n_outputs == 1
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """What scores rows, with labels as numbers."""
+        return Predictor(self.ensemble).of_numbers()
+
+    @cached_property
+    def coded(self) -> FrameSource:
+        """The rows, with labels as the numbers that the model knows them by."""
+        source = with_label_codes(FrameSource(self.rows.lazy()), self.wanted.target or [], self.ensemble.labels)
+        assert isinstance(source, FrameSource)
+        return source
+
+    @cached_property
+    def scored(self) -> pl.DataFrame:
+        """The columns of the roles and the margins of the rows, and ``groups`` as ``group_0``."""
+        groups = [] if self.wanted.groups is None else [self.wanted.groups]
+        return scored_columns(self.predictor, self.coded, self.roles, groups)
+
+    @cached_property
+    def metrics(self) -> list[AnyMetric]:
+        """The metrics that fit the objective, its own first."""
+        return metrics_of(self.ensemble.loss, self.ensemble.parameters, None)
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The metrics of all rows, by name."""
+        return {} if self.evaluation is None else dict(self.evaluation.metrics.select("metric", "value").rows())
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float | None, float | None]]:
+        """The ends of a 95 % interval of each metric."""
+        found = metric_intervals(
+            self.ensemble, self.scored, self.metrics, values=self.values, share=len(self.rows) / self.n_rows,
+            draws=_DRAWS if self.ensemble.n_outputs == 1 else _OF_SEVERAL,
+        )  # fmt: skip
+        return {name: (low, high) for name, low, high in found.rows()}
+
+    @cached_property
+    def values_without_trees(self) -> dict[str, float]:
+        """The metrics of the base margins alone: of predicting the same for each row."""
+        if self.is_ranking or self.evaluation is None:
+            return {}
+        ensemble = self.ensemble
+        bases = dict(zip(ensemble.loss.margins, ensemble.base_margins, strict=True))
+        rows = self.scored.with_columns(pl.lit(base).alias(margin) for margin, base in bases.items())
+        engine = PolarsEngine(rows.lazy(), (), {name: name for name in [*self.roles, *bases]})
+        return metric_values(engine, ensemble, self.metrics, r2="r2" in self.values)
+
+    @cached_property
+    def with_missing(self) -> frozenset[str]:
+        """The features of which a value is missing in some row."""
+        missing = [
+            (column(name).is_null() | (column(name).is_nan() if self.rows.schema[name].is_float() else False)).any()
+            for name in self.ensemble.feature_names
+        ]
+        found = self.rows.select(each.alias(str(number)) for number, each in enumerate(missing)).row(0)
+        return frozenset(name for name, has in zip(self.ensemble.feature_names, found, strict=True) if has)
+
+    @property
+    def of_sample(self) -> str:
+        """Say of which rows charts are, if not of all."""
+        if len(self.rows) == self.n_rows:
+            return ""
+        return f"of a sample of {len(self.rows):,} of the {self.n_rows:,} rows"
+
+
+def gather(model: Model, data: Any, wanted: Wanted) -> Material:
+    """Return what there is to report; metrics are computed where the data are.
+
+    Raises
+    ------
+    DataError
+        If a column is not there, has another type than in training, or there are no rows.
+    ParameterError
+        If the dialect is unknown, or a column has a role that it can't have.
+    """
+    dialect = get_dialect(wanted.dialect)
+    ensemble = model.ensemble
+    source = open_rows(data, ensemble.features)
+    find_features(source, ensemble.features)
+    columns = _columns_besides(source, wanted)
+    roles: dict[str, str] = {}
+    if wanted.target is not None:
+        roles = with_group(
+            source, find_roles(source, wanted.target, wanted.weight, None, wanted.label_upper_bound), wanted.group
+        )
+    training = None if wanted.training is None else open_rows(wanted.training, ensemble.features)
+    if training is not None:
+        find_features(training, ensemble.features)
+    evaluation = None
+    if wanted.target is not None:
+        given = source.frame if isinstance(source, FrameSource) else source.relation
+        evaluation = model.evaluate(
+            given, wanted.target, weight=wanted.weight, group=wanted.group,
+            label_upper_bound=wanted.label_upper_bound,
+        )  # fmt: skip
+    names = list(dict.fromkeys([*ensemble.feature_names, *roles.values(), *columns]))
+    rows, n_rows = _read(source, names, wanted.groups or wanted.group)
+    return Material(model, wanted, dialect, rows, n_rows, evaluation, roles, training)
+
+
+def _columns_besides(source: LocalSource, wanted: Wanted) -> list[str]:
+    """Return the columns that are read besides features and labels."""
+    if wanted.target is None:
+        given = {"weight": wanted.weight, "group": wanted.group, "groups": wanted.groups,
+                 "label_upper_bound": wanted.label_upper_bound}  # fmt: skip
+        for argument, value in given.items():
+            if value is not None:
+                raise ParameterError(f"{argument} goes with labels; name their column, target=")
+    if wanted.groups is None:
+        return []
+    if wanted.groups not in source.names():
+        near = did_you_mean(wanted.groups, source.names()) or f", which has {listed(source.names())}"
+        raise DataError(f"groups column {shown(wanted.groups)} is not in the data{near}")
+    if source.types()[wanted.groups] is None:
+        raise DataError(
+            f"groups column {shown(wanted.groups)} has type {source.type_names()[wanted.groups]}, which can't tell "
+            "groups apart; convert it to an integer or a string"
+        )
+    return [wanted.groups]
+
+
+def _read(source: LocalSource, names: list[str], units: str | None) -> tuple[pl.DataFrame, int]:
+    """Return the columns of all rows, or of a sample of rows or of units, and the number of all rows."""
+    if isinstance(source, FrameSource):
+        frame = source.to_frame(names).collect()
+        n_rows = len(frame)
+        source = FrameSource(frame.lazy())
+    else:
+        n_rows = int(source.relation.aggregate("COUNT(*)").fetchall()[0][0])
+    if not n_rows:
+        raise DataError("the data has no rows")
+    if n_rows <= _MOST_ROWS:
+        return source.to_frame(names).collect(), n_rows
+    if units is not None:
+        _, drawn = split_by_query_draw(source, units, _MOST_ROWS / n_rows, draw_key(0))
+        return drawn.to_frame(names).collect(), n_rows
+    if isinstance(source, FrameSource):
+        return sampled(source.frame.collect(), _MOST_ROWS), n_rows
+    quoted = ", ".join(map(quote_identifier, names))
+    sampling = f"USING SAMPLE reservoir({_MOST_ROWS} ROWS) REPEATABLE (0)"
+    view = f"frameboost_{secrets.token_hex(6)}"
+    sample = source.relation.query(view, f"SELECT {quoted} FROM {view} {sampling}")
+    assert sample is not None
+    return RelationSource(sample).to_frame(names).collect(), n_rows
