@@ -19,8 +19,11 @@ import polars as pl
 
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.evaluation.metrics_by_group import metric_values
+from frameboost.evaluation.metrics_by_group import evaluated_loss, metric_values
 from frameboost.metrics.built_in import AnyMetric
+from frameboost.metrics.draws import can_be_drawn, of_draws
+from frameboost.metrics.metric import Metric
+from frameboost.metrics.terms import define_predictions, define_terms
 
 __all__ = ["metric_intervals"]
 
@@ -28,6 +31,7 @@ _LEVEL = 0.95
 _FEWEST = 0.5  # the share of the draws that must have a value
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 def metric_intervals(
@@ -65,24 +69,50 @@ def metric_intervals(
     fit = int(np.searchsorted(np.cumsum(places.sizes[order]), most_rows, side="right"))
     used = np.sort(order[: max(1, fit)])
 
-    def computed(drawn: Integers) -> dict[str, float]:
-        return metric_values(_engine(scored, places, drawn), ensemble, metrics, r2="r2" in values)
-
-    of_sample = computed(used)
-    found = [computed(used[rng.integers(len(used), size=len(used))]) for _ in range(draws)]
+    several = [np.arange(len(used)), *rng.integers(len(used), size=(draws, len(used)))]  # first each unit once
+    known = [*metrics, *([_r2(scored)] if "r2" in values else [])]
+    found = _at_once(ensemble, scored, places, used, several, [metric for metric in known if can_be_drawn(metric)])
+    others = [metric for metric in metrics if metric.name not in found]
+    if others:
+        each = [metric_values(_engine(scored, places, used[d]), ensemble, others, r2=False) for d in several]
+        found |= {metric.name: np.array([one[metric.name] for one in each]) for metric in others}
     factor = float(np.sqrt(len(used) / places.n_units * share))
-    rows = [(name, *_interval(values[name], of_sample[name], [one[name] for one in found], factor)) for name in values]
+    rows = [(name, *_interval(values[name], found[name], factor)) for name in values]
     return pl.DataFrame(rows, {"metric": pl.String, "low": pl.Float64, "high": pl.Float64}, orient="row")
 
 
-def _interval(value: float, of_sample: float, found: Sequence[float], factor: float) -> tuple[float | None, ...]:
-    known = np.array([other for other in found if np.isfinite(other)])
-    if len(known) < _FEWEST * len(found) or not np.isfinite([value, of_sample]).all():
+def _interval(value: float, found: Floats, factor: float) -> tuple[float | None, ...]:
+    """Return the ends of an interval; the first number found is that of the sample, the others are of the draws."""
+    of_sample, drawn = found[0], found[1:]
+    known = drawn[np.isfinite(drawn)]
+    if len(known) < _FEWEST * len(drawn) or not np.isfinite([value, of_sample]).all():
         return None, None
-    ends = np.quantile(known, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    # Of all rows these are the quantiles themselves, to the last digit.
-    moved = ends if factor == 1.0 and value == of_sample else value + factor * (ends - of_sample)
-    return float(moved[0]), float(moved[1])
+    ends = value + factor * (np.quantile(known, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]) - of_sample)
+    return float(ends[0]), float(ends[1])
+
+
+def _at_once(
+    ensemble: Ensemble, scored: pl.DataFrame, places: _Places, used: Integers, several: Sequence[Integers],
+    metrics: Sequence[AnyMetric],
+) -> dict[str, Floats]:  # fmt: skip
+    """Return each metric of each draw of the units that are used."""
+    rows = _engine(scored, places, used)
+    define_predictions(rows, evaluated_loss(ensemble))
+    _, unit = places.rows(used)
+    counts = np.stack([np.bincount(drawn, minlength=len(used))[unit] for drawn in several]).astype(np.float64)
+    found = {}
+    for metric in metrics:
+        define_terms(rows, metric.terms)
+        found[metric.name] = of_draws(metric, rows, counts)
+    return found
+
+
+def _r2(scored: pl.DataFrame) -> Metric:
+    """Return the coefficient of determination as sums, of labels less their mean, so that few digits cancel."""
+    about = f"(label - ({float(scored['label'].cast(pl.Float64).mean() or 0.0)!r}))"  # type: ignore[arg-type]
+    spread = f"SUM(weight * {about} * {about}) - SUM(weight * {about}) * SUM(weight * {about}) / SUM(weight)"
+    wrong = "SUM(weight * (label - prediction) * (label - prediction))"
+    return Metric("r2", f"1 - {wrong} / ({spread})", columns=("label", "weight", "prediction"))
 
 
 class _Places:

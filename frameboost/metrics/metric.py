@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any
 
 import polars as pl
 
@@ -15,7 +15,7 @@ from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum
+from frameboost.losses.exact_sums import Aggregate, exact_sum
 from frameboost.losses.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]
@@ -116,22 +116,25 @@ class Metric:
         found = pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item()
         return math.nan if found is None else float(found)  # as of a CASE without ELSE
 
-    def of_rows(self, rows: RowsOfFrame) -> pl.Series:
-        """Return the metric of each row alone: for the root mean squared error, the absolute error.
+    @property
+    def functions(self) -> set[str]:
+        """The aggregates that it has: ``sum``, ``avg``, ``min``, ``max``, ``count``."""
+        return {function for function, _ in self._split[0].values()}
 
-        Terms over several rows, such as the risk set of Cox's likelihood, are those of all rows.
+    def of_each_row(self, rows: Any) -> tuple[pl.DataFrame, list[pl.Expr]]:
+        """Return what is aggregated, a column for each aggregate, and how to make means of the sums of columns."""
+        aggregates, _ = self._parts
+        values = rows.by_row({name: expression for name, (_, expression) in aggregates.items()})
+        return values, [pl.col(n) / pl.col(f"{n}_count") for n, (f, _) in aggregates.items() if f == "avg"]
+
+    def around(self, aggregates: pl.DataFrame) -> pl.Series:
+        """Return the metric of each line of aggregates.
+
+        Of what `of_each_row` returns it is the metric of each row alone: for the root mean squared error, the absolute
+        error.
         """
-        aggregates, outer = self._parts
-        values = rows.by_row({name: e for name, (_, e) in aggregates.items()})
-        return values.select(outer.to_polars().cast(pl.Float64).alias(self.name)).to_series()
-
-
-class RowsOfFrame(Protocol):
-    """An engine whose rows are in memory."""
-
-    def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
-        """Evaluate expressions row by row."""
-        ...
+        _, outer = self._parts
+        return aggregates.select(outer.to_polars().cast(pl.Float64).alias(self.name)).to_series()
 
 
 @dataclass(frozen=True)

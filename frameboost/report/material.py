@@ -38,7 +38,6 @@ __all__ = ["Material", "Wanted", "gather"]
 
 _MOST_ROWS = 250_000
 _DRAWS = 200
-_OF_SEVERAL = 100
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ class Material:
         """The ends of a 95 % interval of each metric."""
         found = metric_intervals(
             self.ensemble, self.scored, self.metrics, values=self.values, share=len(self.rows) / self.n_rows,
-            draws=_DRAWS if self.ensemble.n_outputs == 1 else _OF_SEVERAL,
+            draws=_DRAWS,
         )  # fmt: skip
         return {name: (low, high) for name, low, high in found.rows()}
 

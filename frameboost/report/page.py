@@ -90,6 +90,6 @@ def _vega() -> str:
     """Return Vega, Vega-Lite and vega-embed as one script."""
     known = vl_convert.get_vegalite_versions()
     wanted = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    bundle = vl_convert.javascript_bundle(None, wanted if wanted in known else None)
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", wanted if wanted in known else None)
     # Within JavaScript's strings and regular expressions, where alone these can stand, \x3c is the same character.
     return str(bundle).replace("</script", "\\x3c/script").replace("<!--", "\\x3c!--").replace("<script", "\\x3cscript")

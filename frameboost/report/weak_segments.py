@@ -128,7 +128,7 @@ def _losses(material: Material, metric: Metric) -> pl.Series:
     engine = PolarsEngine(material.scored.lazy(), (), {name: name for name in names})
     define_predictions(engine, evaluated_loss(material.ensemble))
     define_terms(engine, metric.terms)
-    values = metric.of_rows(engine)
+    values = metric.around(metric.of_each_row(engine)[0])
     values = values.set(~values.is_finite().fill_null(False), 0.0)  # of a row that has no part in the metric
     if metric.name in _ROOTS:
         values = values**2

@@ -1,0 +1,80 @@
+"""Metrics of many draws of the same rows, as the bootstrap needs them: all draws in one computation.
+
+A draw is how often it has each row. With three rows and the draws (1, 1, 1) and (2, 0, 1), a sum of values v is the
+product of the matrix of these lines with v. For the area under a curve the rows are sorted by their scores once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.expressions.expression import Expression
+from frameboost.losses.exact_sums import Scalar
+from frameboost.metrics.metric import CurveMetric, Metric
+
+__all__ = ["RowsInMemory", "can_be_drawn", "of_draws"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class RowsInMemory(Protocol):
+    """An engine whose rows are in memory."""
+
+    def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
+        """Evaluate expressions row by row."""
+        ...
+
+
+def can_be_drawn(metric: Metric | CurveMetric) -> bool:
+    """Whether a metric is made of what each row has by itself, not of its place in a query or in time."""
+    by_row = all(isinstance(term, Expression) for term in metric.terms.values())
+    return by_row and (isinstance(metric, CurveMetric) or metric.functions <= {"sum", "avg", "count"})
+
+
+def of_draws(metric: Metric | CurveMetric, rows: RowsInMemory, counts: Floats) -> Floats:
+    """Return the metric of each draw; ``counts`` has a line a draw, and the terms of the metric are defined.
+
+    >>> class Rows:
+    ...     def by_row(self, values):
+    ...         frame = pl.DataFrame({"label": [0.0, 1.0, 4.0], "weight": [1.0, 1.0, 1.0]})
+    ...         return frame.select(value.to_polars().alias(name) for name, value in values.items())
+    >>> mean = Metric("mean", "SUM(weight * label) / SUM(weight)", columns=("label", "weight"))
+    >>> of_draws(mean, Rows(), np.array([[1.0, 1.0, 2.0], [2.0, 0.0, 0.0]])).tolist()
+    [2.25, 0.0]
+    """
+    return _areas(metric, rows, counts) if isinstance(metric, CurveMetric) else _of_sums(metric, rows, counts)
+
+
+def _of_sums(metric: Metric, rows: RowsInMemory, counts: Floats) -> Floats:
+    values, means = metric.of_each_row(rows)
+    sums = pl.DataFrame(counts @ values.fill_null(0.0).to_numpy(), schema=values.columns)
+    return metric.around(sums.with_columns(means)).to_numpy()
+
+
+def _areas(metric: CurveMetric, rows: RowsInMemory, counts: Floats) -> Floats:
+    weighted, weights = np.zeros(len(counts)), np.zeros(len(counts))
+    for score, positive, negative in metric.scores:
+        values = rows.by_row({"score": score, "positive": positive, "negative": negative})
+        order = np.argsort(-values["score"].to_numpy(), kind="stable")
+        scores, drawn = values["score"].to_numpy()[order], counts[:, order]
+        starts = np.flatnonzero(np.append(True, np.diff(scores) != 0))  # of the rows of each distinct score
+        columns: dict[str, Floats] = {}
+        totals: dict[str, Floats] = {}
+        for side in ("positive", "negative"):
+            sums = np.add.reduceat(drawn * values[side].to_numpy()[order], starts, axis=1)
+            above = np.cumsum(sums, axis=1)
+            totals[side] = above[:, -1]
+            total = np.repeat(totals[side], len(starts))
+            columns |= {side: sums.ravel(), f"{side}_above": (above - sums).ravel(), f"{side}_total": total}
+        found = pl.DataFrame(columns).select(area=metric.area.to_polars(), total=metric.total.to_polars())
+        area, whole = (found[name].to_numpy().reshape(len(counts), -1) for name in ("area", "total"))
+        share = totals["positive"] if metric.by_share and len(metric.scores) > 1 else np.ones(len(counts))
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a draw of one class, which has no curve
+            weighted += share * area.sum(axis=1) / whole[:, 0]
+        weights += share
+    return weighted / weights

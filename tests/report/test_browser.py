@@ -1,0 +1,81 @@
+"""A report in a real browser: every chart is drawn, nothing is asked of the network, the console stays empty."""
+
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium"),
+]
+
+
+class Drawings(HTMLParser):
+    """The charts of a page: whether each is said to be drawn, and the shapes of its marks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.charts: dict[str, tuple[bool, int]] = {}
+        self.attributes: dict[str, str | None] = {}
+        self.title = ""
+        self._chart, self._open, self._marks = "", "", []
+
+    def handle_starttag(self, tag, attrs):
+        given, self._open = dict(attrs), tag
+        if tag == "html":
+            self.attributes = given
+        if tag == "div" and (given.get("id") or "").startswith("chart-"):
+            self._chart = given["id"]
+            self.charts[self._chart] = (given.get("data-drawn") == "yes", 0)
+        if tag == "g":
+            self._marks.append("role-mark" in (given.get("class") or ""))
+        if tag in ("path", "text") and any(self._marks):
+            is_drawn, shapes = self.charts[self._chart]
+            self.charts[self._chart] = (is_drawn, shapes + 1)
+
+    def handle_endtag(self, tag):
+        if tag == "g":
+            self._marks.pop()
+
+    def handle_data(self, data):
+        if self._open == "title" and not self._chart:
+            self.title += data
+
+
+def opened(page: str, tmp_path, *options: str) -> tuple[Drawings, list[str]]:
+    """Return the drawings of a page in the browser, and the lines of its console."""
+    path = tmp_path / "report.html"
+    path.write_text(page, encoding="utf-8")
+    root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    done = subprocess.run(
+        [BROWSER, "--headless=new", "--disable-gpu", *root, f"--user-data-dir={tmp_path / 'profile'}",
+         "--disable-background-networking", "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND",
+         "--enable-logging=stderr", "--virtual-time-budget=20000", *options, "--dump-dom", path.as_uri()],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    found = Drawings()
+    found.feed(done.stdout)
+    return found, re.findall(r".*CONSOLE.*", done.stderr)
+
+
+def test_every_chart_is_drawn_and_the_console_is_empty(hostile, tmp_path):
+    found, console = opened(hostile, tmp_path)
+    # Of a request to elsewhere the console would say that the page's policy refuses it.
+    assert console == []
+    assert found.attributes["data-charts"] == "drawn"
+    assert len(found.charts) == hostile.count('class="chart"') >= 9
+    assert {name: marks for name, (is_drawn, marks) in found.charts.items() if not is_drawn or marks == 0} == {}
+    assert "</script><script>alert(1)</script>" in found.title
+
+
+def test_a_dark_page_and_what_the_console_would_say(hostile, tmp_path):
+    wrong = '<img src="https://example.org/x.png"></body>'
+    found, console = opened(hostile.replace("</body>", wrong), tmp_path, "--blink-settings=preferredColorScheme=0")
+    assert found.attributes["data-theme"] == "dark"
+    assert len(console) == 1
+    assert "Content Security Policy" in console[0]

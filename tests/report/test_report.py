@@ -1,0 +1,311 @@
+"""Reports: every objective and kind of data, the numbers of `Model.evaluate`, and names that would be markup."""
+
+import html
+import json
+import re
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.report.conditions import in_sql, in_words, path_to
+from frameboost.report.material import Wanted, gather
+from frameboost.report.training_shares import shares_by_leaf, unseen_categories
+from frameboost.report.weak_segments import worst_segments
+from tests.report.conftest import QUOTES, ROWS, SCRIPT
+from tests.support.cases import cases
+
+RNG = np.random.default_rng(3)
+N = 160
+DATA = pl.DataFrame({
+    "x": RNG.normal(size=N), "z": RNG.integers(0, 9, N), "kind": RNG.choice(["a", "b", "c"], N),
+    "query": np.repeat(np.arange(N // 8), 8), "noise": RNG.normal(size=N), "who": RNG.integers(0, 40, N),
+}).with_columns(y=pl.col("x") * 2 + (pl.col("kind") == "a") + pl.col("noise")).with_columns(
+    late=pl.col("y") > 0, count=pl.col("y").abs().floor(), size=pl.col("y").abs() + 0.1,
+    grade=pl.when(pl.col("y") > 0).then(pl.lit("up")).otherwise(pl.concat_str(pl.lit("down"), pl.col("z") < 4)),
+    rank=pl.col("y").clip(0, 3).floor().cast(pl.Int64), time=pl.col("y").abs() + 0.5,
+).with_columns(latest=pl.when(pl.col("x") > 0).then(pl.col("time")).otherwise(pl.col("time") + 1))  # fmt: skip
+FEATURES = ["x", "z", "kind"]
+ALWAYS = {"about", "importance", "response", "drift", "training", "sql", "parameters"}
+LABELLED = ALWAYS | {"quality", "segments"}
+
+
+def fitted(target, **more) -> fb.Model:
+    return fb.fit(DATA, target, features=FEATURES, **{"n_estimators": 3, "max_depth": 2, **more})
+
+
+def sections(page: str) -> dict[str, str]:
+    """Return the HTML of each section, by its name."""
+    parts = re.split(r'<section id="(\w+)">', page)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def charts(page: str) -> list[dict]:
+    return json.loads(re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def reported(model, tmp_path, data=DATA, *wanted, **more) -> str:
+    path = tmp_path / "report.html"
+    model.report(data, path, *wanted, **more)
+    return path.read_text(encoding="utf-8")
+
+
+# --- what is in it ----------------------------------------------------------------------------------------------------
+
+OBJECTIVES = {
+    "reg:squarederror": ("y", {}, {}, LABELLED | {"calibration"}),
+    "binary:logistic": ("late", {}, {"groups": "who"}, LABELLED | {"calibration"}),
+    "binary:hinge": ("late", {}, {}, LABELLED),
+    "multi:softprob": ("grade", {}, {}, LABELLED | {"calibration"}),
+    "count:poisson": ("count", {}, {}, LABELLED | {"calibration"}),
+    "reg:quantileerror": ("y", {"quantile_alpha": [0.1, 0.5, 0.9]}, {}, LABELLED | {"calibration"}),
+    "rank:ndcg": ("rank", {"group": "query"}, {"group": "query"}, LABELLED),
+    "survival:cox": ("time", {}, {}, LABELLED),
+    "survival:aft": ("time", {"label_upper_bound": "latest"}, {"label_upper_bound": "latest"}, LABELLED),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@cases("objective", OBJECTIVES)
+def test_every_objective_has_its_sections(objective, tmp_path, monkeypatch):
+    monkeypatch.setattr("frameboost.report.material._DRAWS", 20)
+    target, parameters, roles, expected = OBJECTIVES[objective]
+    model = fitted(target, objective=objective, **parameters)
+    page = reported(model, tmp_path, DATA, target, **roles)
+    found = sections(page)
+    assert set(found) == expected
+    assert objective in found["about"]
+    own = {name: value for name, value in roles.items() if name != "groups"}
+    for name, value in model.evaluate(DATA, target, **own).metrics.rows():
+        assert re.search(rf'<td>{re.escape(name)}</td><td class="number">{value:.4g}<', found["quality"]), name
+    assert page.count('class="chart"') == len(charts(page)) >= 3
+
+
+def test_without_labels_nothing_is_said_of_quality(tmp_path):
+    found = sections(reported(fitted("y"), tmp_path))
+    assert set(found) == ALWAYS
+    assert "No labels were given" in found["about"]
+
+
+def test_several_targets(tmp_path):
+    model = fitted(["y", "size"])
+    found = sections(reported(model, tmp_path, DATA, ["y", "size"]))
+    assert set(found) == LABELLED
+    assert "2 numbers, of a target each" in found["about"]
+
+
+@pytest.fixture(scope="module")
+def model() -> fb.Model:
+    return fitted("y", valid=0.2)
+
+
+def tables(page: str) -> str:
+    """Return a page without its charts and the time."""
+    return re.sub(r"<footer>.*", "", page, flags=re.DOTALL)
+
+
+def test_data_as_they_come(model, tmp_path):
+    expected = tables(reported(model, tmp_path, DATA, "y"))
+    DATA.write_parquet(tmp_path / "rows.parquet")
+    con = duckdb.connect()
+    con.register("arrived", DATA.to_arrow())
+    con.execute("CREATE TABLE rows AS FROM arrived")
+    for data in (DATA.lazy(), tmp_path / "rows.parquet", con.table("rows"), con.sql("FROM rows WHERE z < 100")):
+        assert tables(reported(model, tmp_path, data, "y")) == expected
+    assert con.sql("SHOW TABLES").fetchall() == [("arrived",), ("rows",)]
+
+
+def test_one_row_and_rows_as_dicts(model, tmp_path):
+    for data in (DATA[:1], DATA.rows(named=True)[0], DATA.rows(named=True)[:3]):
+        assert set(sections(reported(model, tmp_path, data, "y"))) == LABELLED | {"calibration"}
+
+
+def test_a_model_from_a_file_has_no_learning_curves(model, tmp_path):
+    assert "chart-" in sections(reported(model, tmp_path))["training"]
+    model.save(tmp_path / "m.json")
+    assert "no learning curves" in sections(reported(fb.load(tmp_path / "m.json"), tmp_path))["training"]
+
+
+def test_the_sql_scores(model, tmp_path):
+    found = sections(reported(model, tmp_path, DATA, dialect="postgres"))["sql"]
+    assert html.unescape(re.search(r"<pre><code>(.*?)</code>", found, re.DOTALL)[1]) == model.query(
+        "your_table", "postgres"
+    )
+
+
+def test_a_sample_of_many_rows(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("frameboost.report.material._MOST_ROWS", 100)
+    con = duckdb.connect()
+    con.register("arrived", DATA.to_arrow())
+    for data in (DATA, con.table("arrived")):
+        material = gather(model, data, Wanted("y"))
+        assert (len(material.rows), material.n_rows) == (100, N)
+        assert material.values == pytest.approx(dict(model.evaluate(DATA, "y").metrics.rows()), rel=1e-12)
+        of_groups = gather(model, data, Wanted("y", groups="who"))
+        kept = DATA.filter(pl.col("who").is_in(of_groups.rows["who"].unique().implode()))
+        assert len(kept) == len(of_groups.rows) < N  # whole groups
+    assert "of a sample of 100 of the 160 rows" in reported(model, tmp_path, DATA, "y")
+
+
+# --- names that would be markup ---------------------------------------------------------------------------------------
+
+
+def test_names_and_categories_are_escaped(hostile):
+    assert hostile.count("<script") == 4  # the theme, the charts' JSON, Vega, the page's own
+    assert hostile.count("</script") == 4
+    theme, found, _, _ = re.findall(r"<script.*?>(.*?)</script>", hostile, re.DOTALL)
+    assert "alert" not in theme
+    assert "<" not in found
+    assert not re.search(r"<(?:img|b|script>alert)\b", without_scripts(hostile))
+    assert html.escape(SCRIPT) in hostile
+    assert html.escape(QUOTES) in hostile
+    assert any(SCRIPT in json.dumps(chart) for chart in charts(hostile))
+    query = re.search(r"<pre><code>(SELECT.*?)</code>", sections(hostile)["sql"], re.DOTALL)[1]
+    con = duckdb.connect()
+    con.register("your_table", ROWS.to_arrow())
+    assert con.sql(html.unescape(query)).columns[-1] == "prediction"
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_nothing_is_loaded_from_elsewhere(hostile):
+    outside = without_scripts(hostile)
+    assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!#)", outside)
+    assert "url(" not in outside
+    assert "default-src 'none'" in outside
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_path_that_cannot_be_written_is_refused_first(model, tmp_path):
+    with pytest.raises(OSError, match="can't be written: No such file or directory"):
+        model.report(None, tmp_path / "nowhere" / "report.html")  # nor are the data looked at
+    with pytest.raises(OSError, match="can't be written: Is a directory"):
+        model.report(None, tmp_path)
+
+
+def test_nothing_is_left_of_a_report_that_fails(model, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("before", encoding="utf-8")
+    for wrong, message in (
+        ({"target": "nothing"}, "'nothing' is not in the data"), ({"dialect": "cobol"}, "dialect must be one of"),
+        ({"groups": "x"}, "groups goes with labels"), ({"target": "y", "groups": "nobody"}, "groups column 'nobody'"),
+        ({"training": DATA.drop("x")}, "lacks 1 feature"),
+    ):  # fmt: skip
+        with pytest.raises(fb.FrameboostError, match=message):
+            model.report(DATA, path, **wrong)
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    assert path.read_text(encoding="utf-8") == "before"
+
+
+def test_without_its_distributions_a_report_says_what_to_install(model, tmp_path, monkeypatch):
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("frameboost.report")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(ImportError, match=r"pip install 'frameboost\[report\]'"):
+        model.report(DATA, tmp_path / "report.html")
+
+
+# --- where it is bad --------------------------------------------------------------------------------------------------
+
+
+def test_the_worst_segment_is_the_one_that_was_spoilt():
+    n, rng = 4000, np.random.default_rng(8)
+    rows = pl.DataFrame({
+        "x": rng.normal(size=n).round(2), "place": rng.choice(["here", "there", "away"], n), "g": rng.normal(size=n),
+    })  # fmt: skip
+    spoilt = (pl.col("place") == "away") & (pl.col("x") >= 1)
+    rows = rows.with_columns(y=pl.when(spoilt).then(pl.col("g") * 9).otherwise(pl.col("g")))
+    model = fb.fit(rows.with_columns(y=pl.col("g")), "y", features=["x", "place"], n_estimators=1, max_depth=1)
+    material = gather(model, rows, Wanted("y"))
+    segments, in_halves = worst_segments(material, material.metrics[0])
+    assert in_halves
+    worst = segments[0]
+    found = duckdb.sql(f"SELECT * FROM rows WHERE {worst.sql}").pl()
+    assert worst.share == len(found) / n
+    assert found["place"].unique().to_list() == ["away"]
+    assert found["x"].min() >= 0.95
+    assert "place is away" in worst.words
+    whole = model.evaluate(found, "y", eval_metric="rmse").metrics["value"][0]
+    assert worst.value == pytest.approx(whole, rel=0.2)  # of the half that the tree was not fitted to
+
+
+def test_conditions_hold_for_the_rows_of_their_leaf():
+    rows = pl.DataFrame({
+        "x": [None if i % 5 == 0 else float(i % 11) for i in range(200)],
+        "kind": [None if i % 7 == 0 else "abc"[i % 3] for i in range(200)], "flag": [i % 2 == 0 for i in range(200)],
+    })  # fmt: skip
+    rows = rows.with_columns(y=pl.col("x").fill_null(20) * (1 + pl.col("kind").eq_missing("b")) + pl.col("flag") * 9)
+    model = fb.fit(rows, "y", n_estimators=1, max_depth=4, min_child_weight=2)
+    tree, features = model.ensemble.trees[0], model.ensemble.features
+    leaves = model.predict(rows, "leaf").arr.get(0)
+    assert leaves.n_unique() > 6
+    for leaf in leaves.unique():
+        steps = path_to(tree, leaf)
+        sql = in_sql(tree, steps, features, gather(model, rows, Wanted()).dialect)
+        held = duckdb.sql(f"SELECT * FROM rows WHERE {sql}").pl()
+        assert held.sort(pl.all()).equals(rows.filter(leaves == leaf).sort(pl.all()))
+        assert in_words(tree, steps, features, ()) != "all rows"
+    assert in_words(tree, [], features, ()) == "all rows"
+
+
+def test_words_of_a_path():
+    rows = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0, None] * 8, "k": (["a"] * 5 + ["b"] * 5) * 4})
+    rows = rows.with_columns(y=pl.when(pl.col("x") < 3).then(0.0).otherwise(5.0) + (pl.col("k") == "a"))
+    tree = fb.fit(rows, "y", n_estimators=1, max_depth=2, reg_lambda=0, features=["x", "k"]).ensemble
+    first = tree.trees[0]
+    texts = {in_words(first, path_to(first, leaf), tree.features, {"x"}) for leaf in first.leaves()}
+    assert texts == {f"x {x} and k is {k}" for x in ("below 3", "at least 3 or missing") for k in ("a", "not a")}
+    assert "x below 3 and k is a" in {
+        in_words(first, path_to(first, leaf), tree.features, ()) for leaf in first.leaves()
+    }
+
+
+# --- drift ------------------------------------------------------------------------------------------------------------
+
+
+def test_shares_of_training_are_those_of_the_rows(model):
+    trained = fitted("late", objective="binary:logistic")
+    found = shares_by_leaf(trained, DATA)
+    assert found["training"].to_list() == pytest.approx(found["here"].to_list(), rel=1e-12)
+    moved = shares_by_leaf(trained, DATA.filter(pl.col("x") > 0))
+    assert moved["here"].to_list() != pytest.approx(moved["training"].to_list(), rel=0.1)
+    assert moved["training"].to_list() == found["training"].to_list()
+    assert shares_by_leaf(fitted("size", objective="reg:gamma"), DATA) is None  # whose hessians depend on the labels
+
+
+def test_categories_that_training_did_not_have(model):
+    new = DATA[:10].with_columns(kind=pl.Series(["a", None, "new", "new", "other", "b", "b", "b", "b", "c"]))
+    assert unseen_categories(model.ensemble, new).rows() == [("kind", 0.3, ["new", "other"])]
+    assert unseen_categories(model.ensemble, DATA).is_empty()
+
+
+def test_drift_of_features_against_training(model, tmp_path):
+    moved = DATA.with_columns(z=pl.col("z") + 100)
+    found = sections(reported(model, tmp_path, moved, training=DATA))["drift"]
+    first = re.search(r'<tbody><tr><td>(\w+)</td>.*?<span class="bad">much</span>', found, re.DOTALL)
+    assert first[1] == "z"
+    other = sections(reported(model, tmp_path, moved.with_columns(pl.col("z").cast(pl.Int32)), training=DATA))["drift"]
+    assert "has type Int32, but int64 in the model" in html.unescape(other)
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_the_command(model, tmp_path, capsys):
+    from frameboost.cli import main
+
+    model.save(tmp_path / "m.json")
+    DATA.write_parquet(tmp_path / "rows.parquet")
+    given = ["report", str(tmp_path / "m.json"), str(tmp_path / "rows.parquet"), "--target", "y", "--title", "Rows"]
+    assert main([*given, "-o", str(tmp_path / "r.html"), "--training", str(tmp_path / "rows.parquet")]) == 0
+    assert "<title>Rows</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert main([*given, "-o", str(tmp_path / "no" / "r.html")]) == 1
+    assert capsys.readouterr().err.endswith("can't be written: No such file or directory\n")
