@@ -98,11 +98,16 @@ class ScoredRows:
 def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None, output: str) -> ScoredRows:
     """Return the labels and predictions of the rows with a weight above 0.
 
+    Data that are such rows already, of the same output, are returned as they are: a caller that needs them several
+    times scores once.
+
     Raises
     ------
     DataError
         If a column is not there, no row is left, a label is missing, or a weight is not a number of 0 or more.
     """
+    if isinstance(data, ScoredRows):
+        return data
     source = with_label_codes(open_rows(data, predictor.ensemble.features), target, predictor.ensemble.labels)
     roles = {"target": target} | ({} if weight is None else {"weight": weight})
     for role, name in roles.items():

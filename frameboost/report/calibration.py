@@ -22,7 +22,8 @@ def calibration(material: Material) -> Section | None:
         return _of_quantiles(material)
     if not loss.classes and not material.predicts_labels:
         return None
-    chart = plots.calibration(material.model, material.rows, material.target, weight=material.roles.get("weight"))
+    given = material.probabilities if loss.classes else material.rows
+    chart = plots.calibration(material.model, given, material.target, weight=material.roles.get("weight"))
     caption = "Bars are two standard errors. Below is the distribution of the predictions."
     text = (
         "On the diagonal a class is as frequent as its probability says."

@@ -109,7 +109,7 @@ def number(value: float | None, digits: int = 4) -> str:
         return "–"
     if abs(value) >= 10.0**digits and abs(value) < 1e15:
         return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:,.{digits}g}"
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -23,6 +23,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.bootstrap import metric_intervals
 from frameboost.evaluation.evaluation import Evaluation
 from frameboost.evaluation.metrics_by_group import metric_values, metrics_of, scored_columns
+from frameboost.evaluation.scored_rows import ScoredRows, score_rows, scores_for_ranking
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.built_in import AnyMetric
@@ -132,6 +133,12 @@ class Material:
         """The columns of the roles and the margins of the rows, and ``groups`` as ``group_0``."""
         groups = [] if self.wanted.groups is None else [self.wanted.groups]
         return scored_columns(self.predictor, self.coded, self.roles, groups)
+
+    @cached_property
+    def probabilities(self) -> ScoredRows:
+        """Labels and probabilities of a model of classes, of which several charts are made."""
+        output = scores_for_ranking(self.ensemble.loss, "a report")
+        return score_rows(Predictor(self.ensemble), self.rows, self.target, self.roles.get("weight"), output)
 
     @cached_property
     def metrics(self) -> list[AnyMetric]:

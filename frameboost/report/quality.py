@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from frameboost import plots
 from frameboost.checks.messages import counted, shortened
 from frameboost.metrics.built_in import larger_is_better
@@ -85,18 +87,18 @@ def _charts(material: Material) -> list[Chart]:
     if not loss.classes:
         if not material.predicts_labels:
             return []
-        caption = "Dots are a sample of rows, the line is the median residual, the band holds 80 % of the rows."
+        caption = "Dots are a sample of rows, the line is the median residual, the band holds four of five rows."
         return [Chart(plots.residuals(*given, weight=weight), caption, "Residuals")]
     found = []
-    if material.coded.frame.collect()[material.target].n_unique() > 1:
-        caption = "Each threshold of the score is a point; dashed is a score without information."
+    scored = (material.model, material.probabilities, material.target)
+    if len(np.unique(material.probabilities.labels)) > 1:
         found = [
-            Chart(plots.roc(*given, weight=weight), caption, "ROC"),
             Chart(
-                plots.precision_recall(*given, weight=weight), "Dashed is the share of the class.",
-                "Precision and recall",
+                plots.roc(*scored), "Each threshold of the score is a point; dashed is a score without information.",
+                "ROC",
             ),
-            Chart(plots.gains(*given, weight=weight), "What is found among the rows of the highest scores.", "Gains"),
+            Chart(plots.precision_recall(*scored), "Dashed is the share of the class.", "Precision and recall"),
+            Chart(plots.gains(*scored), "What is found among the rows of the highest scores.", "Gains"),
         ]  # fmt: skip
     if 2 <= loss.classes <= _MOST_CLASSES:
         caption = "Rows, and their share of the actual class, by the most probable class."
