@@ -61,6 +61,7 @@ def fit(
     target: str | Sequence[str],
     *,
     objective: str | Objective | None = None,
+    positive: str | None = None,
     features: Any = None,
     exclude: Any = None,
     weight: str | None = None,
@@ -100,7 +101,7 @@ def fit(
     chosen = pick_features(source, features, roles, valid, exclude)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
-    goal = read_target(source, held_out, target, objective, settings.num_class, initial)
+    goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
     source, held_out, settings = goal.source, goal.held_out, _for_target(goal, settings)
     parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
     with unwrap_handler_errors(), defer_signals_in_llvm(), ExitStack() as open_engines, announce_compilation(verbose):
@@ -268,6 +269,9 @@ objective : str or Objective, optional
     The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own. By default
     ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans and two labels, and ``'multi:softprob'`` for
     more labels.
+positive : str, optional
+    Of a target of two labels, the one whose probability is predicted; by default the second, in the order of an Enum
+    or else in the order of the alphabet (``'yes'`` of no and yes).
 features : list of str, polars selector or function, optional
     The columns to predict from; by default all but those that have another role. A selector (``cs.numeric()``) chooses
     by the types that polars gives the columns, those of a relation too. A function chooses the names of which it is

@@ -89,7 +89,9 @@ def cv(
     features = _features(source, target, folds, options)
     options = {"seed": seed, "verbose": False} | options | {"features": features}
     # The classes are those of all rows: a fold may lack some.
-    goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"))
+    if (positive := options.pop("positive", None)) is not None:  # the folds' labels are numbers
+        BY_NAME["positive"]("positive", positive)
+    goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"), None, positive)
     options |= {"objective": goal.objective, "num_class": goal.num_class}
     histories = []
     for training, held_out in _parts(cast("LocalSource", goal.source), folds, time, seed):

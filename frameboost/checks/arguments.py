@@ -224,6 +224,7 @@ BY_NAME: Mapping[str, Check] = {
     "feature": column,
     # training
     "objective": anything,
+    "positive": name_of("a label of the target"),
     "eval_metric": anything,
     "callbacks": functions,
     "init_model": anything,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.held_out import HeldOut
 from frameboost.data.sources import Source, check_numeric
 from frameboost.ensemble.ensemble import Ensemble, Labels
@@ -50,7 +50,7 @@ class TrainingTarget:
 
 def read_target(
     source: Source, held_out: Mapping[str, HeldOut], target: str | Sequence[str], objective: str | Objective | None,
-    num_class: int | None, initial: Ensemble | None = None,
+    num_class: int | None, initial: Ensemble | None = None, positive: str | None = None,
 ) -> TrainingTarget:  # fmt: skip
     """Return what the target's type asks for: classification of Booleans and strings, regression of numbers.
 
@@ -60,17 +60,21 @@ def read_target(
         The user's, None for those that fit the target.
     initial
         The ensemble to train on from, whose labels the target must have.
+    positive
+        Which of two labels is class 1, whose probability is predicted; by default the second.
 
     Raises
     ------
     ParameterError
-        If the objective or the number of classes does not go with the labels.
+        If the objective, the number of classes or the positive class does not go with the labels.
     DataError
         If the target has fewer than two labels, or rows to validate on or to train on from a model have others.
     """
     names = [target] if isinstance(target, str) else list(target)
     if len(names) == 1 and _family(source, names[0]) == "string":
-        return _of_strings(source, held_out, names[0], objective, num_class, initial)
+        return _of_strings(source, held_out, names[0], objective, num_class, initial, positive)
+    if positive is not None:
+        _refuse_positive(source, names, positive)
     for name in names:
         if _family(source, name) == "string":
             raise DataError(
@@ -96,7 +100,7 @@ def read_target(
 
 def _of_strings(
     source: Source, held_out: Mapping[str, HeldOut], target: str, objective: str | Objective | None,
-    num_class: int | None, initial: Ensemble | None,
+    num_class: int | None, initial: Ensemble | None, positive: str | None,
 ) -> TrainingTarget:  # fmt: skip
     if objective is not None and not _is_of_classes(objective):
         raise ParameterError(
@@ -120,6 +124,8 @@ def _of_strings(
             f"objective {shown(chosen)} is for two classes; target {shown(target)} has {len(labels):,}: "
             f"{listed(labels, 4)}; leave objective out, or give {shown(_MULTICLASS)}"
         )
+    if positive is not None:
+        labels = _with_positive_last(labels, positive, target, str(chosen), initial)
     if num_class not in (None, len(labels)):
         raise ParameterError(f"num_class is {num_class}, but target {shown(target)} has {len(labels):,} labels")
     for name, part in held_out.items():
@@ -186,6 +192,42 @@ def _check_count(labels: Sequence[str], target: str) -> None:
             f"target {shown(target)} has more than {_MOST_LABELS:,} labels, which are too many classes; is it the "
             "column to predict?"
         )
+
+
+def _with_positive_last(
+    labels: list[str], positive: str, target: str, objective: str, initial: Ensemble | None
+) -> list[str]:
+    """Return two labels, the positive one second.
+
+    >>> _with_positive_last(["no", "yes"], "no", "bought", "binary:logistic", None)
+    ['yes', 'no']
+    """
+    if positive not in labels:
+        raise ParameterError(
+            f"positive={shown(positive)} is no label of target {shown(target)}, which has {listed(labels, 4)}"
+            f"{did_you_mean(positive, labels)}"
+        )
+    if not objective.startswith("binary:"):
+        raise ParameterError(
+            f"positive={shown(positive)} is for two classes and an objective such as {shown(_BINARY)}; with "
+            f"{shown(objective)} each of the {len(labels):,} labels has a probability"
+        )
+    if initial is not None and positive != labels[1]:
+        raise ParameterError(
+            f"positive={shown(positive)} does not go with init_model, whose positive class is {shown(labels[1])}"
+        )
+    return [label for label in labels if label != positive] + [positive]
+
+
+def _refuse_positive(source: Source, target: Sequence[str], positive: str) -> None:
+    """Raise `ParameterError`: True is the positive class of Booleans, and 1 that of numbers."""
+    kind = source.type_names().get(target[0])
+    if len(target) > 1 or kind is None:  # which is refused later if it is not there
+        raise ParameterError(f"positive={shown(positive)} is for one target of strings")
+    raise ParameterError(
+        f"positive={shown(positive)} is for a target of strings, and {shown(target[0])} has type {kind}, of which "
+        f"{'true' if _family(source, target[0]) == 'boolean' else '1'} is the positive class"
+    )
 
 
 def _check_same(known: Labels, labels: Sequence[str], target: str, model: str) -> None:

@@ -85,6 +85,34 @@ def test_two_labels_are_the_classes_of_one_margin():
         assert model.predict(frame, "class").to_list() == ["on time" if m > 0 else "late" for m in margins]
 
 
+def test_the_positive_class_is_the_one_that_is_predicted():
+    frame = rows().with_columns(kind=pl.col("late").replace_strict({True: "late", False: "on time"})).drop("late")
+    model = fb.fit(frame, "kind", positive="late", **SHAPE)
+    assert model.classes == ["on time", "late"]
+    late = fb.fit(frame.with_columns(pl.col("kind") == "late"), "kind", **SHAPE)
+    assert same_trees(model, late)
+    assert model.predict(frame).equals(late.predict(frame))
+    assert model.predict(frame, "class").to_list() == [
+        {True: "late", False: "on time"}[is_late] for is_late in late.predict(frame, "class")
+    ]
+    assert fb.fit(frame, "kind", positive="on time", **SHAPE) == fb.fit(frame, "kind", **SHAPE)
+    enum = frame.with_columns(pl.col("kind").cast(pl.Enum(["late", "on time"])))
+    con = duckdb.connect()
+    con.register("frame", frame)
+    for data, engine in ((enum, "polars"), (frame, "duckdb"), (con.sql("FROM frame"), "duckdb")):
+        assert fb.fit(data, "kind", positive="late", engine=engine, **SHAPE).classes == ["on time", "late"]
+        assert fb.fit(data, "kind", positive="late", engine=engine, objective="binary:hinge", **SHAPE) == fb.fit(
+            frame, "kind", positive="late", objective="binary:hinge", **SHAPE
+        )
+    shape = SHAPE | {"eval_metric": "auc", "folds": 3}
+    by_label = fb.cv(frame, "kind", positive="late", scale_pos_weight=3.0, **shape)
+    assert by_label.equals(fb.cv(frame.with_columns(pl.col("kind") == "late"), "kind", scale_pos_weight=3.0, **shape))
+    more = fb.fit(frame, "kind", init_model=model, positive="late", n_estimators=1)
+    assert (more.classes, more.n_rounds) == (["on time", "late"], 4)
+    with pytest.raises(fb.ParameterError, match=r"positive='on time' does not go with init_model, whose positive cla"):
+        fb.fit(frame, "kind", init_model=model, positive="on time", n_estimators=1)
+
+
 def test_expressions_queries_and_functions_say_what_predict_says():
     frame = rows().drop("late")
     two = frame.filter(pl.col("kind") != "low")
@@ -184,6 +212,16 @@ def tiny(**columns: list) -> pl.DataFrame:
          "a column of labels"),
         (tiny(y=[True, False] * 2, z=[1, 2, 3, 4]), {"target": ["y", "z"]},
          "target 'y' is Boolean and 'z' is not; give the objective of both, such as objective='reg:squarederror'"),
+        (tiny(y=["no", "yes"] * 2), {"positive": "Yes"},
+         "positive='Yes' is no label of target 'y', which has 'no', 'yes'; did you mean 'yes'?"),
+        (tiny(), {"positive": "a"},
+         "positive='a' is for two classes and an objective such as 'binary:logistic'; with 'multi:softprob' each of "
+         "the 3 labels has a probability"),
+        (tiny(y=[True, False] * 2), {"positive": "true"},
+         "positive='true' is for a target of strings, and 'y' has type Boolean, of which true is the positive class"),
+        (tiny(y=[1, 0] * 2), {"positive": "1"},
+         "positive='1' is for a target of strings, and 'y' has type Int64, of which 1 is the positive class"),
+        (tiny(y=[1, 0] * 2), {"positive": 1}, "positive must be a label of the target, not 1"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_with_labels_is_refused_in_a_sentence(frame, options, message):
