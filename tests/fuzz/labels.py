@@ -37,6 +37,8 @@ _CUSTOM_OBJECTIVES = [
     ("(margin - label) * 3", "3"),
     ("(margin - label) / (1 + ABS(margin - label))", "1 / (1 + ABS(margin - label))"),
 ]
+# What labels are called; sorted, the first is not always the first.
+_LABELS = [["no", "yes", "maybe"], ["it's", 'a "b"', "é"], ["1", "0", "10"], ["z", "", "A"], ["nan", "NULL", "true"]]
 _KINDS_BY_FAMILY = {"binary": ["binary"], "reg": ["number", "small integer"]}
 
 
@@ -84,7 +86,25 @@ def draw_labels(rng: np.random.Generator, n_rows: int) -> tuple[list[Column], di
         options["eval_metric"] = str(rng.choice(names))
     if objective == "reg:squarederror" and rng.random() < 0.1:
         options["objective"] = _CUSTOM_OBJECTIVES[int(rng.integers(len(_CUSTOM_OBJECTIVES)))]
+    if objective.startswith(("binary:", "multi:")) and kind in ("binary", "class") and rng.random() < 0.5:
+        columns[0] = _labelled(rng, columns[0], options)
     return columns, options
+
+
+def _labelled(rng: np.random.Generator, target: Column, options: dict) -> Column:
+    """Return the classes as Booleans or strings; the target's type may then decide the objective."""
+    codes = [int(value) if 0 <= value < 3 else None for value in target.values]
+    if rng.random() < 0.4:
+        options.pop("objective")
+        options.pop("num_class", None)
+    if max((code for code in codes if code is not None), default=0) < 2 and rng.random() < 0.4:
+        return Column("target", "boolean", tuple(codes))
+    labels = _LABELS[int(rng.integers(len(_LABELS)))]
+    if rng.random() < 0.4:
+        options["positive"] = labels[int(rng.integers(2))]
+    casts = ["", "", "pl.Categorical", f"pl.Enum({labels!r})"]
+    names = tuple(None if code is None else labels[code] for code in codes)
+    return Column("target", "string", names, casts[int(rng.integers(len(casts)))])
 
 
 def _column(name: str, values: np.ndarray) -> Column:
