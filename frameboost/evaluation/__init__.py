@@ -3,6 +3,7 @@
 - `evaluation`: `Evaluation`: metrics, confusion and curves, where the data are
 - `metrics_by_group`: the metrics that fit a model, by group
 - `bootstrap`: confidence intervals of metrics
+- `paired_bootstrap`: the metrics of two models, and intervals of the differences
 - `scored_rows`: labels, predictions and weights of the rows of a model's data
 - `history`: the metrics of each round, as a long frame
 - `threshold_curves`: ROC, precision and recall, costs, gains and lift
