@@ -26,7 +26,7 @@ from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss, multi_target_loss
-from frameboost.metrics.built_in import get_metrics
+from frameboost.metrics.built_in import AnyMetric, get_metrics
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate
 from frameboost.model.continuation import check_continues, join_ensembles, with_margins
@@ -130,13 +130,17 @@ def fit(
             open_engines.enter_context(closed_after(saved))
             facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, goal.labels)
             saved.check_arguments(facts, training.count_missing())
-        shown = metrics[0]
-        with progress(
-            settings.n_estimators, shown.name, lambda: evaluate(shown, training), verbose=verbose
-        ) as on_round:
+        with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log)
+
+
+def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[str, float]:
+    """Return what a progress bar shows: the metric that early stopping watches, or the first on the training rows."""
+    if log.n_rounds > log.rounds_before and log.last:
+        return list(log.last.items())[-1]
+    return f"train_{metric.name}", evaluate(metric, training)
 
 
 def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog) -> Model:
@@ -256,9 +260,10 @@ data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow tab
     One example in each row. A DuckDB relation may be a table, a view, a query or files
     (``con.table("flights")``, ``con.sql("...")``, ``con.read_parquet("*.parquet")``); its rows stay in the database.
     The state of the fit is in temporary tables of the connection, which are dropped afterwards. A path is that of a
-    Parquet, CSV or Arrow file, a glob of such files in the order of their names (``"2013-*.parquet"``), or a table of a
-    DuckDB file (``"flights.duckdb::late"``). The rows of several frames or files follow each other. Those of a Spark
-    DataFrame stay in its executors, and the workers of ``engine=fb.Dask(client)`` read those of a Dask DataFrame.
+    Parquet, CSV, NDJSON or Arrow file, of compressed text (``"2013.csv.gz"``), a glob of such files in the order of
+    their names (``"2013-*.parquet"``), or a table of a DuckDB file (``"flights.duckdb::late"``). The rows of several
+    frames or files follow each other. Those of a Spark DataFrame stay in its executors, and the workers of
+    ``engine=fb.Dask(client)`` read those of a Dask DataFrame.
     An Ibis table of the DuckDB backend stays in its database; narwhals frames and PyArrow datasets are taken for what
     they hold.
 target : str or list of str

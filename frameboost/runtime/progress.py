@@ -115,7 +115,7 @@ def _answering_ctrl_c(is_idle: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def progress(
-    total: int, metric: str, evaluate: Callable[[], float], *, verbose: bool | None
+    total: int, evaluate: Callable[[], tuple[str, float]], *, verbose: bool | None
 ) -> Iterator[Callable[[int], None]]:
     """Yield a function to call after each tree, with the number of trees so far.
 
@@ -123,8 +123,8 @@ def progress(
     ----------
     total
         The number of trees to grow.
-    metric, evaluate
-        The name of the loss, and a function that computes it; called about once a second while a bar is shown.
+    evaluate
+        Returns the name and the value of a metric; called about once a second while a bar is shown.
     verbose
         True: always (after a second); False: never; None: only in a terminal or notebook.
     """
@@ -152,7 +152,8 @@ def progress(
             now = time.monotonic()
             if now - evaluated >= _PATIENCE_SECONDS:
                 evaluated = now
-                bar.set_postfix_str(f"{metric}={evaluate():.6g}", refresh=False)
+                metric, value = evaluate()
+                bar.set_postfix_str(f"{metric}={value:.6g}", refresh=False)
                 show()
 
         try:

@@ -63,7 +63,7 @@ def test_the_loss_is_not_computed_without_a_progress_bar():
     def evaluate() -> float:
         raise AssertionError
 
-    with progress.progress(3, "rmse", evaluate, verbose=None) as update:
+    with progress.progress(3, evaluate, verbose=None) as update:
         for i in range(3):
             update(i + 1)
 
@@ -73,7 +73,7 @@ def test_the_loss_is_computed_once_a_second_at_most(monkeypatch):
     calls = []
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with progress.progress(40, "rmse", lambda: calls.append(1) or 0.5, verbose=True) as update:
+    with progress.progress(40, lambda: calls.append(1) or ("rmse", 0.5), verbose=True) as update:
         for i in range(40):
             now[0] += 0.125
             update(i + 1)
@@ -127,3 +127,11 @@ def test_the_first_fit_says_that_kernels_compile(tmp_path):
     assert said not in known + runs[1].stderr
     assert runs[0].stdout == runs[1].stdout == ""
     assert any(tmp_path.rglob("*kernels.number_rows-*.nbi"))
+
+
+def test_the_bar_shows_the_metric_that_early_stopping_watches(impatient, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    rows = pl.DataFrame({"x": [1, 2, 3, 4] * 3, "y": [0.0, 1.0, 4.0, 9.0] * 3, "late": [False, False, True] * 4})
+    fb.fit(rows, "y", valid="late", eval_metric=["rmse", "mae"], n_estimators=3)
+    assert "valid_mae=" in terminal.getvalue()
