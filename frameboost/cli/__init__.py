@@ -1,7 +1,11 @@
 """The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``).
 
 - `arguments`: how options are read and errors reported
-- `train`, `score`, `show`, `sql`, `convert`, `report`: one command each
+- `inputs`: the tables that commands read
+- `train_facts`: what a training says at its end
+- `screen`: tables and facts on standard output
+- `train`, `score`, `evaluate`, `compare`, `explain`, `plot`, `report`: one command each
+- `show`, `sql`, `convert`, `completion`: one command each
 """
 
 from __future__ import annotations
@@ -18,7 +22,12 @@ import duckdb
 import polars as pl
 
 from frameboost.cli.arguments import Commands, Parser, UsageError
+from frameboost.cli.compare import add_compare
+from frameboost.cli.completion import add_completion
 from frameboost.cli.convert import add_convert
+from frameboost.cli.evaluate import add_evaluate
+from frameboost.cli.explain import add_explain
+from frameboost.cli.plot import add_plot
 from frameboost.cli.report import add_report
 from frameboost.cli.score import add_score
 from frameboost.cli.show import add_show
@@ -32,7 +41,8 @@ __all__ = ["main"]
 
 _EPILOG = """\
 Wherever a model is read it may be a file of frameboost, of XGBoost (JSON, UBJSON), of LightGBM (text) or of CatBoost
-(JSON); tables are Parquet, CSV and Arrow files, and tables of DuckDB files (flights.duckdb::late).
+(JSON); tables are Parquet, CSV, NDJSON and Arrow files, tables of DuckDB files (flights.duckdb::late), and standard
+input ('-').
 
 exit codes:
   0    all is done (also where the reader of standard output has gone away)
@@ -44,6 +54,10 @@ A file that is written is replaced when all of it is there; after an error it is
 _EXPECTED = (
     FrameboostError, OSError, UnicodeError, MemoryError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
     duckdb.Error,
+)  # fmt: skip
+
+_COMMANDS = (
+    add_train, add_score, add_evaluate, add_compare, add_explain, add_plot, add_report, add_sql, add_show, add_convert,
 )  # fmt: skip
 
 
@@ -96,8 +110,9 @@ def _run(arguments: Sequence[str] | None) -> None:
     )
     parser.add_argument("--version", action="version", version=f"frameboost {__version__}")
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (add_train, add_score, add_sql, add_show, add_convert, add_report):
+    for add in _COMMANDS:
         add(commands)
+    add_completion(commands, parser)
     found, unknown = parser.parse_known_args(arguments)
     if unknown:
         found.parser.error(_unknown(found.parser, unknown))

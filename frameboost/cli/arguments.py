@@ -33,9 +33,13 @@ class Parser(argparse.ArgumentParser):
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
-def add_command(commands: Commands, name: str, help_: str, run: Callable[[argparse.Namespace], None]) -> Parser:
-    """Return the parser of a new command."""
-    parser = commands.add_parser(name, prog=f"frameboost {name}", help=help_, description=f"{help_}.")
+def add_command(
+    commands: Commands, name: str, help_: str, run: Callable[[argparse.Namespace], None], example: str
+) -> Parser:
+    """Return the parser of a new command, whose help ends with the example."""
+    parser = commands.add_parser(
+        name, prog=f"frameboost {name}", help=help_, description=f"{help_}.", epilog=f"example:\n  {example}"
+    )
     parser.set_defaults(run=run, parser=parser)
     return parser
 

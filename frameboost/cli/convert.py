@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from frameboost.cli.arguments import Commands, add_command, check_keep
+from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import open_source
-from frameboost.data.table_files import check_writable, read_table, write_text
+from frameboost.data.table_files import check_writable, write_text
 from frameboost.interop.xgboost.writer import to_xgboost
 from frameboost.loading import open_model
 
 __all__ = ["add_convert"]
 
+_EXAMPLE = "frameboost convert booster.ubj -o booster.json"
+
 
 def add_convert(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(commands, "convert", "Write a model in another file format", _convert)
+    parser = add_command(commands, "convert", "Write a model in another file format", _convert, _EXAMPLE)
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's file")
     add("-o", "--out", required=True, metavar="FILE", help="the file to write ('-': standard output)")
@@ -31,7 +34,7 @@ def _convert(given: argparse.Namespace) -> None:
     check_writable(given.out)
 
     def categories(names: list[str]) -> Mapping[str, list[Any]]:
-        data = open_source(read_table(given.categories))
+        data = open_source(TableFiles((given.categories,)))
         check_keep(names, data.names())
         return {name: data.to_frame([name]).unique().collect().to_series().sort().to_list() for name in names}
 

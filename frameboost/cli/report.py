@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import argparse
 
-from frameboost.cli.arguments import Commands, UsageError, add_command, names
-from frameboost.data.table_files import check_writable, read_table, write_text
+from frameboost.cli.arguments import Commands, add_command, names
+from frameboost.cli.inputs import add_data, check_data, read_data
+from frameboost.data.several_files import TableFiles
+from frameboost.data.table_files import check_writable, write_text
 from frameboost.errors import ParameterError
 from frameboost.loading import open_model
 
 __all__ = ["add_report"]
 
+_EXAMPLE = "frameboost report model.json flights.parquet --target arr_delay -o report.html"
+
 
 def add_report(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(commands, "report", "Write a report of a model on rows, as one HTML file", _report)
+    parser = add_command(commands, "report", "Write a report of a model on rows, as one HTML file", _report, _EXAMPLE)
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's file")
-    add("data", metavar="DATA", nargs="+",
-        help="Parquet, CSV or Arrow files, or a DuckDB file's table (flights.duckdb::late)")  # fmt: skip
-    add("--table", help="the table of a DuckDB file")
+    add_data(parser)
     add("-o", "--out", required=True, metavar="FILE", help="the HTML file to write ('-': standard output)")
     add("--target", type=names, metavar="COLUMN",
         help="the column of labels, or several; without it the report does not say how good the model is")  # fmt: skip
@@ -35,8 +37,7 @@ def add_report(commands: Commands) -> None:
 
 def _report(given: argparse.Namespace) -> None:
     check_writable(given.out)
-    if len(given.data) > 1 and given.table is not None:
-        raise UsageError("--table is for one DuckDB file, not for several files")
+    check_data(given)
     try:
         from frameboost.report import Wanted, report_html  # late: it needs the extra `report`
     except ImportError as error:
@@ -45,7 +46,6 @@ def _report(given: argparse.Namespace) -> None:
     target = given.target[0] if given.target is not None and len(given.target) == 1 else given.target
     wanted = Wanted(
         target, given.weight, given.group, given.label_upper_bound, given.groups,
-        None if given.training is None else read_table(given.training), given.dialect, given.title,
+        None if given.training is None else TableFiles((given.training,)), given.dialect, given.title,
     )  # fmt: skip
-    data = given.data if len(given.data) > 1 else read_table(given.data[0], given.table)
-    write_text(given.out, report_html(model, data, wanted))
+    write_text(given.out, report_html(model, read_data(given), wanted))

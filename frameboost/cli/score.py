@@ -10,8 +10,10 @@ from polars.io.plugins import register_io_source
 
 from frameboost.checks.messages import shown
 from frameboost.cli.arguments import Commands, add_command, check_keep, names
-from frameboost.data.sources import FrameSource, open_source
-from frameboost.data.table_files import check_format, check_writable, read_table, write_table
+from frameboost.cli.inputs import add_data, add_output, check_data, check_output, read_data
+from frameboost.data.rows_to_score import open_rows
+from frameboost.data.sources import FrameSource
+from frameboost.data.table_files import write_table
 from frameboost.errors import ParameterError
 from frameboost.loading import open_model
 from frameboost.model.model import Model
@@ -20,16 +22,16 @@ from frameboost.schema.polars_columns import column
 __all__ = ["add_score"]
 
 _ROWS_AT_A_TIME = 250_000
+_EXAMPLE = "frameboost score model.json flights.parquet --keep id -o scored.duckdb::flights"
 
 
 def add_score(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(commands, "score", "Write a table with a model's predictions", _score)
+    parser = add_command(commands, "score", "Write a table with a model's predictions", _score, _EXAMPLE)
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's file")
-    add("data", metavar="DATA", help="Parquet, CSV or Arrow file, or a DuckDB file's table (flights.duckdb::late)")
-    add("-o", "--out", required=True, metavar="FILE", help="Parquet, CSV or Arrow file, or '-' for CSV on stdout")
-    add("--table", help="the table of a DuckDB file, which is read into memory")
+    add_data(parser)
+    add_output(parser, "a", required=True)
     add("--output", default="mean", metavar="{mean,margin,class,probability,leaf}",
         help="what to predict; default mean, on the scale of the target")  # fmt: skip
     add("--keep", type=names, action="extend", metavar="COLUMNS",
@@ -40,35 +42,22 @@ def add_score(commands: Commands) -> None:
 
 
 def _score(given: argparse.Namespace) -> None:
-    check_writable(given.out)
-    check_format(given.out)
+    check_data(given)
+    check_output(given)
     model = open_model(given.model)
     stream = PredictionStream(model, given.output, given.name, given.keep, given.base_margin)
-    write_table(stream.over(_frame(model, given)), given.out)
+    write_table(stream.over(_frame(model, given)), given.out, replace=given.replace)
 
 
 def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
-    """Return the data; the columns of a CSV file are read with the types of the model's features."""
-    source = open_source(read_table(given.data, given.table))
-    if not isinstance(source, FrameSource):
-        known = source.names()
-        check_keep(given.keep or [], known)
-        asked = [*model.features, *(given.base_margin or ())]
-        needed = known if given.keep is None else [*given.keep, *asked]
-        return source.to_frame([name for name in dict.fromkeys(needed) if name in known])
-    types: dict[str, pl.DataType] = {}
-    schema = source.frame.collect_schema()
-    for feature in model.ensemble.features:
-        family, is_text = feature.type.family, schema.get(feature.name) == pl.String
-        if feature.type.name == "string" and not is_text:
-            types[feature.name] = pl.String()  # a string feature whose values look like numbers in this file
-        elif is_text and family == "number":
-            types[feature.name] = pl.Float64()  # a numeric feature whose column is empty in this file
-        elif is_text and family in ("boolean", "date", "timestamp", "timestamptz"):
-            types[feature.name] = feature.type.to_polars()
-    again = read_table(given.data, given.table, types) if types else source.frame
-    assert isinstance(again, pl.LazyFrame)
-    return again
+    source = open_rows(read_data(given, given.out), model.ensemble.features)
+    if isinstance(source, FrameSource):
+        return source.frame
+    known = source.names()
+    check_keep(given.keep or [], known)
+    asked = [*model.features, *(given.base_margin or ())]
+    needed = known if given.keep is None else [*given.keep, *asked]
+    return source.to_frame([name for name in dict.fromkeys(needed) if name in known])
 
 
 class PredictionStream:

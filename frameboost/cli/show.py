@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.cli.arguments import Commands, add_command
+from frameboost.cli.screen import print_table
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.loading import open_model
 from frameboost.model.model import Model
@@ -18,12 +19,14 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["add_show"]
 
+_EXAMPLE = "frameboost show model.json --trees 1 --importance total_gain"
+
 _LONGEST = 100
 
 
 def add_show(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(commands, "show", "Say what a model is", _show)
+    parser = add_command(commands, "show", "Say what a model is", _show, _EXAMPLE)
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's file")
     add("--trees", type=int, default=0, metavar="N", help="draw the first N trees")
@@ -33,10 +36,11 @@ def add_show(commands: Commands) -> None:
 
 def _show(given: argparse.Namespace) -> None:
     model = open_model(given.model)
-    blocks = [_head(model), _parameters(model), _features(model, given.importance)]
-    if given.trees > 0:
-        blocks += _trees(model, given.trees)
-    print("\n\n".join(block for block in blocks if block))
+    features = _features(model, given.importance)
+    print(_head(model), _parameters(model), sep="\n\n", end="\n\n")
+    print_table(features, bars=given.importance)
+    for tree in _trees(model, given.trees):
+        print(f"\n{tree}")
 
 
 def _head(model: Model) -> str:
@@ -58,7 +62,7 @@ def _parameters(model: Model) -> str:
     return "\n".join(["parameters other than by default", *lines])
 
 
-def _features(model: Model, kind: Any) -> str:
+def _features(model: Model, kind: Any) -> pl.DataFrame:
     described = {}
     for feature in model.ensemble.features:
         count = len(feature.categories)
@@ -66,11 +70,11 @@ def _features(model: Model, kind: Any) -> str:
             f" ({count:,} {'category' if count == 1 else 'categories'})" if feature.type.is_categorical else ""
         )
     rows = model.importance(kind).rows()
-    widths = [max(map(len, texts)) for texts in (described, [*described.values(), "type"])]
-    widths[0] = max(widths[0], len("feature"))
-    lines = [f"{'feature':<{widths[0]}}  {'type':<{widths[1]}}  {kind}"]
-    lines += [f"{name:<{widths[0]}}  {described[name]:<{widths[1]}}  {amount:.6g}" for name, amount in rows]
-    return "\n".join(lines)
+    return pl.DataFrame({
+        "feature": [name for name, _ in rows],
+        "type": [described[name] for name, _ in rows],
+        kind: [amount for _, amount in rows],
+    })  # fmt: skip
 
 
 def _trees(model: Model, count: int) -> Iterator[str]:

@@ -13,13 +13,15 @@ from frameboost.loading import open_model
 
 __all__ = ["add_sql"]
 
+_EXAMPLE = "frameboost sql model.json --dialect postgres --table flights --view scored -o view.sql"
+
 
 def add_sql(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(commands, "sql", "Write a model as SQL", _sql)
+    parser = add_command(commands, "sql", "Write a model as SQL", _sql, _EXAMPLE)
     parser.epilog = (
         "Without --table it is one expression over the columns. Expressions and queries end without a semicolon,\n"
-        "statements with one."
+        f"statements with one.\n\n{parser.epilog}"
     )
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's file")

@@ -5,35 +5,41 @@ from __future__ import annotations
 import argparse
 import typing
 from dataclasses import Field, fields
+from time import monotonic
 from typing import Any, Literal
 
 from frameboost.api import fit
 from frameboost.cli.arguments import Commands, Parser, UsageError, add_command, names, setting, value
+from frameboost.cli.inputs import add_data, read_data
+from frameboost.cli.screen import print_facts
+from frameboost.cli.train_facts import train_facts
+from frameboost.data.held_out import held_out_sources
+from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import open_source
-from frameboost.data.table_files import STDOUT, check_writable, is_table, read_table, write_text
+from frameboost.data.table_files import STDOUT, check_format, check_writable, is_table, write_table, write_text
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
-from frameboost.model.model import Model
-from frameboost.parameters.aliases import ALIASES
+from frameboost.parameters.aliases import ALIASES, under_our_names
 from frameboost.parameters.fields import values_text
 from frameboost.parameters.parameters import Parameters
 
 __all__ = ["add_train"]
 
+_EXAMPLE = "frameboost train flights.parquet --target arr_delay --exclude id --valid 0.2 -o model.json"
+
 
 def add_train(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(commands, "train", "Train a model on a table", _train)
+    parser = add_command(commands, "train", "Train a model on a table", _train, _EXAMPLE)
     parser.usage = "frameboost train DATA ... --target COLUMN -o MODEL [options]"
     add = parser.add_argument
-    add("data", metavar="DATA", nargs="+",
-        help="Parquet, CSV or Arrow files, or a DuckDB file's table (flights.duckdb::late)")  # fmt: skip
-    add("--table", help="the table of a DuckDB file")
+    add_data(parser)
     add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
     add("-o", "--out", required=True, metavar="MODEL", help="the model's file, JSON ('-': standard output)")
     add("--objective", metavar="NAME",
         help="the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks for: regression "
         "of numbers, classification of Booleans and strings")  # fmt: skip
+    add("--positive", metavar="LABEL", help="of two labels, the one whose probability is predicted; default the second")
     add("--features", type=names, action="extend", metavar="COLUMNS",
         help="the columns to predict from, as a,b; by default all that have no other role")  # fmt: skip
     add("--exclude", type=names, action="extend", metavar="COLUMNS", help="columns that are not to be features, as a,b")
@@ -54,7 +60,8 @@ def add_train(commands: Commands) -> None:
         help="rounds from one write of the checkpoint to the next; default 10")  # fmt: skip
     add("--engine", default="auto", metavar="{" + ",".join(ENGINES) + "}",
         help="what takes the sums; default auto: duckdb for a DuckDB table, numba for a file")  # fmt: skip
-    add("--quiet", action="store_true", help="no progress bar, and no summary of the model")
+    add("--history", metavar="FILE", help="a table to write the metrics of each round to")
+    add("--quiet", action="store_true", help="no progress bar, and no summary at the end")
     add("--param", type=setting, action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="any training parameter by its name in Python: max_depth=3")  # fmt: skip
     _add_parameters(parser)
@@ -100,36 +107,44 @@ def _train(given: argparse.Namespace) -> None:
             raise UsageError(f"the parameter {name} is given twice")
         parameters[name] = its_value
     check_writable(given.out)
-    if len(given.data) > 1 and given.table is not None:
-        raise UsageError("--table is for one DuckDB file, not for several files")
-    data = given.data if len(given.data) > 1 else read_table(given.data[0], given.table)
+    if given.history is not None:
+        check_writable(given.history)
+        check_format(given.history)
+    started = monotonic()
+    data, target = read_data(given), given.target[0] if len(given.target) == 1 else given.target
     valid: Any = given.valid
     if valid is not None and is_table(valid):
         types = {name: kind.to_polars() for name, kind in open_source(data).types().items() if kind is not None}
-        valid = read_table(valid, types=types)
+        valid = TableFiles((valid,), types=types)
     elif valid is not None and isinstance(value(valid), int | float):
         valid = value(valid)
     model = fit(
-        data, given.target[0] if len(given.target) == 1 else given.target,
-        objective=given.objective, features=given.features, exclude=given.exclude, weight=given.weight,
-        group=given.group, base_margin=given.base_margin, label_upper_bound=given.label_upper_bound, valid=valid,
-        time=given.time, eval_metric=given.eval_metric,
+        data, target, objective=given.objective, positive=given.positive, features=given.features,
+        exclude=given.exclude, weight=given.weight, group=given.group, base_margin=given.base_margin,
+        label_upper_bound=given.label_upper_bound, valid=valid, time=given.time, eval_metric=given.eval_metric,
         init_model=None if given.init_model is None else open_model(given.init_model),
         engine=given.engine, checkpoint=given.checkpoint, checkpoint_every=given.checkpoint_every,
         verbose=False if given.quiet else None, **parameters,
     )  # fmt: skip
-    write_text(given.out, model.to_json())
+    seconds = monotonic() - started
+    text = model.to_json()
+    if given.history is not None:
+        write_table(model.history.lazy(), given.history)
+    write_text(given.out, text)
     if not given.quiet and given.out != STDOUT:
-        print(_summary(model))
+        seed = Parameters.from_keywords(under_our_names(parameters)).seed
+        training, held_out = held_out_sources(open_source(data), valid, given.time, given.group, seed)
+        facts = train_facts(model, training, {name: part.source for name, part in held_out.items()}, given)
+        size = len(text.encode())
+        print_facts(facts | {"seconds": f"{seconds:.1f}", "file": f"{given.out} ({_size(size)})"})
 
 
-def _summary(model: Model) -> str:
-    """Return the text about a trained model: its repr, and the metrics of its last or best round."""
-    history = model.history
-    if history.is_empty() or history.width == 1:
-        return repr(model)
-    last = history.filter(round=model.n_rounds).row(0, named=True)
-    number = last.pop("round")
-    metrics = ", ".join(f"{name} {metric:.6g}" for name, metric in last.items())
-    which = "best round" if model.best_iteration == number else "round"
-    return f"{model!r}\n{which} {number}: {metrics}"
+def _size(size: int) -> str:
+    """Return a number of bytes as text.
+
+    >>> _size(999), _size(1500), _size(12_000_000)
+    ('999 bytes', '1.5 kB', '12.0 MB')
+    """
+    if size < 1000:
+        return f"{size} bytes"
+    return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"

@@ -13,6 +13,9 @@
 - `shares`: rows drawn by a hash
 - `last_rows`: the last rows by a column of times
 - `predicates`: conditions of the user, checked and read by polars
+- `file_formats`: formats of tables by suffix and by first bytes
 - `table_files`: tables in files
+- `several_files`: frames and files whose rows follow each other
+- `duckdb_tables`: tables written to DuckDB files
 - `atomic_files`: files that are replaced once they are complete
 """

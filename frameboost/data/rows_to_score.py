@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import numbers
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
+from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, open_source
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -28,7 +30,8 @@ def open_rows(data: Any, features: Sequence[Feature]) -> LocalSource:
     """Return rows for a model with these features.
 
     A dict is one row, by the names of the columns; a list of dicts is several rows. Where the model was trained on
-    dates and the data have times that are all at midnight, as pandas has dates, these are read as dates.
+    dates and the data have times that are all at midnight, as pandas has dates, these are read as dates. A column of a
+    file of text has the type of training where that of its values alone would be another.
 
     Raises
     ------
@@ -45,11 +48,30 @@ def open_rows(data: Any, features: Sequence[Feature]) -> LocalSource:
         source: LocalSource = _of_dicts([data], features)
     elif isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
         source = _of_dicts(data, features)
+    elif (files := TableFiles.of(data)) is not None:
+        source = open_source(files)
+        if isinstance(source, FrameSource) and (types := _types_of_text(source, features)):
+            source = open_source(replace(files, types=types))
     elif isinstance(data, pl.LazyFrame):  # `open_source` looks at its plan, for fits that divide it
         source = FrameSource(data)
     else:
         source = open_source(data)
     return _with_dates(source, features)
+
+
+def _types_of_text(source: FrameSource, features: Sequence[Feature]) -> dict[str, pl.DataType]:
+    """Return the types of training of columns whose values in this file look like those of another type."""
+    types: dict[str, pl.DataType] = {}
+    schema = source.frame.collect_schema()
+    for feature in features:
+        family, is_text = feature.type.family, schema.get(feature.name) == pl.String
+        if feature.type.name == "string" and not is_text:
+            types[feature.name] = pl.String()  # a string feature whose values look like numbers in this file
+        elif is_text and family == "number":
+            types[feature.name] = pl.Float64()  # a numeric feature whose column is empty in this file
+        elif is_text and family in ("boolean", "date", "timestamp", "timestamptz"):
+            types[feature.name] = feature.type.to_polars()
+    return types
 
 
 def _of_dicts(rows: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -> FrameSource:

@@ -7,21 +7,20 @@ which.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import reason, shown, shown_path
+from frameboost.checks.messages import reason, shown
 from frameboost.data.labels import codes_sql, distinct_strings, in_order, with_codes
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
-from frameboost.data.scans import scanned_formats
+from frameboost.data.several_files import Part, TableFiles, frame_part, parts_of_files, same_columns
 from frameboost.data.spark_source import SparkSource
-from frameboost.data.table_files import is_columnar, is_table, read_tables
 from frameboost.data.wrapped_tables import unwrapped
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -224,12 +223,12 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
     """
     data = unwrapped(data, argument)
     if isinstance(data, pl.LazyFrame):
-        part = _part(data, "")
+        part = frame_part(data, "")
         return _in_parts([part]) if part.is_file else FrameSource(data)
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
-    if isinstance(data, str | Path) and is_table(str(data)):
-        return _of_path(str(data), argument)
+    if (files := TableFiles.of(data)) is not None:
+        return _of_files(files, argument)
     if isinstance(data, list | tuple) and data and all(isinstance(part, _PARTS) for part in data):
         return _of_list(data, argument)
     if isinstance(data, duckdb.DuckDBPyRelation):
@@ -266,83 +265,38 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
     raise DataError(
         f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
         "(such as con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, the "
-        "path of a Parquet, CSV, Arrow or DuckDB file, or a list of frames or paths"
+        "path of a Parquet, CSV, NDJSON, Arrow or DuckDB file, or a list of frames or paths"
     )
-
-
-class _Part(NamedTuple):
-    """A frame whose rows follow those of others, and what `FrameSource` says of it."""
-
-    frame: pl.LazyFrame
-    name: str
-    is_file: bool
-    is_columnar: bool
-
-
-def _part(frame: pl.LazyFrame, name: str) -> _Part:
-    formats = scanned_formats(frame)
-    return _Part(frame, name, formats is not None, formats == frozenset(["parquet"]))
 
 
 def _of_list(data: Sequence[Any], argument: str) -> FrameSource:
     """Return the rows of frames and of files, one after the other."""
-    parts = []
+    parts: list[Part] = []
     for number, item in enumerate(data, start=1):
         if isinstance(item, str | Path):
-            parts += _parts_of_files(read_tables(str(item), argument), argument)
+            found = parts_of_files(TableFiles((str(item),)), argument)
+            if isinstance(found, duckdb.DuckDBPyRelation):
+                raise DataError(f"{argument} has a table of DuckDB among frames; give a relation with all rows")
+            parts += found
         else:
-            parts.append(_part(item.lazy(), f"frame {number}" if number > 1 else f"the first frame of {argument}"))
+            parts.append(frame_part(item.lazy(), f"frame {number}" if number > 1 else f"the first frame of {argument}"))
     return _in_parts(parts)
 
 
-def _parts_of_files(tables: Mapping[str, pl.LazyFrame | duckdb.DuckDBPyRelation], argument: str) -> list[_Part]:
-    parts = []
-    for path, table in tables.items():
-        if isinstance(table, duckdb.DuckDBPyRelation):
-            raise DataError(
-                f"{argument} has {shown_path(path)}, a table of DuckDB, whose rows can't follow those of other files; "
-                "give a relation with all rows"
-            )
-        parts.append(_Part(table, shown_path(path), True, is_columnar(path)))
-    return parts
+def _of_files(files: TableFiles, argument: str) -> LocalSource:
+    """Return the table in files."""
+    found = parts_of_files(files, argument)
+    return RelationSource(found) if isinstance(found, duckdb.DuckDBPyRelation) else _in_parts(found)
 
 
-def _in_parts(parts: Sequence[_Part]) -> FrameSource:
+def _in_parts(parts: Sequence[Part]) -> FrameSource:
     """Return frames whose rows follow each other, with the columns of the first."""
-    frames = [part.frame for part in parts]
-    if len(frames) > 1:
-        _check_same_columns(parts)
-        columns = [column(name) for name in frames[0].collect_schema()]
-        frames = [frame.select(columns) for frame in frames]
+    frames = same_columns(parts) if len(parts) > 1 else [parts[0].frame]
     whole = pl.concat(frames) if len(frames) > 1 else frames[0]
     return FrameSource(
         whole, tuple(frames), tuple(part.name for part in parts),
         are_files=all(part.is_file for part in parts), are_columnar=all(part.is_columnar for part in parts),
     )  # fmt: skip
-
-
-def _check_same_columns(parts: Sequence[_Part]) -> None:
-    """Raise `DataError` if a frame lacks a column of the first, or has another type there."""
-    schema = parts[0].frame.collect_schema()
-    for part in parts[1:]:
-        own = part.frame.collect_schema()
-        for name, dtype in schema.items():
-            if name not in own:
-                raise DataError(f"column {shown(name)} is in {parts[0].name} but not in {part.name}")
-            if own[name] != dtype:
-                raise DataError(
-                    f"column {shown(name)} has type {_shortened(str(dtype))} in {parts[0].name} and "
-                    f"{_shortened(str(own[name]))} in {part.name}; give it one type"
-                )
-
-
-def _of_path(path: str, argument: str) -> LocalSource:
-    """Return the table in a file, or in all files of a glob."""
-    tables = read_tables(path, argument)
-    first = next(iter(tables.values()))
-    if len(tables) == 1 and isinstance(first, duckdb.DuckDBPyRelation):
-        return RelationSource(first)
-    return _in_parts(_parts_of_files(tables, argument))
 
 
 def is_frame_of(library: str, data: Any) -> bool:

@@ -10,25 +10,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
 
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.data.atomic_files import atomic_path
+from frameboost.data.duckdb_tables import check_new_table, write_duckdb_table
+from frameboost.data.file_formats import DATABASE, FORMATS, SUFFIXES, format_of_path
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 
 __all__ = [
-    "STDOUT", "check_format", "check_writable", "is_columnar", "is_table", "output_path", "read_table", "read_tables",
-    "write_table", "write_text",
+    "STDOUT", "check_format", "check_writable", "files_of", "is_columnar", "is_table", "output_path", "read_table",
+    "table_in_database", "write_table", "write_text",
 ]  # fmt: skip
 
 STDOUT = "-"
-_KINDS = {
-    ".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".tsv": "CSV", ".arrow": "Arrow", ".ipc": "Arrow",
-    ".feather": "Arrow", ".duckdb": "DuckDB", ".ddb": "DuckDB", ".db": "DuckDB",
-}  # fmt: skip
 _IN_DATABASE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
 # Polars panics over some damaged files; a panic is not even an Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, duckdb.Error, OSError)
@@ -40,29 +39,47 @@ def is_table(text: str) -> bool:
     >>> [is_table(text) for text in ("new.parquet", "flights.duckdb::new", "day > 80", "late", "day::INT > 80")]
     [True, True, False, False, False]
     """
-    inside = _IN_DATABASE.fullmatch(text)
-    return _kind(text) is not None or (inside is not None and _kind(inside[1]) == "DuckDB")
+    return format_of_path(text) is not None or table_in_database(text) is not None
+
+
+def table_in_database(path: str) -> tuple[str, str] | None:
+    """Return the file and the table of a path such as ``flights.duckdb::late``; None of any other.
+
+    >>> table_in_database("flights.duckdb::late"), table_in_database("late.csv")
+    (('flights.duckdb', 'late'), None)
+    """
+    inside = _IN_DATABASE.fullmatch(path)
+    if inside is None or format_of_path(inside[1]) != DATABASE:
+        return None
+    return inside[1], inside[2]
 
 
 def is_columnar(path: str) -> bool:
     """Whether one column of a file can be read without the others."""
-    return _kind(path) in ("Parquet", "Arrow")
+    return format_of_path(path) in ("parquet", "arrow")
 
 
 def read_table(
-    path: str, table: str | None = None, types: Mapping[str, pl.DataType] | None = None
-) -> pl.LazyFrame | duckdb.DuckDBPyRelation:
-    """Return a table in a file: a lazy frame of Parquet, CSV or Arrow, or a relation of a DuckDB file's table.
+    path: str, table: str | None = None, types: Mapping[str, pl.DataType] | None = None, *, kind: str | None = None,
+    content: bytes | None = None, read_only: bool = True,
+) -> pl.LazyFrame | duckdb.DuckDBPyRelation:  # fmt: skip
+    """Return a table in a file: a lazy frame, or a relation of a DuckDB file's table.
 
     Parameters
     ----------
     path
-        The path of the file, whose suffix tells its format. Of Parquet, CSV and Arrow files it may be a glob
-        (``"2013-*.parquet"``). ``"flights.duckdb::late"`` is the table ``late`` of a DuckDB file.
+        The path of the file, whose suffix tells its format. ``"flights.duckdb::late"`` is the table ``late`` of a
+        DuckDB file.
     table
-        The table of a DuckDB file, if the path does not name it. The file is opened read-only.
+        The table of a DuckDB file, if the path does not name it.
     types
-        Types of columns of a CSV file, in place of the inferred ones.
+        Types of columns of a file of text, in place of the inferred ones.
+    kind
+        The format, as `file_formats.FORMATS` names it, whatever the suffix.
+    content
+        The bytes of the file, which then is not read; the path is what messages call them.
+    read_only
+        Whether to open a DuckDB file so that it can't be written to.
 
     Raises
     ------
@@ -72,57 +89,60 @@ def read_table(
         If the format is unknown, or it is not clear which table is meant.
     """
     inside = _IN_DATABASE.fullmatch(path)
-    if inside is not None and _kind(path) is None:
+    if inside is not None and kind is None and format_of_path(path) is None:
         if table is not None:
             raise ParameterError(f"two tables are named, {shown(inside[2])} in {shown(path)}, and {shown(table)}")
         path, table = inside[1], inside[2]
-    kind = _kind(path)
-    if kind not in (None, "DuckDB") and table is not None:
+    kind = kind or format_of_path(path)
+    if kind not in (None, DATABASE) and table is not None:
         raise ParameterError(
-            f"{shown(path)} is a {kind} file, which is one table; {shown(table)} would be one of a DuckDB file"
+            f"{shown(path)} is a {FORMATS[kind]} file, which is one table; {shown(table)} would be one of a DuckDB file"
         )
     if kind is None and table is None:
-        raise ParameterError(f"{shown(path)} is no table that is known here: it must end in {', '.join(_KINDS)}")
+        raise ParameterError(
+            f"{shown(path)} is no table that is known here: it must end in {', '.join(SUFFIXES)} (text may be "
+            "compressed: .csv.gz, .csv.zst)"
+        )
     try:
-        if kind is None or kind == "DuckDB":
-            return _relation(path, table)
-        frame = _scan(kind, path, types or {})
+        if kind is None or kind == DATABASE:
+            return _relation(path, table, read_only=read_only)
+        frame = _scan(kind, path if content is None else content, types or {})
         frame.collect_schema()
     except _UNREADABLE as error:
         raise DataError(f"{path} can't be read: {_reason(error)}") from error
     return frame
 
 
-def read_tables(path: str, argument: str) -> dict[str, pl.LazyFrame | duckdb.DuckDBPyRelation]:
-    """Return the table of each file of a glob, in the order of their names, or of the file of that path.
+def files_of(path: str, argument: str) -> list[str]:
+    """Return the files of a glob, in the order of their names, or the path if it is none.
 
     Raises
     ------
     DataError
-        If there is none, where ``argument`` is what the message calls the path, or as `read_table`.
+        If there is no such file; ``argument`` is what the message calls the path.
     """
     is_glob = glob.has_magic(path) and "://" not in path
     files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder
     if not files:
         raise DataError(f"no file matches {argument}={shown(path)}")
-    return {file: read_table(file) for file in files}
+    return files
 
 
-def _kind(path: str) -> str | None:
-    return _KINDS.get(Path(path).suffix.lower())
-
-
-def _scan(kind: str, path: str, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    if kind == "Parquet":
-        return pl.scan_parquet(path)
-    if kind == "Arrow":
-        return pl.scan_ipc(path)
+def _scan(kind: str, source: str | bytes, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    if kind == "parquet":
+        return pl.scan_parquet(source)
+    if kind == "arrow":
+        if isinstance(source, bytes) and not source.startswith(b"ARROW1"):
+            return pl.read_ipc_stream(source).lazy()
+        return pl.scan_ipc(source)
 
     def scanned(overrides: Mapping[str, pl.DataType]) -> pl.LazyFrame:
         # Types are inferred from all rows, as a column may be whole in the first rows and not in the last.
+        if kind == "ndjson":
+            return pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=dict(overrides))
         return pl.scan_csv(
-            path, separator="\t" if Path(path).suffix.lower() == ".tsv" else ",", infer_schema_length=None,
-            try_parse_dates=True, schema_overrides=dict(overrides),
+            source, separator="\t" if kind == "tsv" else ",", infer_schema_length=None, try_parse_dates=True,
+            schema_overrides=dict(overrides),
         )  # fmt: skip
 
     frame = scanned({})
@@ -130,10 +150,10 @@ def _scan(kind: str, path: str, types: Mapping[str, pl.DataType]) -> pl.LazyFram
     return scanned(given) if given else frame
 
 
-def _relation(path: str, table: str | None) -> duckdb.DuckDBPyRelation:
+def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDBPyRelation:
     if not Path(path).is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's own message has two lines
-    connection = duckdb.connect(path, read_only=True)
+    connection = duckdb.connect(path, read_only=read_only)
     if table is None:
         names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
         if len(names) != 1:
@@ -159,6 +179,7 @@ def check_writable(path: str) -> None:
     """Raise `OSError` if a file can't be written, so that long work does not start in vain."""
     if path == STDOUT:
         return
+    path = (table_in_database(path) or (path,))[0]
     target = Path(path).resolve()
     code = None
     if target.is_dir():
@@ -195,13 +216,22 @@ def write_text(path: str, text: str) -> None:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_table(frame: pl.LazyFrame, path: str) -> None:
-    """Write a frame, batch by batch, to a Parquet, CSV or Arrow file, atomically, or as CSV to standard output.
+def write_table(frame: pl.LazyFrame, path: str, *, replace: bool = False) -> None:
+    """Write a frame, batch by batch and atomically, to a file or a DuckDB table, or as CSV to standard output.
+
+    Parameters
+    ----------
+    frame
+        The rows.
+    path
+        A path of a format that `check_format` knows.
+    replace
+        Whether to replace a DuckDB table that is there already.
 
     Raises
     ------
     ParameterError
-        If the path's suffix is of none of these formats.
+        As `check_format`.
     OSError
         If it can't be written.
     """
@@ -210,20 +240,39 @@ def write_table(frame: pl.LazyFrame, path: str) -> None:
         for batch in frame.collect_batches(maintain_order=True):
             sys.stdout.write(batch.write_csv(include_header=False))
         return
-    kind = check_format(path)
+    kind = check_format(path, replace=replace)
+    if (inside := table_in_database(path)) is not None:
+        write_duckdb_table(frame, *inside, replace=replace)
+        return
+    packed: Any = {".gz": "gzip", ".zst": "zstd"}.get(Path(path).suffix.lower(), "uncompressed")
     with output_path(path) as partial:
-        if kind == "Parquet":
+        if kind == "parquet":
             frame.sink_parquet(partial)
-        elif kind == "Arrow":
+        elif kind == "arrow":
             frame.sink_ipc(partial)
+        elif kind == "ndjson":
+            frame.sink_ndjson(partial, compression=packed, check_extension=False)
         else:
-            frame.sink_csv(partial, separator="\t" if Path(path).suffix.lower() == ".tsv" else ",")
+            separator = "\t" if kind == "tsv" else ","
+            frame.sink_csv(partial, separator=separator, compression=packed, check_extension=False)
 
 
-def check_format(path: str) -> str:
-    """Return the format that a table is written in to the path, or raise `ParameterError`."""
-    kind = "CSV" if path == STDOUT else _kind(path)
-    if kind is None or kind == "DuckDB":
-        written = ", ".join(ending for ending, its in _KINDS.items() if its != "DuckDB")
-        raise ParameterError(f"{shown(path)} can't be written as a table: it must end in {written}")
+def check_format(path: str, *, replace: bool = False) -> str:
+    """Return the format that a table is written in to the path.
+
+    Raises
+    ------
+    ParameterError
+        If the suffix tells none, or a DuckDB table is there already and is not to be replaced.
+    """
+    if (inside := table_in_database(path)) is not None:
+        check_new_table(*inside, replace=replace)
+        return DATABASE
+    kind = "csv" if path == STDOUT else format_of_path(path)
+    if kind is None or kind == DATABASE:
+        way = f"; name the table: {path}::scored" if kind == DATABASE else ""
+        written = ", ".join(ending for ending, its in SUFFIXES.items() if its != DATABASE)
+        raise ParameterError(
+            f"{shown(path)} can't be written as a table: it must end in {written}, or be a table of a DuckDB file{way}"
+        )
     return kind

@@ -306,7 +306,7 @@ def test_series_classes_and_groups_are_refused_as_data(data, name):
     assert str(error.value) == (
         f"data is a {name}; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as "
         "con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, the path "
-        "of a Parquet, CSV, Arrow or DuckDB file, or a list of frames or paths"
+        "of a Parquet, CSV, NDJSON, Arrow or DuckDB file, or a list of frames or paths"
     )
 
 

@@ -1,0 +1,117 @@
+"""Tables and facts on standard output: by rich in a terminal where it is installed, otherwise as aligned text."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from frameboost.checks.messages import shortened
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["print_facts", "print_table"]
+
+_BAR = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def print_facts(facts: Mapping[str, str], title: str = "") -> None:
+    """Print names and what they are, one a line."""
+    if (console := _console()) is not None:
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2))
+        for name, fact in facts.items():
+            grid.add_row(Text(name, style="cyan"), Text(fact))
+        _with_title(console, grid, title)
+        return
+    width = max(map(len, facts), default=0)
+    lines = [f"{name:<{width}}  {fact}".rstrip() for name, fact in facts.items()]
+    print("\n".join([*([title] if title else []), *lines]))
+
+
+def print_table(frame: pl.DataFrame, title: str = "", bars: str | None = None) -> None:
+    """Print a frame, numbers with six digits; a terminal shows the column ``bars`` as bars too."""
+    texts = {name: [_text(value) for value in frame[name].to_list()] for name in frame.columns}
+    numeric = {name for name in frame.columns if frame[name].dtype.is_numeric()}
+    if (console := _console()) is not None:
+        _print_rich(console, texts, numeric, title, None if bars is None else (bars, frame[bars].to_list()))
+        return
+    widths = {name: max(map(len, [name, *column])) for name, column in texts.items()}
+
+    def line(cells: Sequence[str]) -> str:
+        aligned = (f"{cell:>{widths[name]}}" if name in numeric else f"{cell:<{widths[name]}}"
+                   for name, cell in zip(texts, cells, strict=True))  # fmt: skip
+        return "  ".join(aligned).rstrip()
+
+    lines = [line(frame.columns), *(line(row) for row in zip(*texts.values(), strict=True))]
+    print("\n".join([*([title] if title else []), *lines]))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return shortened(str(value))
+
+
+# --- in a terminal ----------------------------------------------------------------------------------------------------
+
+
+def _console() -> Console | None:
+    """Return rich's console, which leaves out colours where NO_COLOR is set; None without rich or a terminal."""
+    if not sys.stdout.isatty() or importlib.util.find_spec("rich") is None:
+        return None
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False)
+
+
+def _print_rich(
+    console: Console, texts: Mapping[str, Sequence[str]], numeric: set[str], title: str,
+    bars: tuple[str, Sequence[float | None]] | None,
+) -> None:  # fmt: skip
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in texts:
+        table.add_column(Text(name), justify="right" if name in numeric else "left", overflow="fold")
+    if bars is not None:
+        table.add_column("")
+    for number, row in enumerate(zip(*texts.values(), strict=True)):
+        cells = [Text(cell) for cell in row]
+        if bars is not None:
+            cells.append(_bar(bars[1][number], bars[1]))
+        table.add_row(*cells)
+    _with_title(console, table, title)
+
+
+def _with_title(console: Console, table: Any, title: str) -> None:
+    from rich.text import Text
+
+    if title:
+        console.print(Text(title, style="bold"))
+    console.print(table)
+
+
+def _bar(value: float | None, values: Sequence[float | None]) -> Any:
+    """Return a bar as long as a value's share of the largest magnitude; negative ones have another colour."""
+    from rich.text import Text
+
+    largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
+    if value is None or not math.isfinite(value) or not largest:
+        return Text("")
+    eighths = round(abs(value) / largest * _BAR * 8)
+    return Text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style="red" if value < 0 else "blue")

@@ -1,0 +1,174 @@
+"""Frames and files whose rows follow each other: read with one type a column, and checked for the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.messages import shortened, shown, shown_path
+from frameboost.data.file_formats import TEXTS, format_of_path
+from frameboost.data.scans import scanned_formats
+from frameboost.data.table_files import files_of, is_columnar, is_table, read_table
+from frameboost.errors import DataError
+from frameboost.schema.polars_columns import column
+
+__all__ = ["Part", "TableFiles", "frame_part", "parts_of_files", "same_columns"]
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Files that are one table.
+
+    Attributes
+    ----------
+    paths
+        Paths and globs.
+    table
+        The table of a DuckDB file.
+    kind
+        The format of the files (`file_formats.FORMATS`), by default what their suffixes tell.
+    content
+        The bytes of the only file, such as those of standard input.
+    types
+        Types of columns of text, in place of the inferred ones.
+    fill_missing
+        Whether columns that only some files have are NULL in the others.
+    read_only
+        Whether a DuckDB file is opened so that it can't be written to.
+    """
+
+    paths: tuple[str, ...]
+    table: str | None = None
+    kind: str | None = None
+    content: bytes | None = None
+    types: Mapping[str, pl.DataType] = field(default_factory=dict)
+    fill_missing: bool = False
+    read_only: bool = True
+
+    @staticmethod
+    def of(data: object) -> TableFiles | None:
+        """Return the files that a path or a list of paths means; None if it is something else."""
+        if isinstance(data, TableFiles):
+            return data
+        if isinstance(data, str | Path):
+            return TableFiles((str(data),)) if is_table(str(data)) else None
+        if isinstance(data, list | tuple) and data and all(isinstance(path, str | Path) for path in data):
+            return TableFiles(tuple(map(str, data)))
+        return None
+
+
+class Part(NamedTuple):
+    """A frame whose rows follow those of others.
+
+    ``name`` is what messages call it, ``is_file`` whether it only reads files (see `scanned_formats`), and
+    ``is_columnar`` whether these are files of which one column can be read without the others.
+    """
+
+    frame: pl.LazyFrame
+    name: str
+    is_file: bool
+    is_columnar: bool
+
+
+def frame_part(frame: pl.LazyFrame, name: str) -> Part:
+    """Return a lazy frame as a part."""
+    formats = scanned_formats(frame)
+    return Part(frame, name, formats is not None, formats == frozenset(["parquet"]))
+
+
+def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.DuckDBPyRelation:
+    """Return each file as a part, or the relation of the only one; ``argument`` is its name in messages.
+
+    A column of files of text whose types were inferred differently has one type: numbers are floats if those of a file
+    are, and a file without a value follows the others.
+
+    Raises
+    ------
+    DataError
+        If a file can't be read, or is a DuckDB file among others.
+    """
+    options = {"table": files.table, "content": files.content, "read_only": files.read_only, "kind": files.kind}
+    paths = [path for given in files.paths for path in files_of(given, argument)] if files.content is None else None
+    tables = {path: read_table(path, types=files.types, **options) for path in paths or files.paths}  # type: ignore[arg-type]
+    if len(tables) == 1 and isinstance(first := next(iter(tables.values())), duckdb.DuckDBPyRelation):
+        return first
+    frames = {path: table for path, table in tables.items() if isinstance(table, pl.LazyFrame)}
+    if others := [path for path in tables if path not in frames]:
+        raise DataError(
+            f"{argument} has {shown_path(others[0])}, a table of DuckDB, whose rows can't follow those of other files; "
+            "give a relation with all rows"
+        )
+    texts = {path: frame for path, frame in frames.items() if (files.kind or format_of_path(path)) in TEXTS}
+    if types := _common_types(texts):
+        frames |= {path: read_table(path, types={**types, **files.types}, **options) for path in texts}  # type: ignore
+    found = [Part(frame, shown_path(path), files.content is None, is_columnar(path)) for path, frame in frames.items()]
+    return _filled(found) if files.fill_missing else found
+
+
+def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
+    """Return the one type of each column whose inferred types differ between files, where there is one."""
+    schemas = [frame.collect_schema() for frame in frames.values()]
+    found: dict[str, pl.DataType] = {}
+    for name in dict.fromkeys(name for schema in schemas for name in schema):
+        types = {schema[name] for schema in schemas if name in schema}
+        if len(types) > 1 and pl.String in types:
+            texts = [frame for frame in frames.values() if frame.collect_schema().get(name) == pl.String]
+            if all(frame.select(column(name).is_null().all()).collect().item() for frame in texts):
+                types.remove(pl.String())
+        if len(types) == 1 and len({schema[name] for schema in schemas if name in schema}) > 1:
+            found[name] = types.pop()
+        elif len(types) > 1 and all(dtype.is_numeric() for dtype in types):
+            found[name] = pl.Float64()
+    return found
+
+
+def _filled(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts with the columns of all, which are NULL where a part lacks them."""
+    schema: dict[str, Any] = {}
+    for part in parts:
+        for name, dtype in part.frame.collect_schema().items():
+            schema.setdefault(name, dtype)
+    found = []
+    for part in parts:
+        own = part.frame.collect_schema()
+        lacking = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in own]
+        found.append(part._replace(frame=part.frame.with_columns(lacking).select(map(column, schema))))
+    return found
+
+
+def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
+    """Return the frames of several parts with the columns of the first.
+
+    Raises
+    ------
+    DataError
+        If a frame lacks a column of the first, or has another type there.
+    """
+    schema = parts[0].frame.collect_schema()
+    for part in parts[1:]:
+        own = part.frame.collect_schema()
+        for name, dtype in schema.items():
+            if name not in own:
+                raise DataError(
+                    f"column {shown(name)} is in {parts[0].name} but not in {part.name}; add it there, or join the "
+                    "rows by pl.concat(frames, how='diagonal'), on the command line by --fill-missing, which has NULL "
+                    "in its place"
+                )
+            if own[name] != dtype:
+                first, other = (_described(a, name, b) for a, b in ((parts[0], own[name]), (part, dtype)))
+                raise DataError(f"column {shown(name)} has type {first} and {other}; give it one type")
+    return [part.frame.select(map(column, schema)) for part in parts]
+
+
+def _described(part: Part, name: str, other: pl.DataType) -> str:
+    """Return a column's type in a part; of strings where others have numbers with the first that is no number."""
+    dtype, example = part.frame.collect_schema()[name], None
+    if dtype == pl.String and other.is_numeric():
+        is_text = column(name).is_not_null() & column(name).cast(pl.Float64, strict=False).is_null()
+        example = part.frame.select(column(name).filter(is_text).first()).collect().item()
+    return f"{shortened(str(dtype))} in {part.name}" + ("" if example is None else f" (such as {shown(example)})")
