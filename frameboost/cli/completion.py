@@ -11,6 +11,7 @@ from frameboost.errors import FrameboostError
 __all__ = ["SHELLS", "add_completion"]
 
 SHELLS = ("bash", "zsh", "fish")
+_FILES = ("MODEL", "OTHER", "DATA", "FILE")  # arguments that are completed to paths
 _EXAMPLE = "frameboost completion bash > frameboost.bash"
 
 
@@ -26,4 +27,9 @@ def _print(given: argparse.Namespace) -> None:
         raise FrameboostError("completion needs shtab: pip install 'frameboost[cli]'")
     import shtab
 
+    commands = next(action for action in given.whole._actions if isinstance(action, argparse._SubParsersAction))
+    for parser in commands.choices.values():
+        for action in parser._actions:
+            if action.metavar in _FILES:
+                action.complete = shtab.FILE
     print(shtab.complete(given.whole, given.shell))

@@ -6,7 +6,7 @@ import argparse
 
 import polars as pl
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import counted, shown
 from frameboost.cli.arguments import Commands, UsageError, add_command, check_keep, names
 from frameboost.cli.inputs import add_data, add_output, check_output, read_data
 from frameboost.cli.screen import print_table
@@ -96,14 +96,24 @@ def _print_summary(model: Model, frame: pl.DataFrame, given: argparse.Namespace,
         "mean magnitude": [contributions[name].abs().mean() for name in contributions.columns],
         "mean": [contributions[name].mean() for name in contributions.columns],
     }).sort("mean magnitude", descending=True, maintain_order=True)  # fmt: skip
-    rows = f"{len(sample):,} of {len(frame):,} rows" if step > 1 else f"{len(frame):,} rows"
-    print_table(table.head(given.top), f"contributions to the margin, of {rows}", bars="mean magnitude")
+    rows = f"{len(sample):,} of {len(frame):,} rows" if step > 1 else counted(len(frame), "row")
+    title = f"contributions to the margin{_of_output(model, output)}, of {rows}"
+    print_table(table.head(given.top), title, bars="mean magnitude")
+
+
+def _of_output(model: Model, output: int) -> str:
+    """Return which of several outputs is explained, by its label if it has one."""
+    if model.ensemble.n_outputs == 1:
+        return ""
+    labels = model.ensemble.labels if model.ensemble.loss.has_margin_of_each_class else ()
+    return f" of {shown(labels[output]) if labels else f'output {output}'}"
 
 
 def _print_rows(model: Model, frame: pl.DataFrame, given: argparse.Namespace, output: int) -> None:
     """Print each row's prediction and the contributions that move it most."""
     contributions = model.explain(frame, approx=given.approx, output=output)
     margins = contributions.sum_horizontal()
+    of = _of_output(model, output)
     means = model.predict(frame) if model.ensemble.n_outputs == 1 else None
     for number in range(len(frame)):
         predicted = "" if means is None else f"prediction {means[number]:.6g}, "
@@ -119,6 +129,6 @@ def _print_rows(model: Model, frame: pl.DataFrame, given: argparse.Namespace, ou
             "value": [value for value, _ in lines.values()],
             "contribution": [part for _, part in lines.values()],
         })  # fmt: skip
-        print_table(table, f"row {number}{kept}: {predicted}margin {margins[number]:.6g}", bars="contribution")
+        print_table(table, f"row {number}{kept}: {predicted}margin{of} {margins[number]:.6g}", bars="contribution")
         if number + 1 < len(frame):
             print()

@@ -147,22 +147,27 @@ def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
     Raises
     ------
     DataError
-        If a frame lacks a column of the first, or has another type there.
+        If a frame lacks a column of the first, or has another type there; if a file has a column that the first lacks.
     """
     schema = parts[0].frame.collect_schema()
     for part in parts[1:]:
         own = part.frame.collect_schema()
+        if part.is_file and (more := [name for name in own if name not in schema]):
+            raise _lacks(parts[0], more[0], part)
         for name, dtype in schema.items():
             if name not in own:
-                raise DataError(
-                    f"column {shown(name)} is in {parts[0].name} but not in {part.name}; add it there, or join the "
-                    "rows by pl.concat(frames, how='diagonal'), on the command line by --fill-missing, which has NULL "
-                    "in its place"
-                )
+                raise _lacks(part, name, parts[0])
             if own[name] != dtype:
                 first, other = (_described(a, name, b) for a, b in ((parts[0], own[name]), (part, dtype)))
                 raise DataError(f"column {shown(name)} has type {first} and {other}; give it one type")
     return [part.frame.select(map(column, schema)) for part in parts]
+
+
+def _lacks(part: Part, name: str, other: Part) -> DataError:
+    return DataError(
+        f"column {shown(name)} is in {other.name} but not in {part.name}; add it there, or join the rows by "
+        "pl.concat(frames, how='diagonal'), on the command line by --fill-missing, which has NULL in its place"
+    )
 
 
 def _described(part: Part, name: str, other: pl.DataType) -> str:

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.cli import main, plot
 from frameboost.cli.completion import SHELLS
-from tests.cli.commands import call, files, flights, refused, write_data
+from tests.cli.commands import ENVIRONMENT, call, files, flights, refused, write_data
 from tests.support.cases import cases
 
 
@@ -130,6 +131,8 @@ def test_explain_sums_up_all_rows_or_shows_some(here, capsys):
 def test_explain_takes_a_class_by_its_label_or_number(here, capsys):
     assert call("explain kind.json flights.csv --output 2 -o c.parquet") == 0
     assert_frame_equal(pl.read_parquet("c.parquet"), fb.load("kind.json").explain(flights(), output=2))
+    text = printed(capsys, "explain kind.json flights.csv --output 1 --rows 1")
+    assert text.startswith(f"row 0: margin of output 1 {fb.load('kind.json').predict(flights(), 'margin')[0][1]:.6g}\n")
     assert "output must be the number of a margin, from 0 to 2" in refused(capsys, "explain kind.json flights.csv")
     assert "has its name" in refused(capsys, "explain delay.json flights.csv -o c.csv --keep dep_delay")
 
@@ -191,11 +194,20 @@ def test_charts_that_cannot_be_drawn(here, capsys, line, says, code):
 # --- completion, help and terminals -----------------------------------------------------------------------------------
 
 
-def test_completion_scripts_have_the_options_of_all_commands(capsys):
+def test_completion_scripts_have_the_options_of_all_commands(here, capsys):
     pytest.importorskip("shtab")
     for shell in SHELLS:
         text = printed(capsys, f"completion {shell}")
         assert all(word in text for word in ("frameboost", "train", "evaluate", "early-stopping-rounds"))
+    Path("frameboost.bash").write_text(printed(capsys, "completion bash"))
+    complete = """
+        source frameboost.bash; COMP_WORDS=(frameboost "$@" ""); COMP_CWORD=$(($# + 1))
+        COMP_WORDS[$COMP_CWORD]=$WORD; _shtab_frameboost; echo "${COMPREPLY[@]}" """
+    for words, word, expected in ((["score", "delay.json"], "fli", "flights."), (["explain"], "--sam", "--sample"),
+                                  ([], "exp", "explain")):  # fmt: skip
+        command = ["bash", "-c", complete, "bash", *words]
+        done = subprocess.run(command, env=ENVIRONMENT | {"WORD": word}, capture_output=True, text=True, check=True)
+        assert expected in done.stdout, (words, done.stderr)
 
 
 def test_completion_without_shtab_says_what_to_install(here, capsys, monkeypatch):

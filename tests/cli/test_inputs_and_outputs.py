@@ -116,6 +116,9 @@ def test_a_column_that_a_file_lacks_is_named_with_the_way_out(here, capsys):
         "column 'z' is in 'p1.csv' but not in 'p2.csv'; add it there, or join the rows by pl.concat(frames, "
         "how='diagonal'), on the command line by --fill-missing, which has NULL in its place"
     )
+    assert "column 'z' is in 'p1.csv' but not in 'p2.csv'" in refused(
+        capsys, "train p2.csv p1.csv --target y -o m.json"
+    )
     assert call("train p[12].csv --target y -o m.json --fill-missing --n-estimators 2 --quiet") == 0
     whole = pl.DataFrame({"x": [1, 2, 3, 4], "z": [1, 5, None, None], "y": [1, 2, 3, 4]})
     assert fb.load("m.json") == fb.fit(whole, "y", n_estimators=2)
