@@ -97,6 +97,10 @@ def _code(arguments: Sequence[str] | None) -> int:
         return _failed("interrupted", 130)
     except BrokenPipeError:
         _let_go_of_stdout()
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":  # DuckDB's, of Ctrl-C while it runs
+            raise
+        return _failed("interrupted", 130)
     except _EXPECTED as error:
         return _failed(_sentence(error), 1)
     return 0

@@ -6,7 +6,7 @@ import argparse
 
 import polars as pl
 
-from frameboost.checks.messages import counted, shown
+from frameboost.checks.messages import counted, listed, shown
 from frameboost.cli.arguments import Commands, UsageError, add_command, check_keep, names
 from frameboost.cli.inputs import add_data, add_output, check_output, read_data
 from frameboost.cli.screen import print_table
@@ -61,6 +61,9 @@ def _explain(given: argparse.Namespace) -> None:
 
 
 def _output(model: Model, given: str | None) -> int:
+    if given is None and model.ensemble.n_outputs > 1:
+        labels = model.classes or range(model.ensemble.n_outputs)
+        raise UsageError(f"the model has several outputs; name one by --output: {listed(labels)}")
     known: list[str] = [str(label) for label in model.classes]
     if given is not None and given in known and model.ensemble.loss.has_margin_of_each_class:
         return known.index(given)

@@ -14,7 +14,7 @@ from frameboost.model.model import Model
 
 __all__ = ["train_facts"]
 
-_FAMILIES = {"boolean": "is Boolean", "number": "is numeric"}
+_ADJECTIVES = {"boolean": "Boolean", "number": "numeric"}
 
 
 def train_facts(
@@ -54,10 +54,12 @@ def _why(model: Model, training: Source, given: argparse.Namespace) -> str:
     """Return why a model has its objective."""
     if given.objective is not None:
         return "as asked for"
-    target = given.target[0]
-    kind = training.types().get(target)
-    what = _FAMILIES.get("" if kind is None else kind.family)
-    return f"as target {shown(target)} {what or f'has {len(model.classes):,} labels'}"
+    kind = training.types().get(given.target[0])
+    adjective = _ADJECTIVES.get("" if kind is None else kind.family)
+    if len(given.target) > 1:
+        return f"as the targets {listed(given.target)} are {adjective}"
+    what = f"is {adjective}" if adjective else f"has {len(model.classes):,} labels"
+    return f"as target {shown(given.target[0])} {what}"
 
 
 def _classes(model: Model) -> dict[str, str]:

@@ -15,6 +15,7 @@ from frameboost.checks.messages import reason, shown
 from frameboost.data.atomic_files import atomic_path
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path, string_literal
+from frameboost.runtime.duckdb_errors import first_duckdb_error
 from frameboost.schema.polars_columns import column
 
 __all__ = ["check_new_table", "write_duckdb_table"]
@@ -75,14 +76,10 @@ def _create(path: Path, table: str, rows: Path, schema: pl.Schema, *, replace: b
     columns = ", ".join(_column(name, dtype) for name, dtype in schema.items())
     create = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE"
     file = string_literal(str(rows))
-    with _connection(str(path)) as connection:
-        connection.execute("BEGIN")
-        try:
-            connection.execute(f"{create} {quote_path(table)} AS SELECT {columns} FROM read_parquet({file})")
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+    with _connection(str(path)) as connection, first_duckdb_error():
+        connection.execute("BEGIN")  # which a connection rolls back that is closed before the end
+        connection.execute(f"{create} {quote_path(table)} AS SELECT {columns} FROM read_parquet({file})")
+        connection.execute("COMMIT")
 
 
 def _column(name: str, dtype: pl.DataType) -> str:

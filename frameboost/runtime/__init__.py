@@ -8,6 +8,7 @@
 - `team_kernels`, `team_intrinsics`: threads that share the work of one kernel
 - `intrinsics`: machine instructions that numba lacks
 - `interrupts`: Ctrl-C and alarms at safe moments
+- `duckdb_errors`: Ctrl-C during a statement of DuckDB
 - `progress`: the progress bar
 - `cleanup`: closing that does not hide an earlier error
 """

@@ -133,7 +133,10 @@ def test_explain_takes_a_class_by_its_label_or_number(here, capsys):
     assert_frame_equal(pl.read_parquet("c.parquet"), fb.load("kind.json").explain(flights(), output=2))
     text = printed(capsys, "explain kind.json flights.csv --output 1 --rows 1")
     assert text.startswith(f"row 0: margin of output 1 {fb.load('kind.json').predict(flights(), 'margin')[0][1]:.6g}\n")
-    assert "output must be the number of a margin, from 0 to 2" in refused(capsys, "explain kind.json flights.csv")
+    says = refused(capsys, "explain kind.json flights.csv", 2)
+    assert says.startswith("the model has several outputs; name one by --output: 0, 1, 2")
+    says = refused(capsys, "explain kind.json flights.csv --output late")
+    assert says.startswith("output must be the number of a margin, from 0 to 2, not 'late'")
     assert "has its name" in refused(capsys, "explain delay.json flights.csv -o c.csv --keep dep_delay")
 
 

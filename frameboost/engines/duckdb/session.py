@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import secrets
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -14,7 +11,8 @@ import duckdb
 from frameboost.checks.messages import shortened
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
-from frameboost.runtime.interrupts import defer_signals, record_handler_errors
+from frameboost.runtime.duckdb_errors import first_duckdb_error
+from frameboost.runtime.interrupts import defer_signals
 
 __all__ = ["DuckDBSession"]
 
@@ -47,17 +45,17 @@ class DuckDBSession:
 
     def run(self, command: str) -> None:
         """Run one statement that returns no rows, such as one that creates a table."""
-        with _first_error():
+        with first_duckdb_error():
             self._query(command)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run one query; return its rows."""
-        with _first_error():
+        with first_duckdb_error():
             return self._query(_as_call(query)).fetchall()
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
-        with _first_error():
+        with first_duckdb_error():
             return dict(self._query(_as_call(query)).fetchnumpy())
 
     def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
@@ -173,22 +171,3 @@ class DuckDBSession:
 def _as_call(query: str) -> str:
     """Return a query as a CALL, which the relation API parses and plans once, and a SELECT several times."""
     return f"CALL query({string_literal(query)})"
-
-
-@contextlib.contextmanager
-def _first_error() -> Iterator[None]:
-    """Raise the error that came first, and for a signal that of its handler (`KeyboardInterrupt` for Ctrl-C).
-
-    In a transaction DuckDB's clean-up after an error fails too, and its own error hides the first.
-    """
-    before = sys.exception()
-    with record_handler_errors() as raised:
-        try:
-            yield
-        except (RuntimeError, duckdb.Error) as error:
-            chain: list[BaseException] = [error]
-            while (cause := chain[-1].__context__) is not None and cause is not before:
-                chain.append(cause)
-            if any(isinstance(each, RuntimeError) and str(each) == "Query interrupted" for each in chain):
-                raise (raised[0] if raised else KeyboardInterrupt) from error
-            raise chain[-1] from None
