@@ -65,7 +65,9 @@ def _types_of_text(source: FrameSource, features: Sequence[Feature]) -> dict[str
     schema = source.frame.collect_schema()
     for feature in features:
         family, is_text = feature.type.family, schema.get(feature.name) == pl.String
-        if feature.type.name == "string" and not is_text:
+        if schema.get(feature.name) == pl.Null:
+            types[feature.name] = feature.type.to_polars()  # a column without values in this file, of NDJSON
+        elif feature.type.name == "string" and not is_text:
             types[feature.name] = pl.String()  # a string feature whose values look like numbers in this file
         elif is_text and family == "number":
             types[feature.name] = pl.Float64()  # a numeric feature whose column is empty in this file

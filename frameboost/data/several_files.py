@@ -115,12 +115,13 @@ def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
     schemas = [frame.collect_schema() for frame in frames.values()]
     found: dict[str, pl.DataType] = {}
     for name in dict.fromkeys(name for schema in schemas for name in schema):
-        types = {schema[name] for schema in schemas if name in schema}
+        inferred = {schema[name] for schema in schemas if name in schema}
+        types = {dtype for dtype in inferred if dtype != pl.Null}  # as NDJSON has a column without values
         if len(types) > 1 and pl.String in types:
             texts = [frame for frame in frames.values() if frame.collect_schema().get(name) == pl.String]
             if all(frame.select(column(name).is_null().all()).collect().item() for frame in texts):
                 types.remove(pl.String())
-        if len(types) == 1 and len({schema[name] for schema in schemas if name in schema}) > 1:
+        if len(types) == 1 and len(inferred) > 1:
             found[name] = types.pop()
         elif len(types) > 1 and all(dtype.is_numeric() for dtype in types):
             found[name] = pl.Float64()

@@ -124,6 +124,27 @@ def test_a_column_that_a_file_lacks_is_named_with_the_way_out(here, capsys):
     assert fb.load("m.json") == fb.fit(whole, "y", n_estimators=2)
 
 
+def test_columns_without_a_value_have_the_type_of_training_or_of_other_files(here, capsys):
+    rows = flights().select("dep_delay", "carrier", day=pl.date(2024, 1, 1) + pl.duration(days="day"), y="arr_delay")
+    shape = {"n_estimators": 3, "max_depth": 3}
+    model = fb.fit(rows, "y", **shape)
+    model.save("m.json")
+    empty = rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in rows.schema.items() if name != "y")
+    empty[:2].write_csv("empty.csv")
+    empty[:2].write_ndjson("empty.ndjson")
+    expected = model.predict(empty[:2]).to_list()
+    for name in ("empty.csv", "empty.ndjson"):
+        assert model.predict(name).to_list() == expected
+        assert call(f"score m.json {name} -o - --keep=") == 0
+        assert capsys.readouterr().out.split() == ["prediction", *map(str, expected)]
+    rows.write_csv("rows.csv")
+    both = pl.concat([rows, empty[:2]])
+    assert fb.fit(["rows.csv", "empty.csv"], "y", **shape) == fb.fit(both, "y", **shape)
+    rows.drop("day").write_ndjson("rows.ndjson")
+    empty[:2].drop("day").write_ndjson("empty.ndjson")
+    assert fb.fit("[re]*.ndjson", "y", **shape) == fb.fit(pl.concat([empty[:2], rows]).drop("day"), "y", **shape)
+
+
 def test_a_file_has_the_format_that_is_named(here, capsys):
     Path("rows.txt").write_bytes(written("tsv"))
     assert call("score delay.json rows.txt --format tsv -o - --keep id") == 0
