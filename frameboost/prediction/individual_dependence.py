@@ -92,9 +92,11 @@ def _axis(frame: pl.DataFrame, name: str, predictor: Predictor, most: int | None
     if values.is_empty():
         raise DataError(f"feature {shown(name)} has no value in any row")
     if most is not None and len(values) > most and feature.type.is_categorical:
-        counts = column.drop_nulls().value_counts(name="rows").sort(["rows", "values"], descending=[True, False])
+        known = column.filter(column.is_in(values.implode()))
+        counts = known.value_counts(name="rows").sort(["rows", "values"], descending=[True, False])
         frequent = counts["values"].head(most).to_list()
-        values = values.filter(values.is_in(frequent))
+        # Of rows that have only categories which training did not have, some of those of training.
+        values = values.filter(values.is_in(frequent)) if frequent else values.head(most)
     elif most is not None and len(values) > most:
         values = values.gather(np.unique(np.linspace(0, len(values) - 1, most).round().astype(np.int64)))
     missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()

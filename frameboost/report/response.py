@@ -23,7 +23,7 @@ def response(material: Material) -> Section | None:
     # By the number of splits where another library's model has no gains.
     kinds = [model.importance(kind).filter(pl.col("importance") > 0)["feature"] for kind in ("total_gain", "weight")]
     names = kinds[0] if len(kinds[0]) else kinds[1]
-    present = [name for name in names if _has_value(rows, name)][:_TOP]
+    present = [name for name in names if _has_value(material, name)][:_TOP]
     if not present:
         return None
     charts = [
@@ -48,7 +48,11 @@ def _outputs(material: Material) -> list[Raw]:
     return [paragraph(f"Outputs: {shown}.", kind="note")] if shown else []
 
 
-def _has_value(rows: pl.DataFrame, name: str) -> bool:
-    """Whether some row has a finite value of the feature."""
-    value = column(name)
-    return bool(rows.select((value.is_finite() if rows.schema[name].is_float() else value.is_not_null()).any()).item())
+def _has_value(material: Material, name: str) -> bool:
+    """Whether some row has a finite value of the feature, and of categories one that training had."""
+    rows, value = material.rows, column(name)
+    feature = material.ensemble.features[material.ensemble.feature_names.index(name)]
+    has = value.is_finite() if rows.schema[name].is_float() else value.is_not_null()
+    if feature.type.name == "string":
+        has = value.cast(pl.String).is_in(pl.Series(feature.categories, dtype=pl.String).implode())
+    return bool(rows.select(has.any()).item())

@@ -185,6 +185,16 @@ def test_partial_dependence_is_that_of_the_model(models):
     assert of_chart == {value: pytest.approx(prediction) for value, prediction in expected}
 
 
+def test_partial_dependence_on_categories_that_no_row_has():
+    rows = pl.DataFrame({"k": [f"k{i % 50}" for i in range(200)], "y": [float(i % 50) for i in range(200)]})
+    model = fb.fit(rows, "y", n_estimators=1)
+    new = rows.with_columns(pl.col("k").str.replace("k", "new"))
+    assert len(with_fields(plots.partial_dependence(model, new, "k"), "value", "prediction")) == 30
+    mixed = pl.concat([new, rows[:3]])
+    found = with_fields(plots.partial_dependence(model, mixed, "k"), "value", "prediction")
+    assert {row["value"] for row in found} == {"k0", "k1", "k2"}
+
+
 def test_ice_curves_are_predictions_of_changed_rows(models):
     model = models["two"]
     rows = with_fields(plots.partial_dependence(model, DATA[:3], "amount", ice=3), "row")
