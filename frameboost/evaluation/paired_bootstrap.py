@@ -26,7 +26,7 @@ from frameboost.errors import ParameterError
 from frameboost.evaluation.metrics_by_group import evaluated_loss, metrics_of, scored_columns
 from frameboost.losses.loss import RunningSum
 from frameboost.metrics.built_in import AnyMetric
-from frameboost.metrics.draws import of_draws
+from frameboost.metrics.draws import adds_up, of_draws
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import define_predictions, define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
@@ -152,10 +152,7 @@ def _metrics_of_draws(model: _Scored, names: Sequence[str], counts: Floats) -> F
     found = np.full((len(counts), len(names)), np.nan)
     for place, name in enumerate(names):
         metric = model.metrics[name]
-        if isinstance(metric, Metric) and (
-            not metric.functions <= {"sum", "avg", "count"}
-            or any(isinstance(term, RunningSum) for term in metric.terms.values())
-        ):
+        if not adds_up(metric) or any(isinstance(term, RunningSum) for term in metric.terms.values()):
             continue
         define_terms(model.engine, metric.terms)
         found[:, place] = of_draws(metric, model.engine, counts)

@@ -17,7 +17,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.metrics.metric import CurveMetric, Metric
 
-__all__ = ["RowsInMemory", "can_be_drawn", "of_draws"]
+__all__ = ["RowsInMemory", "adds_up", "can_be_drawn", "of_draws", "of_each_row"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,8 +32,20 @@ class RowsInMemory(Protocol):
 
 def can_be_drawn(metric: Metric | CurveMetric) -> bool:
     """Whether a metric is made of what each row has by itself, not of its place in a query or in time."""
-    by_row = all(isinstance(term, Expression) for term in metric.terms.values())
-    return by_row and (isinstance(metric, CurveMetric) or metric.functions <= {"sum", "avg", "count"})
+    return adds_up(metric) and all(isinstance(term, Expression) for term in metric.terms.values())
+
+
+def adds_up(metric: Metric | CurveMetric) -> bool:
+    """Whether a metric is made of sums, averages and counts over rows."""
+    return isinstance(metric, CurveMetric) or {f for f, _ in metric._parts[0].values()} <= {"sum", "avg", "count"}
+
+
+def of_each_row(metric: Metric, rows: RowsInMemory) -> pl.Series:
+    """Return the metric of each row alone: for the root mean squared error, the absolute error.
+
+    Terms over several rows, such as the risk sets of Cox's likelihood, are those of all rows.
+    """
+    return _around(metric, _aggregated(metric, rows))
 
 
 def of_draws(metric: Metric | CurveMetric, rows: RowsInMemory, counts: Floats) -> Floats:
@@ -51,9 +63,20 @@ def of_draws(metric: Metric | CurveMetric, rows: RowsInMemory, counts: Floats) -
 
 
 def _of_sums(metric: Metric, rows: RowsInMemory, counts: Floats) -> Floats:
-    values, means = metric.of_each_row(rows)
+    values = _aggregated(metric, rows)
     sums = pl.DataFrame(counts @ values.fill_null(0.0).to_numpy(), schema=values.columns)
-    return metric.around(sums.with_columns(means)).to_numpy()
+    averages = [name for name, (function, _) in metric._parts[0].items() if function == "avg"]
+    return _around(metric, sums.with_columns(pl.col(name) / pl.col(f"{name}_count") for name in averages)).to_numpy()
+
+
+def _aggregated(metric: Metric, rows: RowsInMemory) -> pl.DataFrame:
+    """Return what a metric aggregates, a column for each aggregate."""
+    return rows.by_row({name: expression for name, (_, expression) in metric._parts[0].items()})
+
+
+def _around(metric: Metric, aggregates: pl.DataFrame) -> pl.Series:
+    """Return a metric of each line of its aggregates."""
+    return aggregates.select(metric._parts[1].to_polars().cast(pl.Float64).alias(metric.name)).to_series()
 
 
 def _areas(metric: CurveMetric, rows: RowsInMemory, counts: Floats) -> Floats:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 
@@ -115,26 +114,6 @@ class Metric:
                 values[name] = values[name] / values[f"{name}_count"] if values[f"{name}_count"] else math.nan
         found = pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item()
         return math.nan if found is None else float(found)  # as of a CASE without ELSE
-
-    @property
-    def functions(self) -> set[str]:
-        """The aggregates that it has: ``sum``, ``avg``, ``min``, ``max``, ``count``."""
-        return {function for function, _ in self._split[0].values()}
-
-    def of_each_row(self, rows: Any) -> tuple[pl.DataFrame, list[pl.Expr]]:
-        """Return what is aggregated, a column for each aggregate, and how to make means of the sums of columns."""
-        aggregates, _ = self._parts
-        values = rows.by_row({name: expression for name, (_, expression) in aggregates.items()})
-        return values, [pl.col(n) / pl.col(f"{n}_count") for n, (f, _) in aggregates.items() if f == "avg"]
-
-    def around(self, aggregates: pl.DataFrame) -> pl.Series:
-        """Return the metric of each line of aggregates.
-
-        Of what `of_each_row` returns it is the metric of each row alone: for the root mean squared error, the absolute
-        error.
-        """
-        _, outer = self._parts
-        return aggregates.select(outer.to_polars().cast(pl.Float64).alias(self.name)).to_series()
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.evaluation.metrics_by_group import evaluated_loss, evaluated_metrics
 from frameboost.expressions.draws import draw_expr, draw_key
 from frameboost.metrics.built_in import larger_is_better
+from frameboost.metrics.draws import of_each_row
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import define_predictions, define_terms
 from frameboost.model.model import Model
@@ -128,7 +129,7 @@ def _losses(material: Material, metric: Metric) -> pl.Series:
     engine = PolarsEngine(material.scored.lazy(), (), {name: name for name in names})
     define_predictions(engine, evaluated_loss(material.ensemble))
     define_terms(engine, metric.terms)
-    values = metric.around(metric.of_each_row(engine)[0])
+    values = of_each_row(metric, engine)
     values = values.set(~values.is_finite().fill_null(False), 0.0)  # of a row that has no part in the metric
     if metric.name in _ROOTS:
         values = values**2
