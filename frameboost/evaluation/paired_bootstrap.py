@@ -27,7 +27,6 @@ from frameboost.evaluation.metrics_by_group import evaluated_loss, metrics_of, s
 from frameboost.losses.loss import RunningSum
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.draws import adds_up, of_draws
-from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import define_predictions, define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
