@@ -14,7 +14,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import split_by_query_draw
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, open_source
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.engines.polars.engine import PolarsEngine
@@ -208,7 +208,7 @@ def gather(model: Model, data: Any, wanted: Wanted) -> Material:
         roles = with_group(
             source, find_roles(source, wanted.target, wanted.weight, None, wanted.label_upper_bound), wanted.group
         )
-    training = None if wanted.training is None else open_rows(wanted.training, ensemble.features)
+    training = None if wanted.training is None else open_source(wanted.training, "training")
     if training is not None:
         find_features(training, ensemble.features)
     evaluation = None

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frameboost.checks.messages import counted, shortened
-from frameboost.data.atomic_files import write_text
-from frameboost.data.table_files import check_writable
+from frameboost.data.table_files import check_writable, output_path
 from frameboost.model.model import Model
 from frameboost.report.about import about
 from frameboost.report.calibration import calibration
@@ -40,7 +39,9 @@ def write_report(model: Model, data: Any, path: str | os.PathLike[str], wanted: 
         If the file can't be written, before any work starts.
     """
     check_writable(os.fspath(path))
-    write_text(os.fspath(path), report_html(model, data, wanted))
+    text = report_html(model, data, wanted)
+    with output_path(os.fspath(path)) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
 
 
 def report_html(model: Model, data: Any, wanted: Wanted) -> str:

@@ -2,7 +2,10 @@
 
 import html
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import duckdb
 import numpy as np
@@ -195,12 +198,29 @@ def test_nothing_is_left_of_a_report_that_fails(model, tmp_path):
     for wrong, message in (
         ({"target": "nothing"}, "'nothing' is not in the data"), ({"dialect": "cobol"}, "dialect must be one of"),
         ({"groups": "x"}, "groups goes with labels"), ({"target": "y", "groups": "nobody"}, "groups column 'nobody'"),
-        ({"training": DATA.drop("x")}, "lacks 1 feature"),
+        ({"training": DATA.drop("x")}, "lacks 1 feature"), ({"training": 5}, "training is a int"),
     ):  # fmt: skip
         with pytest.raises(fb.FrameboostError, match=message):
             model.report(DATA, path, **wrong)
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
     assert path.read_text(encoding="utf-8") == "before"
+
+
+def test_a_pipe_is_written_to(model, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(model.report, DATA[:2], tmp_path / "pipe")
+        found = b""
+        while not done.done() or found[-8:] != b"</html>\n":
+            with suppress(BlockingIOError):
+                found += os.read(reader, 1 << 20)
+            if done.done() and done.exception():
+                break
+        done.result()
+    os.close(reader)
+    assert found.startswith(b"<!DOCTYPE html>")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_without_its_distributions_a_report_says_what_to_install(model, tmp_path, monkeypatch):
