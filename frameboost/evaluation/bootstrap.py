@@ -61,7 +61,8 @@ def metric_intervals(
     Returns
     -------
     polars.DataFrame
-        ``metric``, ``low`` and ``high``, which are null where most draws have no value (as the AUC of one class).
+        ``metric``, ``low`` and ``high``, which are null of a single unit, and where most draws have no value (as the
+        AUC of one class).
     """
     places = _Places(scored)
     rng = np.random.default_rng(0)
@@ -77,7 +78,9 @@ def metric_intervals(
         each = [metric_values(_engine(scored, places, used[d]), ensemble, others, r2=False) for d in several]
         found |= {metric.name: np.array([one[metric.name] for one in each]) for metric in others}
     factor = float(np.sqrt(len(used) / places.n_units * share))
-    rows = [(name, *_interval(values[name], found[name], factor)) for name in values]
+    nothing: tuple[float | None, ...] = (None, None)
+    single = places.n_units == 1
+    rows = [(name, *(nothing if single else _interval(values[name], found[name], factor))) for name in values]
     return pl.DataFrame(rows, {"metric": pl.String, "low": pl.Float64, "high": pl.Float64}, orient="row")
 
 

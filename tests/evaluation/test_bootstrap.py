@@ -87,6 +87,12 @@ def test_queries_are_drawn_whole():
     assert high - low == pytest.approx(2 * 1.96 * np.std(queries, ddof=1) / (N / 10) ** 0.5, rel=0.4)
 
 
+def test_one_row_has_no_interval(model):
+    one = scored(model, label="y")[:1]
+    metrics = metrics_of(model.ensemble.loss, model.ensemble.parameters, ["rmse"])
+    assert metric_intervals(model.ensemble, one, metrics, values={"rmse": 1.0}).rows() == [("rmse", None, None)]
+
+
 @cases("target, objective", [("y", "reg:squarederror"), ("late", "binary:logistic"), ("kind", "multi:softprob")])
 def test_draws_have_the_metrics_of_rows_that_are_repeated(target, objective):
     model = fb.fit(ROWS, target, features=["x"], objective=objective, n_estimators=2, max_depth=2)
