@@ -8,7 +8,7 @@ from typing import NamedTuple
 __all__ = ["ROWS", "Block", "blocks"]
 
 # 28 codes and a gradient pair of each row take 11 MB.
-ROWS = 1 << 17
+ROWS = 1 << 18
 
 
 class Block(NamedTuple):

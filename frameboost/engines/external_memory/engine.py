@@ -67,7 +67,6 @@ class ExternalMemoryEngine(ArrayEngine):
         stores_gradients: bool = False,
     ) -> None:
         self._stores_gradients = stores_gradients
-        self._sampled_values: dict[int, pl.Series] = {}  # of numeric features, until cuts are proposed
         super().__init__(frame, features, roles, workers, storage)
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -90,25 +89,6 @@ class ExternalMemoryEngine(ArrayEngine):
         if name not in self.margin_arrays and self.rows[name].dtype in NARROW:
             return self.rows[name].to_numpy()
         return super().array(name)
-
-    def count_missing(self) -> list[int]:
-        """See `Engine.count_missing`; keeps the values that cuts come from, so that columns are read twice in all."""
-        self.load()
-        sample = self.sample
-
-        def count(feature: int) -> int:
-            values = self.values(feature)
-            if sample is not None and not self.features[feature].type.is_categorical:
-                present = values.filter(sample).drop_nulls().to_frame()
-                self._sampled_values[feature] = self.storage.kept_frame(present).to_series()
-            return values.null_count()
-
-        return self.workers.each(range(len(self.features)), count)
-
-    def values_for_cuts(self, feature: int) -> pl.Series:
-        """See `FrameEngine.values_for_cuts`."""
-        kept = self._sampled_values.pop(feature, None)
-        return super().values_for_cuts(feature) if kept is None else kept
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""

@@ -16,6 +16,7 @@ from frameboost.engines.frame.gradients import tree_pairs
 from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.ranking import pair_sums
+from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
@@ -49,6 +50,7 @@ class ArrayEngine(FrameEngine):
         self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
+        self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._residuals: list[pl.Series] = []
 
     # --- columns ------------------------------------------------------------------------------------------------------
@@ -109,8 +111,28 @@ class ArrayEngine(FrameEngine):
         self._columns = pl.DataFrame()
 
     def count_missing(self) -> list[int]:
-        """See `Engine.count_missing`."""
-        return [self.values(i).null_count() for i in range(len(self.features))]
+        """See `Engine.count_missing`.
+
+        If columns are read one at a time, the values that cuts come from are kept, so that all are read twice: now, and
+        to be binned.
+        """
+        self.load()
+        sample = None if self.storage.holds_columns else self.sample
+
+        def count(feature: int) -> int:
+            values = self.values(feature)
+            if sample is not None and not self.features[feature].type.is_categorical:
+                present = values.filter(sample).drop_nulls().to_frame()
+                self._for_cuts[feature] = self.storage.kept_frame(present).to_series()
+            return values.null_count()
+
+        is_small = self.n_rows * len(self.features) < VALUES_PER_TASK
+        return self.workers.each(range(len(self.features)), count, alone=is_small)
+
+    def values_for_cuts(self, feature: int) -> pl.Series:
+        """See `FrameEngine.values_for_cuts`."""
+        kept = self._for_cuts.pop(feature, None)
+        return super().values_for_cuts(feature) if kept is None else kept
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
