@@ -2,8 +2,9 @@
 
 The first table has exact equivalents only: XGBoost's parameters, the keywords of its estimators, and LightGBM's
 parameters with their aliases. A value is passed on as it is, but None is the default, and
--1 or 0 threads are all cores. The second table has names of things that work in
-another way here; each is refused with a sentence.
+-1 or 0 threads are all cores. LightGBM's and scikit-learn's names of `max_leaves` also bring what these libraries grow
+such trees with: leaf by leaf, and no limit of depth unless one is given. The second table has names of things that work
+in another way here; each is refused with a sentence.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ ALIASES: Mapping[str, str] = {
 }  # fmt: skip
 """The name here of each parameter of XGBoost and LightGBM that means the same."""
 
+# Names of `max_leaves` in libraries that grow leaf by leaf and have no limit of depth by default. (LightGBM also takes
+# `max_leaves` for it, which is XGBoost's name here.)
+_LEAF_BY_LEAF = frozenset({"num_leaves", "num_leaf", "max_leaf", "max_leaf_nodes"})
+
 _ROWS = "counts rows; min_child_weight is the least sum of hessians, a number of rows for reg:squarederror alone"
 _GAIN = "stops at a split of less gain, where gamma, as XGBoost's, prunes it unless a split below it gains enough"
 _FREQUENCY = "draws rows for several trees at once; subsample draws them anew for each tree"
@@ -82,6 +87,8 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
     --------
     >>> under_our_names({"eta": 0.1, "max_depth": 3, "lambda_l2": 2})
     {'learning_rate': 0.1, 'max_depth': 3, 'reg_lambda': 2}
+    >>> under_our_names({"num_leaves": 31})
+    {'max_leaves': 31, 'grow_policy': 'lossguide', 'max_depth': 0}
     """
     found: dict[str, Any] = {}
     given_as: dict[str, str] = {}
@@ -97,4 +104,8 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
             both = f"{given_as[ours]}={shown(found[ours])} and {name}={shown(value)}"
             raise ParameterError(f"{both} are one parameter, {ours}; give it once")
         found[ours], given_as[ours] = value, name
+    if given_as.get("max_leaves") in _LEAF_BY_LEAF:
+        found.setdefault("grow_policy", "lossguide")
+        if found.get("max_depth") in (None, -1):  # -1 is LightGBM's word for no limit
+            found["max_depth"] = 0
     return found

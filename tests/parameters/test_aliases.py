@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import polars as pl
 import pytest
 import xgboost
@@ -45,13 +46,39 @@ def test_a_model_is_the_same_by_any_name():
         "seed": 3, "subsample": 0.8, "colsample_bytree": 0.5, "min_child_weight": 2.0,
     }  # fmt: skip
     for names in (
-        ["eta", "num_boost_round", "lambda", "alpha", "min_split_loss", "num_leaves", "random_state"],
-        ["shrinkage_rate", "num_iterations", "lambda_l2", "lambda_l1", "gamma", "max_leaf", "random_seed",
+        ["eta", "num_boost_round", "lambda", "alpha", "min_split_loss", "max_leaves", "random_state"],
+        ["shrinkage_rate", "num_iterations", "lambda_l2", "lambda_l1", "gamma", "max_leaves", "random_seed",
          "bagging_fraction", "feature_fraction", "min_sum_hessian_in_leaf"],
     ):  # fmt: skip
         names = names + list(ours)[len(names) :]
         theirs = dict(zip(names, ours.values(), strict=True))
         assert fb.fit(FRAME, "y", **theirs) == fb.fit(FRAME, "y", **ours)
+
+
+def test_num_leaves_grows_leaf_by_leaf_without_a_limit_of_depth_as_lightgbm_does():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    x = np.exp(rng.normal(size=(3000, 2)) * 2)  # skewed, so that some leaves are deep
+    y = x[:, 0] + np.sqrt(x[:, 1])
+    named = {"num_leaves": 31, "learning_rate": 0.3, "lambda_l2": 1.0}
+    parameters = {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 1.0, "verbose": -1, "num_threads": 1}
+    booster = lightgbm.train(named | parameters, lightgbm.Dataset(x, y), 3)
+    theirs = booster.trees_to_dataframe().filter(["tree_index", "node_depth", "left_child"])
+    frame = pl.DataFrame(x, schema=["a", "b"]).with_columns(y=y)
+    model = fb.fit(frame, "y", n_estimators=3, **named)
+    ours = model.trees.group_by("tree", maintain_order=True).agg(
+        pl.col("feature").is_null().sum(), pl.col("depth").max()
+    )
+    leaves = theirs["left_child"].isna().groupby(theirs["tree_index"]).sum()
+    assert ours["feature"].to_list() == leaves.tolist() == [31] * 3
+    assert ours["depth"].min() > 6
+    assert theirs.groupby("tree_index")["node_depth"].max().min() > 7  # LightGBM's root has depth 1
+    spelled_out = {"max_leaves": 31, "grow_policy": "lossguide", "max_depth": 0}
+    assert (
+        under_our_names({"max_leaf_nodes": 31}) == under_our_names({"num_leaves": 31, "max_depth": -1}) == spelled_out
+    )
+    assert under_our_names({"num_leaf": 31, "max_depth": 4}) == spelled_out | {"max_depth": 4}
+    assert under_our_names({"max_leaves": 31}) == {"max_leaves": 31}
 
 
 def test_xgboosts_names_give_xgboosts_predictions():
