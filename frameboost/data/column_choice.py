@@ -65,13 +65,15 @@ def _chosen(source: Source, argument: str, choice: Any, taken: Collection[str]) 
         raise ParameterError(
             f"{argument} must be a list of column names, a polars selector or a function of a name, not {shown(choice)}"
         )
-    names, found = source.names(), []
+    names = source.names()
+    known = set(names)
+    found: list[str] = []
     for item in choice:
         if isinstance(item, pl.Expr):
             found += [name for name in _chosen(source, argument, item, taken) if name not in found]
         elif not isinstance(item, str):
             raise ParameterError(f"{argument} must name columns, not {shown(item)}")
-        elif item not in names:
+        elif item not in known:
             raise _unknown(argument, item, names)
         else:
             found.append(item)

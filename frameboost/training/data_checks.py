@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -121,9 +122,10 @@ def pick_features(
     role_of = {column: role for role, column in reversed(list(roles.items()))}
     marks = {valid} if isinstance(valid, str) else set()
     chosen = chosen_names(source, features, exclude, {*role_of, *marks})
+    times = Counter(chosen)
     for name in chosen:
-        if chosen.count(name) > 1:
-            raise ParameterError(f"feature {shown(name)} is given {chosen.count(name)} times")
+        if times[name] > 1:
+            raise ParameterError(f"feature {shown(name)} is given {times[name]} times")
         if name in role_of:
             raise ParameterError(f"feature {shown(name)} is also the {argument_of(role_of[name])}")
         if name in marks:
