@@ -82,12 +82,18 @@ def _check_text(argument: str, value: str) -> None:
 def column(argument: str, value: object) -> None:
     """Require the name of a column, which may be empty."""
     if not isinstance(value, str):
-        raise ParameterError(f"{argument} must be a column name, not {shown(value)}{_way_of_values(value)}")
+        way = _way_of_values(argument, value)
+        raise ParameterError(f"{argument} must be a column name, not {shown(value)}{way}")
     _check_text(argument, value)
 
 
-def _way_of_values(value: object) -> str:
+def _way_of_values(argument: str, value: object) -> str:
     """Return the end of a message about the values of a column in place of its name."""
+    if argument == "target" and (hasattr(value, "__array__") or isinstance(value, list)):
+        return (
+            "; add the values to the data as a column and give its name, or give X and y to an estimator, as in "
+            "fb.FrameBoostRegressor().fit(X, y)"
+        )
     return "; add the values to the data as a column, and give its name" if hasattr(value, "__array__") else ""
 
 
@@ -97,11 +103,13 @@ def columns(argument: str, value: object) -> None:
         column(argument, value)
         return
     if not isinstance(value, list | tuple):
-        way = _way_of_values(value)
+        way = _way_of_values(argument, value)
         raise ParameterError(f"{argument} must be a column name or a list of them, not {shown(value)}{way}")
     if not value:
         raise ParameterError(f"{argument} is an empty list; name at least one column")
     for item in value:
+        if argument == "target" and not isinstance(item, str):
+            raise ParameterError(f"target must name columns, not {shown(item)}{_way_of_values(argument, value)}")
         column(argument, item)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import reason, shown
@@ -262,6 +263,11 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
         names = getattr(data, "column_names", [])
         _refuse_duplicates(names)
         return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
+    if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
+        raise DataError(
+            f"{argument} is a {type(data).__name__}, whose columns have no names; give a frame, such as pl.DataFrame("
+            "array, schema=[...]), or use an estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
+        )
     raise DataError(
         f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
         "(such as con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, the "

@@ -7,6 +7,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse as sp
 
 import frameboost as fb
 from tests.support.cases import cases
@@ -137,11 +138,25 @@ def test_duplicate_names_are_refused():
         fb.fit(pandas, "y")
 
 
-@pytest.mark.parametrize("data", [None, [[1, 2]], "flights", np.ones((2, 2)), {1, 2}, 7], ids=str)
+@pytest.mark.parametrize("data", [None, [[1, 2]], "flights", {1, 2}, 7], ids=str)
 def test_what_is_no_table_is_refused(data):
     for use in (lambda: fb.fit(data, "y"), lambda: fb.fit(good(), "y", n_estimators=1).predict(data)):
         with pytest.raises(fb.DataError, match=rf"^data is a {type(data).__name__}; it must be a polars DataFrame"):
             use()
+
+
+def test_arrays_are_pointed_to_the_estimators():
+    X, y = np.ones((4, 2)), np.arange(4)
+    for data in (X, sp.csr_array(X)):
+        for use in (
+            lambda data=data: fb.fit(data, "y"),
+            lambda data=data: fb.fit(good(), "y", n_estimators=1).predict(data),
+        ):
+            with pytest.raises(fb.DataError, match=r"is a \w+, whose columns have no names; .* takes arrays: fb\.Fr"):
+                use()
+    for target in (y, pl.Series(y), y.tolist(), y.reshape(-1, 1)):
+        with pytest.raises(fb.ParameterError, match=r"^target must .*, or give X and y to an estimator, as in fb\.Fr"):
+            fb.fit(X, target)
 
 
 # --- engines ----------------------------------------------------------------------------------------------------------
