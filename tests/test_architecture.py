@@ -26,13 +26,13 @@ LAYERS = [
 ]  # fmt: skip
 # What needs more than the package depends on: a distribution that is the extra of that name.
 OPTIONAL = {
-    "frameboost.sklearn.estimator": {"sklearn"},
-    "frameboost.sklearn": {"sklearn"},
+    **{name: {"sklearn"} for name in MODULES if name.startswith("frameboost.sklearn")},
     **{name: {"altair"} for name in MODULES if name.startswith("frameboost.plots")},
     **{name: {"altair", "vl_convert"} for name in MODULES if name.startswith("frameboost.report")},
     "frameboost.database.udf": {"pyarrow"},
     "frameboost.cli.completion": {"shtab"},
     "frameboost.cli.screen": {"rich"},
+    "frameboost.prediction.shap_explanation": {"shap"},
     "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
     "frameboost.data.partitions": {"dask"},
     "frameboost.engines.dask.cluster": {"dask", "distributed"},
@@ -49,6 +49,7 @@ DISTRIBUTIONS = {
     "vl_convert": ("report", "vl-convert-python"),
     "rich": ("cli", "rich"),
     "shtab": ("cli", "shtab"),
+    "shap": ("shap", "shap"),
     "sklearn": ("sklearn", "scikit-learn"),
     "pyarrow": ("arrow", "pyarrow"),
     "dask": ("dask", "distributed"),

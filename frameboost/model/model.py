@@ -10,7 +10,7 @@ from copy import deepcopy
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import duckdb
 import polars as pl
@@ -32,6 +32,7 @@ from frameboost.model.summaries import importance_frame, summary, tree_frame
 from frameboost.prediction.contributions import contribution_frame, interaction_frame
 from frameboost.prediction.partial_dependence import partial_dependence_frame
 from frameboost.prediction.predictor import OutputName, Predictor
+from frameboost.prediction.shap_explanation import shap_explanation
 from frameboost.runtime.installed import require_numba
 from frameboost.training.calibration import METHODS
 
@@ -555,10 +556,32 @@ class Model:
 
     # --- explanations -------------------------------------------------------------------------------------------------
 
-    @checked(output=anything, interactions=flag)
+    @overload
     def explain(
-        self, data: Any, *, approx: bool = False, interactions: bool = False, output: int | str | None = None
-    ) -> pl.DataFrame:
+        self,
+        data: Any,
+        *,
+        approx: bool = False,
+        interactions: bool = False,
+        output: int | str | None = None,
+        form: Literal["frame"] = "frame",
+    ) -> pl.DataFrame: ...
+
+    @overload
+    def explain(
+        self, data: Any, *, approx: bool = False, output: int | str | None = None, form: Literal["shap"]
+    ) -> Any: ...
+
+    @checked(output=anything, interactions=flag, form=word("frame", "shap"))
+    def explain(
+        self,
+        data: Any,
+        *,
+        approx: bool = False,
+        interactions: bool = False,
+        output: int | str | None = None,
+        form: Literal["frame", "shap"] = "frame",
+    ) -> Any:
         """Return the contribution of each feature to the margin of each row.
 
         By default these are Shapley values (path-dependent TreeSHAP; Lundberg, Erion & Lee 2018), the numbers of
@@ -579,10 +602,13 @@ class Model:
         output
             The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
             its label; by default all.
+        form
+            ``"shap"`` for the ``Explanation`` that the plots of the package SHAP take (``pip install
+            'frameboost[shap]'``), with the features' values as its data.
 
         Returns
         -------
-        polars.DataFrame
+        polars.DataFrame, or shap.Explanation
             Float64: a column for each feature, in the model's order, and ``"bias"``, the mean margin weighted by
             cover. A row sums to its margin (up to rounding); a feature without splits has 0.
 
@@ -599,7 +625,8 @@ class Model:
         DataError
             As `predict`.
         ParameterError
-            If a feature is itself named ``"bias"``; if both ``approx`` and ``interactions`` are asked for.
+            If a feature is itself named ``"bias"``; if both ``approx`` and ``interactions`` are asked for, or both
+            ``interactions`` and ``form="shap"``; if SHAP is not installed.
 
         Examples
         --------
@@ -615,6 +642,10 @@ class Model:
         """
         if interactions and approx:
             raise ParameterError("approx does not go with interactions, which are shares of Shapley values")
+        if form == "shap":
+            if interactions:
+                raise ParameterError("form='shap' does not go with interactions, which SHAP's plots take as arrays")
+            return shap_explanation(self._ensemble, data, output, approx=approx)
         if interactions:
             return interaction_frame(self._ensemble, data, output)
         return contribution_frame(self._ensemble, data, output, approx=approx)

@@ -2,6 +2,7 @@
 
 - `predictor`: predictions by compiled kernels or polars expressions
 - `contributions`: contributions of features (SHAP, Saabas, interactions)
+- `shap_explanation`: contributions as the object that SHAP's plots take
 - `partial_dependence`: the mean prediction as a function of one feature
 - `individual_dependence`: each row's prediction as a function of one or two features
 """
