@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.losses.outputs import OUTPUTS
+from frameboost.losses.outputs import OUTPUTS, Output
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import Workers
 from frameboost.schema.polars_columns import column
@@ -80,10 +80,18 @@ class Predictor:
             raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
         wanted = self.ensemble.output(output)
         margins = self._margins(data, base_margin)
-        columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
-        named = [pl.col(name) for name in wanted.margins]
-        value = output_expr(wanted, named, () if base_margin is None else named)
-        return pl.DataFrame(columns).select(value.alias("prediction")).to_series()
+        return _values(wanted, margins, may_be_null=base_margin is not None)
+
+    def staged(self, data: Any, output: str) -> Iterator[pl.Series]:
+        """Yield the predictions of the first round, of the first two, and so on; each round's trees score once."""
+        wanted = self.ensemble.output(output)
+        source = open_rows(data, self.ensemble.features)
+        types = find_features(source, self.ensemble.features)
+        frame = source.to_frame(self.ensemble.feature_names).collect().lazy()
+        margins: Sequence[Any] = self.ensemble.base_margins
+        for number in range(self.ensemble.n_rounds):
+            margins = Predictor(self.ensemble.rounds(number, number + 1))._sums(frame, types, margins)
+            yield _values(wanted, margins)
 
     def _leaves(self, data: Any) -> pl.Series:
         source = open_rows(data, self.ensemble.features)
@@ -104,7 +112,7 @@ class Predictor:
         # Added by polars, where a sum with NULL is NULL, as in SQL.
         return [in_order[name].cast(pl.Float64) + pl.Series(sum_) for name, sum_ in zip(started, sums, strict=True)]
 
-    def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float]) -> list[Any]:
+    def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
         if self.byte_trees is not None:
             with closing(Workers()) as workers:
                 return self.byte_trees.over(types).margins(frame, bases, workers)
@@ -128,3 +136,11 @@ class Predictor:
 
     def _margin_expr(self, base: float | pl.Expr, output: int) -> pl.Expr:
         return margin_expr(base, self.ensemble.trees_of(output), self.ensemble.features)
+
+
+def _values(wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
+    """Return an output of rows with these margins."""
+    columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
+    named = [pl.col(name) for name in wanted.margins]
+    value = output_expr(wanted, named, named if may_be_null else ())
+    return pl.DataFrame(columns).select(value.alias("prediction")).to_series()

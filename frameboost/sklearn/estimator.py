@@ -1,57 +1,58 @@
-"""The base class of the scikit-learn estimators: parameters, and conversion of X and y to frames."""
+"""The base class of the scikit-learn estimators: parameters, training, and what a fitted one knows."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-import polars as pl
-import polars.selectors as cs
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
 
 from frameboost.api import fit
-from frameboost.data.sources import FrameSource, open_source
+from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
-from frameboost.parameters.parameters import parameter_table
+from frameboost.parameters.parameters import Parameters, parameter_table
+from frameboost.prediction.predictor import OutputName
+from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of
+from frameboost.sklearn.rows import Rows, check_types, role_columns, with_roles, with_values
+from frameboost.sklearn.tables import names_in, read, read_parts
+from frameboost.sklearn.targets import Array, FloatArray
 
-__all__ = [
-    "FROM_THE_DATA",
-    "Array",
-    "Estimator",
-    "FloatArray",
-    "check_labels",
-    "check_numbers",
-    "documented",
-    "weighted",
-]
+__all__ = ["FROM_THE_DATA", "OWN", "Estimator", "documented"]
 
 # Parameters of `frameboost.fit` that the estimators derive from the data.
 FROM_THE_DATA = frozenset({"num_class"})
 
-# The names of the columns of target, weights and queries, which are added to those of X.
-_NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
+# Parameters of the estimators that are none of `Parameters`.
+OWN = ("objective", "engine", "eval_metric", "random_state", "class_weight")
 
-Array = npt.NDArray[Any]
-FloatArray = npt.NDArray[np.float64]
-HeldOut = tuple[pl.DataFrame, Array]
 _Class = TypeVar("_Class", bound=type)
 
 _PARAMETERS = """\
 engine : {'auto', 'numba', 'polars', 'duckdb'}, default 'auto'
     As for `frameboost.fit`.
+eval_metric : str, Metric or list of them, optional
+    The metrics of `evals_result_`, of which early stopping watches the last; by default the objective's own.
+random_state : int, RandomState or Generator, optional
+    The seed of all random draws, in place of ``seed``; of a generator of numpy's the next number, so that another fit
+    draws otherwise. None is ``seed``, so that a fit can be repeated.
 """
 _ATTRIBUTES = """\
 model_ : Model
     The trained model, to be scored as SQL, saved or looked at.
 feature_importances_ : ndarray of shape (n_features_in_,)
     The mean gain of the splits on each feature, as shares of 1 (XGBoost's ``importance_type="gain"``).
+best_iteration_ : int or None
+    The round, from 1, with the best last metric on the last rows of ``eval_set``; None without any.
+best_score_ : float or None
+    That metric.
+evals_result_ : dict of str to dict of str to list of float
+    The metrics of each round, by set of rows (``'train'``, ``'validation_0'``, ...) and metric; empty without an
+    ``eval_set`` or ``eval_metric``.
 n_features_in_ : int
     The number of columns of X.
 feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -74,11 +75,14 @@ class Estimator(BaseEstimator):
     """The base class; ``objective=None`` is the default objective of each kind of estimator."""
 
     # scikit-learn reads parameters from this signature, so it lists them all; a test compares it with `Parameters`.
+    @by_any_name()
     def __init__(
         self,
         *,
         objective: str | None = None,
         engine: str = "auto",
+        eval_metric: Any = None,
+        random_state: Any = None,
         n_estimators: int = 100,
         learning_rate: float = 0.3,
         max_depth: int = 6,
@@ -128,6 +132,8 @@ class Estimator(BaseEstimator):
     ) -> None:
         self.objective = objective
         self.engine = engine
+        self.eval_metric = eval_metric
+        self.random_state = random_state
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
@@ -177,167 +183,180 @@ class Estimator(BaseEstimator):
 
     model_: Model
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, by XGBoost's and LightGBM's names too.
+
+        Parameters
+        ----------
+        **params : Any
+            The parameters by name.
+        """
+        if self._own_names().issuperset(params):
+            return super().set_params(**params)  # type: ignore[no-any-return]
+        # A depth that was chosen stays where num_leaves would lift the limit.
+        defaults = Parameters()
+        chosen = {name: getattr(self, name) for name in ("max_depth", "grow_policy")}
+        kept = {name: value for name, value in chosen.items() if value != getattr(defaults, name)}
+        return super().set_params(**under_names_of(self._own_names(), kept | params))  # type: ignore[no-any-return]
+
+    def _own_names(self) -> set[str]:
+        return set(self._get_param_names())
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+    # --- what a fitted one knows --------------------------------------------------------------------------------------
 
     @property
     def feature_importances_(self) -> FloatArray:
         """The mean gain of the splits on each feature, as shares of 1 (all 0 if there is no split)."""
         check_is_fitted(self)
         gains: dict[str, float] = dict(self.model_.importance("gain").rows())
-        importances = np.array([gains.get(name, 0.0) for name in self._names()])
+        importances = np.array([gains.get(name, 0.0) for name in names_in(self)])
         return importances / (importances.sum() or 1.0)
 
-    def _names(self) -> list[str]:
-        """Return the names that X's columns have in the model."""
-        if hasattr(self, "feature_names_in_"):
-            return list(self.feature_names_in_)
-        return [f"x{i}" for i in range(self.n_features_in_)]  # as scikit-learn calls columns without a name
+    @property
+    def best_iteration_(self) -> int | None:
+        """The round, from 1, with the best last metric on the last rows of ``eval_set``; None without any."""
+        check_is_fitted(self)
+        return self.model_.best_iteration
 
-    def _read(self, X: Any, *, reset: bool) -> pl.DataFrame:
-        """Return X as a frame with the columns of `_names`; ``reset`` sets them, when fitting."""
-        if isinstance(X, pl.LazyFrame):
-            X = X.collect()
-        if _is_table(X):
-            validate_data(self, X, skip_check_array=True, reset=reset)
-            source = open_source(X)
-            if not isinstance(source, FrameSource):
-                raise TypeError("the rows of a DuckDB relation have no order, so y can't tell them; use frameboost.fit")
-            frame = source.frame.collect()
-        else:
-            smallest = 2 if reset else 1
-            X = validate_data(self, X, reset=reset, ensure_all_finite=False, ensure_min_samples=smallest)
-            frame = pl.from_numpy(_plain(X))
-        return frame.rename(dict(zip(frame.columns, self._names(), strict=True)))
+    @property
+    def best_score_(self) -> float | None:
+        """The last metric at `best_iteration_`, on the last rows of ``eval_set``; None without any."""
+        check_is_fitted(self)
+        return self.model_.best_score
 
-    def _held_out(self, eval_set: Any, encode: Callable[[Any], Array]) -> list[HeldOut]:
-        """Return the frames and targets of ``eval_set``, a list of (X, y); ``encode`` checks a target."""
-        if eval_set is None:
-            return []
-        if not isinstance(eval_set, list | tuple) or not all(map(_is_pair, eval_set)):
-            raise ParameterError("eval_set must be a list of pairs (X, y)")
-        found = []
-        for X, y in eval_set:
-            frame, target = self._read(X, reset=False), encode(y)
-            check_consistent_length(frame, target)
-            found.append((frame, target))
+    @property
+    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+        """The metrics of each round, by set of rows and metric."""
+        check_is_fitted(self)
+        found: dict[str, dict[str, list[float]]] = {}
+        for column in self.model_.history.drop("round"):
+            name, metric = _set_and_metric(column.name)
+            found.setdefault(name, {})[metric] = column.to_list()
         return found
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """Return `evals_result_`, as XGBoost's estimators do."""
+        return self.evals_result_
+
+    def apply(self, X: Any) -> Array:
+        """Return the leaf of each row in each tree.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_trees)
+            The number of the leaf's node in ``model_.trees``, where the nodes of each tree count from 0, the root. A
+            round has a tree for each output (of several classes for each class), in their order.
+        """
+        return self._output(X, "leaf")
+
+    def explain(self, X: Any, **options: Any) -> Any:
+        """Return the contribution of each feature to the margin of each row.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        **options : Any
+            Those of `Model.explain`; with ``form="shap"`` the contributions are SHAP's ``Explanation``.
+
+        Returns
+        -------
+        polars.DataFrame or shap.Explanation
+            As `Model.explain`.
+        """
+        check_is_fitted(self)
+        return self.model_.explain(read(self, X, reset=False), **options)
 
     def _score(self, X: Any, output: Literal["mean", "margin"] = "mean") -> FloatArray:
         """Return the model's output for X's rows, as an array that the caller may write to."""
+        return self._output(X, output)
+
+    def _output(self, X: Any, output: Literal["mean", "margin", "leaf"]) -> Array:
         check_is_fitted(self)
-        return self.model_.predict(self._read(X, reset=False), output).to_numpy(writable=True)
+        parts = [self.model_.predict(frame, output).to_numpy(writable=True) for frame in read_parts(self, X)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _staged(self, X: Any, output: OutputName = "mean") -> Iterator[FloatArray]:
+        """Yield the output for X's rows after each round."""
+        check_is_fitted(self)
+        for scores in self.model_._predictor.staged(read(self, X, reset=False), output):
+            yield scores.to_numpy(writable=True)
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def _held_out(
+        self, eval_set: Any, encode: Callable[[Any, str], Array], **others: tuple[str, Any, Callable[[Any, str], Array]]
+    ) -> list[Rows]:
+        """Return the rows of ``eval_set``, a list of (X, y); ``encode`` checks a target.
+
+        ``others`` are lists of further columns by role, each with the name of its argument and a check of a column.
+        """
+        if eval_set is None:
+            if self.early_stopping_rounds is not None:
+                raise ParameterError("early_stopping_rounds needs rows to validate on; give fit eval_set=[(X, y)]")
+            for name, values, _ in others.values():
+                if values is not None:
+                    raise ParameterError(f"{name} is for the rows of eval_set, which is not given")
+            return []
+        if not isinstance(eval_set, list | tuple) or not all(map(_is_pair, eval_set)):
+            raise ParameterError("eval_set must be a list of pairs (X, y)")
+        for name, values, _ in others.values():
+            if values is not None and (not isinstance(values, list | tuple) or len(values) != len(eval_set)):
+                raise ParameterError(
+                    f"{name} must be a list with an item for each pair of eval_set, not {shown(values)}"
+                )
+        found = []
+        for i, (X, y) in enumerate(eval_set):
+            frame, roles = read(self, X, reset=False), {"target": encode(y, f"y of eval_set[{i}]")}
+            for role, (name, values, check) in others.items():
+                if values is not None and values[i] is not None:
+                    roles[role] = check(values[i], f"{name}[{i}]")
+            check_consistent_length(frame, *roles.values())
+            found.append(Rows(frame, roles))
+        return found
 
     def _objective(self, default: str) -> Any:
         """Return the objective, or the default; `frameboost.fit` checks it."""
         return default if self.objective is None else self.objective
 
-    def _train(
-        self,
-        frame: pl.DataFrame,
-        objective: str,
-        roles: dict[str, Array],
-        held_out: Sequence[HeldOut] = (),
-        **more: Any,
-    ) -> None:
-        """Fit and set ``model_``; ``roles`` are the columns that are not features, by keyword of `frameboost.fit`.
+    def _train(self, rows: Rows, objective: str, held_out: Sequence[Rows] = (), **more: Any) -> None:
+        """Fit and set ``model_``. Held-out rows have weight 1 where they are given none."""
+        features = with_values(rows.frame) or rows.frame.columns
+        check_types(rows.frame, features, held_out)
+        columns = role_columns(rows)
+        valid = {f"validation_{i}": with_roles(part, columns) for i, part in enumerate(held_out)}
+        own = {name: value for name, value in self.get_params(deep=False).items() if name != "class_weight"}
+        own["seed"] = seed_of(own.pop("random_state"), own["seed"])
+        if isinstance(own["n_jobs"], int | np.integer) and own["n_jobs"] == -1:  # scikit-learn: all
+            own["n_jobs"] = None
+        roles = {role: names[0] if len(names) == 1 else names for role, names in columns.items()}
+        self.model_ = fit(
+            with_roles(rows, columns), features=features, valid=valid or None, verbose=False,
+            **own | more | roles | {"objective": objective},
+        )  # fmt: skip
 
-        ``held_out`` has the validation frames and targets; their rows have weight 1.
-        """
-        features = _with_values(frame) or frame.columns
-        valid = {f"validation_{i}": rows for i, (rows, _) in enumerate(held_out)}
-        targets = dict(zip(valid, (target for _, target in held_out), strict=True))
-        for role, values in roles.items():
-            more[role] = _free_name(_NAMES[role], frame.columns)
-            frame = frame.with_columns(pl.Series(more[role], values))
-            for name, rows in valid.items():
-                own = targets[name] if role == "target" else np.ones(len(rows))
-                valid[name] = rows.with_columns(pl.Series(more[role], own))
-        more["valid"] = valid or None
-        parameters = {**self.get_params(deep=False), **more, "objective": objective}
-        if isinstance(parameters["n_jobs"], int | np.integer) and parameters["n_jobs"] == -1:  # scikit-learn: all
-            parameters["n_jobs"] = None
-        self.model_ = fit(frame, features=features, verbose=False, **parameters)
+
+def _set_and_metric(column: str) -> tuple[str, str]:
+    """Return what a column of the history is of.
+
+    >>> _set_and_metric("validation_10_logloss"), _set_and_metric("train_my_metric")
+    (('validation_10', 'logloss'), ('train', 'my_metric'))
+    """
+    parts = column.split("_", 2 if column.startswith("validation_") else 1)
+    return "_".join(parts[:-1]), parts[-1]
 
 
 def _is_pair(given: object) -> bool:
     return isinstance(given, list | tuple) and len(given) == 2
-
-
-def _is_table(X: Any) -> bool:
-    """Whether X is a frame of typed columns: a polars or pandas frame or an Arrow table, but not a series."""
-    return hasattr(type(X), "__arrow_c_stream__") and len(getattr(X, "shape", ())) == 2
-
-
-def _plain(array: Array) -> Array:
-    """Return the array with a type that polars has, and equal values."""
-    if array.dtype.kind == "b":
-        return array.astype(np.uint8)  # in an array True is a number, and may come as 1.0 the next time
-    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
-        return array.astype(np.float64)
-    return array
-
-
-def check_numbers(y: Any, estimator: Estimator) -> Array:
-    """Return a numeric target."""
-    values = _target(y, estimator)
-    if values.dtype.kind not in "biufO":
-        raise ValueError(f"y has type {values.dtype}; a target must be numeric")
-    try:
-        numbers = values.astype(np.float64)
-    except OverflowError as error:  # of Python's integers
-        raise ParameterError("y holds a number beyond any float64; a target must be of finite numbers") from error
-    assert_all_finite(numbers, input_name="y")
-    return numbers
-
-
-def check_labels(y: Any, estimator: Estimator) -> Array:
-    """Return the labels of a classification."""
-    labels = _target(y, estimator)
-    # None, and pandas' NA; neither has an order among the classes. NaN is found below.
-    if labels.dtype.kind == "O" and any(type(label).__name__ in ("NoneType", "NAType") for label in labels):
-        raise ValueError("Input y contains missing values.")
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return labels
-
-
-def _target(y: Any, estimator: Estimator) -> Array:
-    if y is None:
-        name = type(estimator).__name__
-        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
-    values: Array = column_or_1d(y, warn=True)
-    return values
-
-
-def weighted(frame: pl.DataFrame, target: Array, sample_weight: Any) -> tuple[pl.DataFrame, dict[str, Array]]:
-    """Return the rows with a positive weight, and their roles.
-
-    scikit-learn requires that a row of weight 0 has no effect. `frameboost.fit` would still propose cuts from its
-    values, so it is removed.
-    """
-    check_consistent_length(frame, target)
-    if sample_weight is None:
-        return frame, {"target": target}
-    weight = column_or_1d(sample_weight, dtype=np.float64)
-    check_consistent_length(frame, weight)
-    counts = weight != 0
-    if not counts.any():
-        raise ValueError("sample_weight is zero in every row; some row must count")
-    return frame.filter(pl.Series(counts)), {"target": target[counts], "weight": weight[counts]}
-
-
-def _with_values(frame: pl.DataFrame) -> list[str]:
-    """Return the columns with at least one value; in a fold of a cross-validation a column may have none."""
-    missing = frame.select(cs.float().fill_nan(None).null_count(), (~cs.float()).null_count()).row(0, named=True)
-    return [name for name in frame.columns if missing[name] < frame.height]
-
-
-def _free_name(name: str, taken: list[str]) -> str:
-    """Return the name, with underscores appended until no feature has it."""
-    while name in taken:
-        name += "_"
-    return name

@@ -126,7 +126,9 @@ class ByteScorer:
         self._edges = [arrays.edges_in(i, kind) for i, kind in enumerate(types)]
         self._padded: dict[tuple[int, int, np.dtype[Any]], npt.NDArray[Any]] = {}
 
-    def margins(self, frame: pl.LazyFrame, base_margins: Sequence[float], workers: Workers) -> list[FloatArray]:
+    def margins(
+        self, frame: pl.LazyFrame, base_margins: Sequence[float | FloatArray], workers: Workers
+    ) -> list[FloatArray]:
         """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
 
         Parameters
@@ -134,7 +136,7 @@ class ByteScorer:
         frame
             The rows.
         base_margins
-            A number an output.
+            A number an output, or for each output the numbers of the rows.
         workers
             Threads that share the rows.
         """

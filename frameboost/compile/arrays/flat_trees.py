@@ -165,11 +165,15 @@ class TreeArrays:
         return _carried(self.edges[i], self.features[i].type, scored)
 
     def margins(
-        self, codes: npt.NDArray[np.unsignedinteger], base_margins: Sequence[float], *, in_parallel: bool = True
+        self,
+        codes: npt.NDArray[np.unsignedinteger],
+        base_margins: Sequence[float | FloatArray],
+        *,
+        in_parallel: bool = True,
     ) -> list[FloatArray]:
         """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
 
-        ``in_parallel``: whether threads share the rows.
+        A base is one number, or one for each row. ``in_parallel``: whether threads share the rows.
         """
         sums = []
         for output, base in enumerate(base_margins):

@@ -1,0 +1,70 @@
+"""Rows to train and validate on: a frame of features, and the other columns beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from frameboost.checks.messages import shown
+from frameboost.errors import DataError
+from frameboost.schema.types import FeatureType
+from frameboost.sklearn.targets import Array
+
+__all__ = ["Rows", "check_types", "role_columns", "with_roles", "with_values"]
+
+# The names of the columns of target, weights and queries, which are added to those of X.
+_NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
+
+
+class Rows(NamedTuple):
+    """Features, and the other columns by keyword of `frameboost.fit`; a target of several columns is an array."""
+
+    frame: pl.DataFrame
+    roles: dict[str, Array]
+
+
+def role_columns(rows: Rows) -> dict[str, list[str]]:
+    """Return the names of the columns that the roles have beside the features: of several targets y0, y1, ..."""
+    taken, found = set(rows.frame.columns), {}
+    for role, values in rows.roles.items():
+        names = [_NAMES[role]] if values.ndim == 1 else [f"{_NAMES[role]}{i}" for i in range(values.shape[1])]
+        found[role] = [_free_name(name, taken) for name in names]
+        taken.update(found[role])
+    return found
+
+
+def with_roles(rows: Rows, columns: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Return the features and the columns of the roles, of which weights and queries are 1 by default."""
+    frame, roles = rows
+    for role, names in columns.items():
+        values = np.atleast_2d(roles[role].T) if role in roles else np.ones((1, len(frame)))
+        frame = frame.with_columns(pl.Series(name, column) for name, column in zip(names, values, strict=True))
+    return frame
+
+
+def check_types(frame: pl.DataFrame, features: Sequence[str], held_out: Sequence[Rows]) -> None:
+    """Raise `DataError` if a column of ``eval_set`` has another type than in X."""
+    for i, (other, _) in enumerate(held_out):
+        for name in features:
+            if FeatureType.from_polars(frame[name].dtype) != FeatureType.from_polars(other[name].dtype):
+                raise DataError(
+                    f"column {shown(name)} has type {other[name].dtype} in X of eval_set[{i}], but {frame[name].dtype} "
+                    "in X; give it the same type"
+                )
+
+
+def with_values(frame: pl.DataFrame) -> list[str]:
+    """Return the columns with at least one value; in a fold of a cross-validation a column may have none."""
+    missing = frame.select(cs.float().fill_nan(None).null_count(), (~cs.float()).null_count()).row(0, named=True)
+    return [name for name in frame.columns if missing[name] < frame.height]
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """Return the name, with underscores appended until no feature has it."""
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,145 @@
+"""Parameters of the estimators: by any name, as scikit-learn has them, and as the seed and the weights of classes."""
+
+import inspect
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
+
+import frameboost as fb
+from tests.support.cases import cases
+from tests.support.estimator_frames import ESTIMATORS, SHAPE, numbers
+
+# --- names of other libraries -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_other_names_are_stored_under_ours(kind):
+    estimator = kind(eta=0.1, num_boost_round=7, lambda_l2=2.0, nthread=-1, random_state=5)
+    assert estimator.learning_rate == 0.1
+    shown = {"learning_rate": 0.1, "n_estimators": 7, "reg_lambda": 2.0, "n_jobs": None, "random_state": 5}
+    assert estimator.get_params() == kind().get_params() | shown
+    assert clone(estimator).get_params() == estimator.get_params()
+    assert "eta" not in inspect.signature(kind).parameters
+    assert estimator.set_params(eta=0.2, max_depth=2, min_split_loss=1.0).get_params() == estimator.get_params()
+    assert (estimator.learning_rate, estimator.max_depth, estimator.gamma) == (0.2, 2, 1.0)
+
+
+def test_a_search_goes_over_other_names():
+    X, y = numbers()
+    search = GridSearchCV(fb.FrameBoostRegressor(num_round=2), {"eta": [0.01, 0.9]}, cv=2, error_score="raise").fit(
+        X, y
+    )
+    assert search.best_params_ == {"eta": 0.9}
+    assert search.best_estimator_.learning_rate == 0.9
+
+
+def test_num_leaves_lifts_the_limit_of_depth_unless_one_is_chosen():
+    leaf_by_leaf = {"max_leaves": 31, "grow_policy": "lossguide", "max_depth": 0}
+    assert leaf_by_leaf.items() <= fb.FrameBoostRegressor(num_leaves=31, max_depth=-1).get_params().items()
+    assert leaf_by_leaf.items() <= fb.FrameBoostRegressor().set_params(num_leaves=31).get_params().items()
+    chosen = fb.FrameBoostRegressor(max_depth=4).set_params(num_leaves=31)
+    assert (leaf_by_leaf | {"max_depth": 4}).items() <= chosen.get_params().items()
+
+
+@cases(
+    ("given", "message"),
+    [
+        (
+            {"eta": 0.1, "learning_rate": 0.2},
+            "^eta=0.1 and learning_rate=0.2 are one parameter, learning_rate; give it ",
+        ),
+        ({"min_child_samples": 20}, "^unknown parameter 'min_child_samples': it counts rows; min_child_weight is "),
+        ({"num_class": 3}, "^num_class is no parameter of the estimators: it is the number of labels in y$"),
+        (
+            {"verbosity": 0},
+            "^verbosity is no parameter of the estimators: it is not needed: the estimators print nothing",
+        ),
+        ({"eval_set": []}, "^eval_set is no parameter of the estimators: it is an argument of fit$"),
+        ({"lerning_rate": 1}, "^unknown parameter 'lerning_rate'; did you mean 'learning_rate'"),
+    ],
+)
+def test_other_names_are_refused_with_a_sentence(given, message):
+    with pytest.raises(fb.ParameterError, match=message):
+        fb.FrameBoostClassifier(**given)
+    with pytest.raises(fb.ParameterError, match=message):
+        fb.FrameBoostClassifier().set_params(**given)
+
+
+def test_parameters_go_by_keyword():
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        fb.FrameBoostRegressor(100)
+
+
+# --- random_state -----------------------------------------------------------------------------------------------------
+
+
+def test_a_random_state_is_the_seed():
+    X, y = numbers()
+
+    def model(**given):
+        return fb.FrameBoostRegressor(subsample=0.5, **SHAPE, **given).fit(X, y).model_
+
+    assert model(random_state=7) == model(seed=7) == model(seed=1, random_state=np.int64(7)) != model()
+    drawn = int(np.random.RandomState(3).randint(np.iinfo(np.int32).max))
+    assert model(random_state=np.random.RandomState(3)) == model(seed=drawn)
+    generator = np.random.default_rng(3)
+    assert model(random_state=generator) == model(seed=int(np.random.default_rng(3).integers(2**31 - 1)))
+    assert model(random_state=generator) != model(random_state=np.random.default_rng(3))  # the next number
+    assert model(random_state=None) == model(seed=0)
+    for bad in (-1, "7", True, 0.5):
+        with pytest.raises(
+            fb.ParameterError, match=r"^random_state must be an integer of at least 0, a RandomState or "
+        ):
+            model(random_state=bad)
+
+
+def test_bagging_sets_the_random_state():
+    X, y = numbers()
+    bagged = BaggingRegressor(fb.FrameBoostRegressor(seed=3, **SHAPE), n_estimators=2, random_state=0).fit(X, y)
+    assert len({estimator.random_state for estimator in bagged.estimators_}) == 2
+
+
+# --- class_weight -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [3, -1], [True, False], ["a", "b", "c"]])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_class_weights_are_scikit_learns(labels, is_weighted):
+    X, _ = numbers()
+    y = np.array(labels)[np.minimum(np.arange(200) % 7, len(labels) - 1)]
+    weight = np.arange(200) % 3 + 1.0
+    given = weight if is_weighted else None
+    for class_weight in ("balanced", {labels[1]: 5.0}, {labels[0]: 0.5, labels[1]: 2}):
+        own = compute_sample_weight(class_weight, y) * (weight if is_weighted else 1.0)
+        expected = fb.FrameBoostClassifier(**SHAPE).fit(X, y, own)
+        found = fb.FrameBoostClassifier(class_weight=class_weight, **SHAPE).fit(X, y, given)
+        assert found.model_ == expected.model_
+
+
+def test_balanced_classes_weigh_the_same():
+    X, y = pl.DataFrame({"x": range(40)}), np.arange(40) >= 30
+    classifier = fb.FrameBoostClassifier(class_weight="balanced", n_estimators=1, max_depth=1, reg_lambda=0).fit(X, y)
+    # 40 / (2 * 30) and 40 / (2 * 10), of gradients 0.5 and hessians 0.25 at the base score of one half
+    assert compute_class_weight("balanced", classes=np.array([False, True]), y=y).tolist() == [2 / 3, 2.0]
+    assert classifier.model_.base_margin == pytest.approx(0.0)
+    assert classifier.model_.trees["cover"].to_list() == pytest.approx([10.0, 5.0, 5.0])
+
+
+@cases(
+    ("class_weight", "message"),
+    [
+        ("balance", "^class_weight must be a dict of label to factor, 'balanced' or None, not 'balance'$"),
+        ({"no": -1.0}, "^class_weight of 'no' must be a finite number of at least 0, not -1.0$"),
+        ({"no": "heavy"}, "^class_weight of 'no' must be a finite number of at least 0, not 'heavy'$"),
+        ({"maybe": 2, "no": 1}, "The classes, .* are not in class_weight"),
+    ],
+)
+def test_bad_class_weights(class_weight, message):
+    classifier = fb.FrameBoostClassifier(class_weight=class_weight)
+    with pytest.raises(ValueError, match=message):
+        classifier.fit(pl.DataFrame({"x": range(40)}), ["no", "yes"] * 20)

@@ -1,0 +1,82 @@
+"""Sparse matrices: an entry that is not stored is 0, so all is as of the dense array."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+
+import frameboost as fb
+import frameboost.sklearn.tables as tables
+from tests.support.estimator_frames import SHAPE
+
+KINDS = [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array, sp.csc_array, sp.coo_array, sp.lil_array]
+
+
+@pytest.fixture(scope="module")
+def dense() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    dense = rng.integers(1, 5, (200, 6)) * (rng.random((200, 6)) < 0.2) * 1.0
+    dense[::17, 0] = np.nan
+    dense[:, 5] = 0.0
+    return dense
+
+
+@pytest.fixture(scope="module", name="y")
+def target(dense) -> np.ndarray:
+    return np.nan_to_num(dense[:, 0], nan=9.0) + dense[:, 1] * dense[:, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sparse_matrix_is_the_dense_array(dense, y, kind):
+    expected = fb.FrameBoostRegressor(**SHAPE).fit(dense, y)
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(kind(dense), y, eval_set=[(kind(dense), y)])
+    assert regressor.model_ == expected.model_
+    assert regressor.n_features_in_ == 6
+    np.testing.assert_array_equal(regressor.predict(kind(dense)), expected.predict(dense))
+    np.testing.assert_array_equal(regressor.apply(kind(dense)), expected.apply(dense))
+    np.testing.assert_array_equal(list(regressor.staged_predict(kind(dense))), list(expected.staged_predict(dense)))
+    assert regressor.explain(kind(dense)).equals(expected.explain(dense))
+
+
+def test_zero_is_no_missing_value():
+    # 0 is a value below 1, and NaN goes its own way: a stump tells all three apart.
+    dense = np.repeat([[0.0], [1.0], [np.nan]], 20, axis=0)
+    y = np.repeat([0.0, 10.0, 30.0], 20)
+    regressor = fb.FrameBoostRegressor(n_estimators=1, learning_rate=1, reg_lambda=0).fit(sp.csr_array(dense), y)
+    np.testing.assert_allclose(regressor.predict(sp.csr_array(dense)), y, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, np.bool_])
+def test_numbers_of_any_type(dense, y, dtype):
+    X = np.nan_to_num(dense).astype(dtype)
+    expected = fb.FrameBoostClassifier(**SHAPE).fit(X, y > 2)
+    classifier = fb.FrameBoostClassifier(**SHAPE).fit(sp.csc_matrix(X), y > 2)
+    assert classifier.model_ == expected.model_
+    np.testing.assert_array_equal(classifier.predict_proba(sp.csr_array(X)), expected.predict_proba(X))
+
+
+def test_rows_are_scored_a_few_at_a_time(dense, y, monkeypatch):
+    regressor = fb.FrameBoostRegressor(**SHAPE).fit(dense, y)
+    monkeypatch.setattr(tables, "_DENSE_AT_ONCE", 7 * 6 * 8)
+    assert [len(part) for part in tables.read_parts(regressor, sp.csr_array(dense))] == [7] * 28 + [4]
+    np.testing.assert_array_equal(regressor.predict(sp.csr_array(dense)), regressor.predict(dense))
+    np.testing.assert_array_equal(regressor.apply(sp.coo_array(dense)), regressor.apply(dense))
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_tried(monkeypatch):
+    X = sp.random_array((200_000, 10_000_000), density=1e-9, format="csr", rng=0)
+    message = r"^X is a sparse matrix of 200,000 rows and 10,000,000 columns, which would take 20,000.0 GB of memory .*"
+    with pytest.raises(fb.DataError, match=message + "are free; choose fewer columns"):
+        fb.FrameBoostRegressor().fit(X, np.arange(200_000))
+    monkeypatch.setattr(tables, "available_memory", lambda: None)  # where the system does not say
+    small = sp.csr_array(np.arange(40.0).reshape(20, 2))
+    assert fb.FrameBoostRegressor(n_estimators=1).fit(small, np.arange(20)).n_features_in_ == 2
+
+
+@pytest.mark.parametrize("vectorizer", [CountVectorizer(), TfidfVectorizer()])
+def test_behind_a_vectorizer(vectorizer):
+    texts = ["the train was late", "the train was on time", "late again", "on time"] * 20
+    y = ["late" if "late" in text else "on time" for text in texts]
+    pipeline = make_pipeline(vectorizer, fb.FrameBoostClassifier(n_estimators=2)).fit(texts, y)
+    assert pipeline.predict(["so late", "in time"]).tolist() == ["late", "on time"]

@@ -1,0 +1,56 @@
+"""y of two dimensions."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.exceptions import DataConversionWarning
+from sklearn.multioutput import MultiOutputClassifier
+
+import frameboost as fb
+from tests.support.estimator_frames import ESTIMATORS, SHAPE, numbers
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize(
+    "as_column", [lambda y: y.reshape(-1, 1), pl.DataFrame, pd.DataFrame, lambda y: [[value] for value in y]]
+)
+def test_a_column_is_raveled_with_scikit_learns_warning(kind, as_column):
+    X, y = numbers()[0], np.arange(200) % 3
+    expected = kind(**SHAPE).fit(X, y)
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed when a 1d array was expected"):
+        found = kind(**SHAPE).fit(X, as_column(y))
+    assert found.model_ == expected.model_
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("as_table", [np.asarray, lambda y: pl.DataFrame(y), lambda y: pd.DataFrame(y)])
+def test_a_regressor_predicts_several_targets(as_table):
+    X, first = numbers()
+    y = np.column_stack([first, -2 * first])
+    regressor = fb.FrameBoostRegressor(early_stopping_rounds=2, **SHAPE).fit(
+        X, as_table(y), eval_set=[(X, as_table(y))]
+    )
+    data = pl.DataFrame(X, schema=regressor.model_.features).with_columns(a=y[:, 0], b=y[:, 1])
+    expected = fb.fit(data, ["a", "b"], early_stopping_rounds=2, valid=data, **SHAPE)
+    np.testing.assert_array_equal(regressor.predict(X), expected.predict(data).to_numpy())
+    assert regressor.predict(X).shape == (200, 2)
+    # Of squared error each target's trees are those of its own fit.
+    alone = fb.FrameBoostRegressor(**SHAPE).fit(X, first)
+    np.testing.assert_allclose(regressor.predict(X)[:, 0], alone.predict(X))
+    assert regressor.apply(X).shape == (200, 2 * SHAPE["n_estimators"])
+    assert 0 < regressor.score(X, y) < 1
+
+
+def test_a_classifier_has_one_target():
+    X, y = numbers()[0], np.column_stack([np.arange(200) % 2, np.arange(200) % 3])
+    message = (
+        r"^y should be a 1d array, got an array of shape \(200, 2\) instead: a FrameBoostClassifier has one target; "
+    )
+    with pytest.raises(
+        ValueError, match=message + "sklearn.multioutput.MultiOutputClassifier trains one for each column$"
+    ):
+        fb.FrameBoostClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"a FrameBoostRanker has one target$"):
+        fb.FrameBoostRanker().fit(X, y)
+    assert MultiOutputClassifier(fb.FrameBoostClassifier(**SHAPE)).fit(X, y).predict(X).shape == (200, 2)
