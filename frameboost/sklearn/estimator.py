@@ -261,15 +261,23 @@ class Estimator(BaseEstimator):
         """
         return self._output(X, "leaf")
 
-    def explain(self, X: Any, **options: Any) -> Any:
+    def explain(
+        self,
+        X: Any,
+        *,
+        approx: bool = False,
+        interactions: bool = False,
+        output: int | str | None = None,
+        form: Literal["frame", "shap"] = "frame",
+    ) -> Any:
         """Return the contribution of each feature to the margin of each row.
 
         Parameters
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The rows.
-        **options : Any
-            Those of `Model.explain`; with ``form="shap"`` the contributions are SHAP's ``Explanation``.
+        approx, interactions, output, form
+            As for `Model.explain`; ``form="shap"`` returns the ``Explanation`` that SHAP's plots take.
 
         Returns
         -------
@@ -277,7 +285,9 @@ class Estimator(BaseEstimator):
             As `Model.explain`.
         """
         check_is_fitted(self)
-        return self.model_.explain(read(self, X, reset=False), **options)
+        explain: Callable[..., Any] = self.model_.explain
+        rows = read(self, X, reset=False)
+        return explain(rows, approx=approx, interactions=interactions, output=output, form=form)
 
     def _score(self, X: Any, output: Literal["mean", "margin"] = "mean") -> FloatArray:
         """Return the model's output for X's rows, as an array that the caller may write to."""

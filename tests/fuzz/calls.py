@@ -172,7 +172,7 @@ def _is_sklearn_error(error: BaseException) -> bool:
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     ours = [file for file in files if "/frameboost/" in file]
     is_check = "/sklearn/" in files[-1] or "/numpy/" in files[-1] or not ours
-    return is_check or (ours[-1].endswith(("/sklearn.py", "/estimator.py")) and not _INTERNAL_ERRORS.search(str(error)))
+    return is_check or ("/frameboost/sklearn/" in ours[-1] and not _INTERNAL_ERRORS.search(str(error)))
 
 
 def _snapshot(value: Any) -> Any:
