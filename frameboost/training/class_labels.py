@@ -88,7 +88,8 @@ def read_target(
             f"target {shown(booleans[0])} is Boolean and {shown(other)} is not; give the objective of both, such as "
             f"objective={shown(_REGRESSION)}"
         )
-    chosen: str | Objective = objective or (_BINARY if booleans else _REGRESSION)
+    by_default = _BINARY if booleans else _REGRESSION
+    chosen: str | Objective = by_default if objective is None else objective
     labels: Labels = (False, True) if len(booleans) == len(names) and _is_of_classes(chosen) else ()
     if initial is not None:
         check_known(initial.labels, source, names)
