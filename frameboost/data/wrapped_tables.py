@@ -1,4 +1,4 @@
-"""Tables that stand for others: Ibis expressions over DuckDB, narwhals frames, datasets of PyArrow.
+"""Tables that stand for others: Ibis over DuckDB, narwhals frames, datasets of PyArrow, sparse columns of pandas.
 
 They are told by the names of their classes, as the libraries may not be installed.
 """
@@ -21,7 +21,8 @@ def unwrapped(data: Any, argument: str = "data") -> Any:
     """Return the table that an object stands for, or the object if it is none of these.
 
     An Ibis table of the DuckDB backend becomes a relation of the backend's connection, whose rows stay where they are;
-    a narwhals frame the frame or relation below it; a PyArrow dataset a lazy frame that scans it.
+    a narwhals frame the frame or relation below it; a PyArrow dataset a lazy frame that scans it. Sparse columns of a
+    pandas frame become dense ones.
 
     Raises
     ------
@@ -43,6 +44,9 @@ def unwrapped(data: Any, argument: str = "data") -> Any:
         return pl.scan_pyarrow_dataset(data)
     if any(name.startswith("ibis.expr.types.") and name.endswith(".Table") for name in names):
         return _of_ibis(data, argument)
+    if "pandas.DataFrame" in names or "pandas.core.frame.DataFrame" in names:
+        sparse = {name: dtype.subtype for name, dtype in data.dtypes.items() if str(dtype).startswith("Sparse[")}
+        return data.astype(sparse) if sparse else data
     return data
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
 
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
@@ -126,6 +127,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
                 f"class_weight must be a dict of label to factor, 'balanced' or None, not {shown(self.class_weight)}"
             )
         factors = compute_sample_weight(self.class_weight, roles["target"])
+        if not factors.any():
+            raise ParameterError("class_weight is zero for every class of y; some class must count")
         roles["weight"] = roles.get("weight", 1.0) * factors
 
     def _encoded(self, y: Any, name: str) -> Array:
@@ -138,9 +141,15 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             )
         return np.searchsorted(self.classes_, labels)
 
+    @property
+    def _probability(self) -> Literal["mean", "probability"]:
+        """The output that has the probabilities; the prediction of binary:logitraw is the margin."""
+        return "probability" if self.model_.objective == "binary:logitraw" else "mean"
+
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, in the order of ``classes_``, for X's rows."""
-        return _of_each_class(self._score(X))
+        check_is_fitted(self)
+        return _of_each_class(self._output(X, self._probability))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the margins for X's rows: of the second of two classes, or a column for each class."""
@@ -154,7 +163,9 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     def staged_predict_proba(self, X: Any) -> Iterator[FloatArray]:
         """Yield the probabilities for X's rows after the first round, after two, and so on."""
-        return map(_of_each_class, self._staged(X))
+        check_is_fitted(self)
+        for scores in self._staged(X, self._probability):
+            yield _of_each_class(scores)
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Yield the margins for X's rows after the first round, after two, and so on."""

@@ -293,15 +293,18 @@ class Estimator(BaseEstimator):
         """Return the model's output for X's rows, as an array that the caller may write to."""
         return self._output(X, output)
 
-    def _output(self, X: Any, output: Literal["mean", "margin", "leaf"]) -> Array:
+    def _output(self, X: Any, output: Literal["mean", "margin", "probability", "leaf"]) -> Array:
         check_is_fitted(self)
-        parts = [self.model_.predict(frame, output).to_numpy(writable=True) for frame in read_parts(self, X)]
+        predictor = self.model_._predictor
+        if output == "probability":  # else probabilities of classes with labels are a struct
+            predictor = predictor.of_numbers()
+        parts = [predictor.predict(frame, output).to_numpy(writable=True) for frame in read_parts(self, X)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _staged(self, X: Any, output: OutputName = "mean") -> Iterator[FloatArray]:
         """Yield the output for X's rows after each round."""
         check_is_fitted(self)
-        for scores in self.model_._predictor.staged(read(self, X, reset=False), output):
+        for scores in self.model_._predictor.of_numbers().staged(read(self, X, reset=False), output):
             yield scores.to_numpy(writable=True)
 
     # --- training -----------------------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ def check_numbers(y: Any, estimator: object, name: str = "y", *, several: bool =
         raise ValueError(f"{name} has type {values.dtype}; a target must be numeric")
     try:
         numbers = values.astype(np.float64)
+    except (TypeError, ValueError) as error:  # of strings among objects
+        raise ValueError(f"{name} holds a value that is no number; a target must be numeric") from error
     except OverflowError as error:  # of Python's integers
         raise ParameterError(f"{name} holds a number beyond any float64; a target must be of finite numbers") from error
     assert_all_finite(numbers, input_name=name)
@@ -35,10 +37,7 @@ def check_numbers(y: Any, estimator: object, name: str = "y", *, several: bool =
 def check_labels(y: Any, estimator: object, name: str = "y") -> Array:
     """Return the labels of a classification."""
     labels = _values(y, estimator, name)
-    # None, and pandas' NA; neither has an order among the classes. NaN is found below.
-    if labels.dtype.kind == "O" and any(type(label).__name__ in ("NoneType", "NAType") for label in labels):
-        raise ValueError(f"Input {name} contains missing values.")
-    assert_all_finite(labels, input_name=name)
+    _refuse_missing(labels, name)
     check_classification_targets(labels)
     return labels
 
@@ -46,7 +45,7 @@ def check_labels(y: Any, estimator: object, name: str = "y") -> Array:
 def check_queries(qid: Any, name: str = "qid") -> Array:
     """Return the number of each row's query, from 0."""
     queries: Array = column_or_1d(qid)
-    assert_all_finite(queries, input_name=name)
+    _refuse_missing(queries, name)
     return np.unique(queries, return_inverse=True)[1]
 
 
@@ -74,6 +73,13 @@ def without_zeros(frame: pl.DataFrame, target: Array, sample_weight: Any) -> tup
     check_consistent_length(frame, weight)
     counts = weight != 0
     return frame.filter(pl.Series(counts)), {"target": target[counts], "weight": weight[counts]}
+
+
+def _refuse_missing(values: Array, name: str) -> None:
+    """Raise ValueError if a value is missing: None and pandas' NA, which have no order among others, or NaN."""
+    if values.dtype.kind == "O" and any(type(value).__name__ in ("NoneType", "NAType") for value in values):
+        raise ValueError(f"Input {name} contains missing values.")
+    assert_all_finite(values, input_name=name)
 
 
 def _values(y: Any, estimator: object, name: str, *, several: bool = False) -> Array:

@@ -265,10 +265,9 @@ def test_a_lazy_frame_may_give_its_rows_in_another_order_each_time(engine):
     [
         ([1, "a"] * 20, "Could not convert 'a' with type str: tried to convert to int64"),
         ([1 + 2j] * 40, ".*"),
-        (pd.arrays.SparseArray([0, 1] * 20), ".*"),
         ([object()] * 40, "Could not convert <object object at .*"),
     ],
-    ids=["mixed", "complex", "sparse", "objects"],
+    ids=["mixed", "complex", "objects"],
 )
 def test_a_column_of_pandas_that_polars_cannot_hold_is_named(values, reason):
     pandas = pd.DataFrame({"fine": range(40), "odd": values, "y": LABELS})

@@ -136,6 +136,7 @@ def test_balanced_classes_weigh_the_same():
         ("balance", "^class_weight must be a dict of label to factor, 'balanced' or None, not 'balance'$"),
         ({"no": -1.0}, "^class_weight of 'no' must be a finite number of at least 0, not -1.0$"),
         ({"no": "heavy"}, "^class_weight of 'no' must be a finite number of at least 0, not 'heavy'$"),
+        ({"no": 0, "yes": 0}, "^class_weight is zero for every class of y; some class must count$"),
         ({"maybe": 2, "no": 1}, "The classes, .* are not in class_weight"),
     ],
 )

@@ -185,6 +185,14 @@ def test_more_than_two_classes(labels):
     assert classifier.score(X, y) > 0.8
 
 
+def test_margins_of_logitraw_become_probabilities(frame, X):
+    raw = fb.FrameBoostClassifier(objective="binary:logitraw", **SHAPE).fit(X, frame["late"])
+    margins = raw.decision_function(X)
+    np.testing.assert_allclose(raw.predict_proba(X)[:, 1], 1 / (1 + np.exp(-margins)))
+    np.testing.assert_array_equal(raw.predict(X), margins > 0)
+    np.testing.assert_array_equal(list(raw.staged_predict_proba(X))[-1], raw.predict_proba(X))
+
+
 @pytest.mark.parametrize("ids", [[7, 3, 5], ["q1", "q3", "q2"]])
 def test_the_ranker_orders_each_query(ids):
     rng = np.random.default_rng(0)

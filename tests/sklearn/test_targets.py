@@ -42,6 +42,16 @@ def test_a_regressor_predicts_several_targets(as_table):
     assert 0 < regressor.score(X, y) < 1
 
 
+def test_values_that_are_no_numbers_or_missing_are_refused():
+    X, y = numbers()
+    with pytest.raises(ValueError, match=r"^y holds a value that is no number; a target must be numeric$"):
+        fb.FrameBoostRegressor().fit(X, np.array([*y[:-1], "late"], dtype=object))
+    for missing, message in ((None, "contains missing values"), (np.nan, "contains NaN")):
+        qid = np.array([missing, *["a"] * 199], dtype=object) if missing is None else np.full(200, missing)
+        with pytest.raises(ValueError, match=f"^Input qid {message}"):
+            fb.FrameBoostRanker().fit(X, np.arange(200) % 3, qid=qid)
+
+
 def test_a_classifier_has_one_target():
     X, y = numbers()[0], np.column_stack([np.arange(200) % 2, np.arange(200) % 3])
     message = (
