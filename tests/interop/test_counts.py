@@ -122,6 +122,11 @@ def places(item, path=()):
         yield path
 
 
+def some_values(place):
+    """Return five of the values, others at the next place: files have hundreds of places, most of a few kinds."""
+    return [VALUES[(5 * place + k) % len(VALUES)] for k in range(5)]
+
+
 def put(item, path, value):
     if not path:
         return value
@@ -148,7 +153,7 @@ def changed_lines(text):
     for number, line in enumerate(lines[:end]):
         found = re.fullmatch(r"(\[?[\w ]+(?:=|: ))(.*?)(\]?)", line)
         parts = found[2].split(" ") if found else []
-        for value in VALUES if parts and is_number(parts[0]) else ():
+        for value in some_values(number) if parts and is_number(parts[0]) else ():
             new = ["" if value is None else str(value), *parts[1:]]
             yield "\n".join([*lines[:number], found[1] + " ".join(new) + found[3], *lines[number + 1 :]])
 
@@ -170,7 +175,9 @@ def test_no_number_in_a_file_takes_more_than_the_file_does(name, tmp_path):
     if kind == "lightgbm":
         documents = changed_lines(sound)
     else:
-        documents = (other for path in places(sound) for other in changed(sound, path, VALUES))
+        documents = (
+            other for number, path in enumerate(places(sound)) for other in changed(sound, path, some_values(number))
+        )
     # What samples of one library have in common is in the first of them in every place.
     step = 3 if name.startswith("xgboost ") else 2 if name in ("classes", "quantiles", "targets") else 1
     n_refused, documents = 0, itertools.islice(documents, 0, None, step)
@@ -189,7 +196,7 @@ def test_no_number_in_a_file_takes_more_than_the_file_does(name, tmp_path):
             assert tracemalloc.get_traced_memory()[1] - before < LARGEST, str(document)[:2_000]
     finally:
         tracemalloc.stop()
-    assert n_refused > 100
+    assert n_refused > 40
 
 
 # --- counts that a file may well have ---------------------------------------------------------------------------------
