@@ -1,8 +1,12 @@
 """The order of the tests, which worker runs which, and what the summary tells besides."""
 
+import os
 import re
 
 import pytest
+
+# Before XGBoost or LightGBM is imported: with a thread a core in each of two workers, theirs spin while they wait.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 try:
     from xdist.scheduler import LoadScopeScheduling
