@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["atomic_path", "write_text"]
+__all__ = ["atomic_path", "is_special", "write_text"]
 
 
 @contextmanager
@@ -17,7 +17,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
     If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was. The temporary file is
     in a folder of its own: a writer's thread that opens it only after the failure finds no folder, and leaves no file.
+
+    A device or a pipe is yielded itself: it must not be replaced.
     """
+    if is_special(path):
+        yield Path(path)
+        return
     target = Path(path).resolve()  # replaces the target of a link, not the link
     folder = target.parent / f".{secrets.token_hex(8)}.partial"
     with _errors_of(path):
@@ -29,6 +34,11 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             partial.replace(target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_special(path: str | Path) -> bool:
+    """Whether there is something at a path that is no file, such as /dev/null, or a pipe that somebody reads from."""
+    return Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
 
 
 @contextmanager

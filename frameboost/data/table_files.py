@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import listed, reason, shown
-from frameboost.data.atomic_files import atomic_path
+from frameboost.data.atomic_files import atomic_path, is_special
 from frameboost.data.duckdb_tables import check_new_table, write_duckdb_table
 from frameboost.data.file_formats import DATABASE, FORMATS, SUFFIXES, format_of_path
 from frameboost.errors import DataError, ParameterError
@@ -184,9 +184,9 @@ def check_writable(path: str) -> None:
     code = None
     if target.is_dir():
         code = errno.EISDIR
-    elif not _is_special(path) and not target.parent.is_dir():
+    elif not is_special(path) and not target.parent.is_dir():
         code = errno.ENOENT
-    elif not os.access(path if _is_special(path) else target.parent, os.W_OK):
+    elif not os.access(path if is_special(path) else target.parent, os.W_OK):
         code = errno.EACCES
     if code is not None:
         raise OSError(code, f"can't be written: {os.strerror(code)}", path)
@@ -194,17 +194,10 @@ def check_writable(path: str) -> None:
 
 @contextmanager
 def output_path(path: str) -> Iterator[Path]:
-    """Yield a path to write to, as `atomic_files.atomic_path` does; a device or a pipe is written to directly."""
+    """Yield a path to write to, as `atomic_files.atomic_path` does, if it can be written."""
     check_writable(path)
-    if _is_special(path):  # such as /dev/null, or a pipe that somebody reads from: it must not be replaced
-        yield Path(path)
-        return
     with atomic_path(path) as partial:
         yield partial
-
-
-def _is_special(path: str) -> bool:
-    return Path(path).exists() and not Path(path).is_file()
 
 
 def write_text(path: str, text: str) -> None:

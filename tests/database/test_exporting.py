@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import json
+import os
 import random
 import re
 import sys
@@ -203,6 +204,19 @@ def test_files_are_replaced_atomically(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.sql", "m.sql"]
     with pytest.raises(FileNotFoundError):
         model.database().to_sql(tmp_path / "none" / "m.sql", "t")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    model, _ = small()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        model.save(pipe)
+        assert read.result() == model.to_json()
+    assert pipe.is_fifo()
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
 
 
 # --- dbt --------------------------------------------------------------------------------------------------------------
