@@ -7,20 +7,26 @@ from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
 
-__all__ = ["a_model", "class_name", "margin_title", "one_target", "output_number", "positive"]
+__all__ = ["a_model", "class_name", "margin_title", "one_target", "output_name", "output_number", "positive"]
 
 a_model = instance_of(Model, "a frameboost.Model (an estimator's is its model_)")
 
 
-def output_number(model: Model, number: int | None) -> int:
-    """Return the number of the output to explain: that given, or the only one.
+def output_number(model: Model, output: int | str | None) -> int:
+    """Return the number of the output to explain: that given, also by a class's label, or the only one.
 
     Raises
     ------
     ParameterError
         If there are several outputs and none is named, or there is no such output.
     """
-    return model.ensemble.margin_number(number)
+    return model.ensemble.margin_number(output)
+
+
+def output_name(model: Model, number: int) -> str:
+    """Return what charts call an output: a class by its label, another by its number."""
+    ensemble = model.ensemble
+    return str(ensemble.labels[number]) if ensemble.labels and ensemble.loss.has_margin_of_each_class else str(number)
 
 
 def margin_title(model: Model, number: int) -> str:
@@ -29,7 +35,7 @@ def margin_title(model: Model, number: int) -> str:
     of_margin = "prediction" if link == "margin" and model.ensemble.calibration is None else "margin"
     if model.objective in ("binary:logistic", "reg:logistic") and model.ensemble.calibration is None:
         of_margin = "log-odds"
-    of_output = "" if model.ensemble.n_outputs == 1 else f" of output {number}"
+    of_output = "" if model.ensemble.n_outputs == 1 else f" of output {output_name(model, number)}"
     return f"contribution to the {of_margin}{of_output}"
 
 

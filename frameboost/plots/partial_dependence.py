@@ -12,7 +12,7 @@ from frameboost.checks.arguments import anything, checked, whole, word
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import DataError, ParameterError
 from frameboost.model.model import Model
-from frameboost.plots.arguments import a_model
+from frameboost.plots.arguments import a_model, output_name
 from frameboost.plots.dependence_on_two import dependence_on_two
 from frameboost.plots.distribution import distribution, distribution_frame
 from frameboost.plots.rows import (
@@ -40,11 +40,11 @@ _MEAN = pl.col("prediction").mean().round_sig_figs(12)
 
 @checked(
     model=a_model, feature=anything, ice=whole(0, 200), output=word("mean", "margin"), rows=whole(1, 10_000),
-    number=whole(0),
+    number=anything,
 )  # fmt: skip
 def partial_dependence(
     model: Model, data: Any, feature: str | Sequence[str], *, ice: int = 0,
-    output: Literal["mean", "margin"] = "mean", number: int | None = None, rows: int = 1_000,
+    output: Literal["mean", "margin"] = "mean", number: int | str | None = None, rows: int = 1_000,
 ) -> alt.VConcatChart:  # fmt: skip
     """Return a chart of the mean prediction as a function of one or two features, above the features' distribution.
 
@@ -67,8 +67,8 @@ def partial_dependence(
     output
         ``"mean"`` or ``"margin"``, as for `frameboost.Model.predict`.
     number
-        The number of the output, from 0, if the model has several; by default the first eight, in several colours.
-        ICE and two features need one.
+        The number of the output, from 0, if the model has several, of a class also its label; by default the first
+        eight, in several colours. ICE and two features need one.
     rows
         The most rows to take the mean over, at most 10,000; of more, a sample by a hash of the position.
 
@@ -83,8 +83,12 @@ def partial_dependence(
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
         raise ParameterError(f"feature must be a feature of the model, or two in a list, not {shown(feature)}")
     n_outputs = len(model.ensemble.output(output).values)
-    if number is not None and number >= n_outputs:
-        raise ParameterError(f"number must be that of an output, from 0 to {n_outputs - 1}, not {number}")
+    own_names = [output_name(model, place) if n_outputs > 1 else str(place) for place in range(n_outputs)]
+    if isinstance(number, str) and number in own_names:
+        number = own_names.index(number)
+    elif number is not None:
+        whole(0, n_outputs - 1)("number", number)
+    assert not isinstance(number, str)
     if n_outputs > 1 and number is None and (ice or len(names) == 2):
         what = "ice" if ice else "the dependence on two features"
         raise ParameterError(f"{what} is drawn of one output; give number, from 0 to {n_outputs - 1}")
@@ -108,13 +112,14 @@ def partial_dependence(
     title = "mean prediction" if output == "mean" else "mean margin"
     if len(names) == 2:
         return dependence_on_two(model, frame, long, names, title)
+    long = long.with_columns(pl.col("output").replace_strict(dict(enumerate(own_names)), return_dtype=pl.String))
     return _on_one(model, frame, long, names[0], title, ice)
 
 
 def _on_one(model: Model, frame: pl.DataFrame, long: pl.DataFrame, name: str, title: str, ice: int) -> alt.VConcatChart:
     kind = feature_type(model, name)
-    outputs = shown_classes([str(number) for number in long["output"].unique(maintain_order=True)])
-    long = long.with_columns(pl.col("output").cast(pl.String)).filter(pl.col("output").is_in(outputs))
+    outputs = shown_classes(long["output"].unique(maintain_order=True).to_list())
+    long = long.filter(pl.col("output").is_in(outputs))
     shown = vega_values(long["value"], kind)
     is_missing = long["value"].is_null() | (long["value"].is_nan() if long["value"].dtype.is_float() else False)
     long = long.with_columns(shown).filter(shown.is_not_null() | is_missing)  # infinities have no place on an axis

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from frameboost.checks.arguments import checked, column, whole
+from frameboost.checks.arguments import anything, checked, column, whole
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
@@ -31,10 +31,11 @@ _MOST_CATEGORIES = 40
 _OTHER = "(other)"
 
 
-@checked(model=a_model, color=column, output=whole(0), rows=whole(1, MOST_POINTS))
+@checked(model=a_model, color=column, output=anything, rows=whole(1, MOST_POINTS))
 def shap_dependence(
-    model: Model, data: Any, feature: str, *, color: str | None = None, output: int | None = None, rows: int = 2_000
-) -> alt.LayerChart:
+    model: Model, data: Any, feature: str, *, color: str | None = None, output: int | str | None = None,
+    rows: int = 2_000,
+) -> alt.LayerChart:  # fmt: skip
     """Return a chart of a feature's SHAP values by its value, a dot for each row.
 
     Parameters
@@ -48,7 +49,8 @@ def shap_dependence(
     color
         Another feature, whose values are the dots' colours; of a string the most frequent seven categories.
     output
-        The number of the output to explain, from 0, if the model has several (classes, quantiles).
+        The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
+        its label.
     rows
         The most rows, at most 5,000; of more, a sample by a hash of the position.
 

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from frameboost.checks.arguments import checked, whole
+from frameboost.checks.arguments import anything, checked, whole
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, margin_title, output_number
 from frameboost.plots.rows import MOST_POINTS, feature_type, read_features, sampled, text_of, vega_values
@@ -20,9 +20,9 @@ _BAND = 34  # pixels of a feature
 _CELLS = 80  # of the axis, in which dots are piled up
 
 
-@checked(model=a_model, top=whole(1, 100), output=whole(0), rows=whole(1, 100_000))
+@checked(model=a_model, top=whole(1, 100), output=anything, rows=whole(1, 100_000))
 def shap_summary(
-    model: Model, data: Any, *, top: int = 15, output: int | None = None, rows: int = 1_000
+    model: Model, data: Any, *, top: int = 15, output: int | str | None = None, rows: int = 1_000
 ) -> alt.LayerChart:
     """Return a chart of the SHAP values of the most important features (a beeswarm): a dot for each row.
 
@@ -39,7 +39,8 @@ def shap_summary(
     top
         The number of features, at most 100.
     output
-        The number of the output to explain, from 0, if the model has several (classes, quantiles).
+        The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
+        its label.
     rows
         The most rows to explain; of more, a sample by a hash of the position.
 

@@ -19,8 +19,8 @@ from frameboost.prediction.contributions import BIAS
 __all__ = ["waterfall", "waterfall_frame"]
 
 
-@checked(model=a_model, row=anything, top=whole(1, 200), output=whole(0))
-def waterfall(model: Model, row: Any, *, top: int = 10, output: int | None = None) -> alt.LayerChart:
+@checked(model=a_model, row=anything, top=whole(1, 200), output=anything)
+def waterfall(model: Model, row: Any, *, top: int = 10, output: int | str | None = None) -> alt.LayerChart:
     """Return a chart of how one row's margin comes about: from the mean of all rows, feature by feature.
 
     Bars to the right raise the margin, bars to the left lower it; the largest is on top.
@@ -34,7 +34,8 @@ def waterfall(model: Model, row: Any, *, top: int = 10, output: int | None = Non
     top
         The number of features; the sum of all others is one more bar.
     output
-        The number of the output to explain, from 0, if the model has several (classes, quantiles).
+        The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
+        its label.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def _layers(steps: pl.DataFrame, unit: str) -> list[alt.Chart]:
     ]
 
 
-def waterfall_frame(model: Model, row: pl.DataFrame, *, top: int = 10, output: int | None = None) -> pl.DataFrame:
+def waterfall_frame(model: Model, row: pl.DataFrame, *, top: int = 10, output: int | str | None = None) -> pl.DataFrame:
     """Return the steps from the mean margin to that of a row.
 
     Returns

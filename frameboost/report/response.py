@@ -40,9 +40,7 @@ def _outputs(material: Material) -> list[Raw]:
     """Say what the numbers of the outputs in the charts stand for."""
     ensemble = material.ensemble
     names: list[str] = []
-    if ensemble.labels and ensemble.loss.has_margin_of_each_class:
-        names = [shortened(str(label), 40) for label in ensemble.labels]
-    elif ensemble.loss.name == "reg:quantileerror" and ensemble.n_outputs > 1:
+    if ensemble.loss.name == "reg:quantileerror" and ensemble.n_outputs > 1:
         names = [f"the quantile {level:g}" for level in ensemble.loss.renewal]
     shown = "; ".join(f"{number} is {name}" for number, name in enumerate(names[:MOST_CLASSES]))
     return [paragraph(f"Outputs: {shown}.", kind="note")] if shown else []

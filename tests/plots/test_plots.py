@@ -241,7 +241,7 @@ def test_what_does_not_respond_is_refused(models):
     for wrong in (["day"] * 2, [], 3, ["day", "text", "flag"]):
         assert message(wrong).startswith("feature must be a feature of the model, or two in a list, not ")
     assert message("day", "three", ice=3) == "ice is drawn of one output; give number, from 0 to 2"
-    assert message("day", "three", number=3) == "number must be that of an output, from 0 to 2, not 3"
+    assert message("day", "three", number=3) == "number must be an integer from 0 to 2, not 3"
     assert message("amount", data=DATA.with_columns(amount=pl.lit(None, dtype=pl.Decimal(10, 2)))) == (
         "feature 'amount' has no value in any row"
     )
@@ -409,6 +409,19 @@ def test_scores_of_models_without_probabilities(models):
     assert "contribution to the margin" in titles(plots.shap_summary(calibrated, DATA[:9]))
     assert "contribution to the margin of output 1" in titles(plots.shap_summary(models["three"], DATA[:9], output=1))
     assert "contribution to the prediction" in titles(plots.shap_summary(models["y"], DATA[:9]))
+
+
+def test_outputs_of_classes_have_their_labels():
+    named = DATA.with_columns(three=pl.lit("kind ") + pl.col("three").cast(pl.String))
+    model = fb.fit(named, "three", features=["day", "text"], n_estimators=2)
+    assert "contribution to the margin of output kind 2" in titles(plots.shap_summary(model, DATA[:9], output="kind 2"))
+    assert "margin of output kind 0" in titles(plots.waterfall(model, DATA[:1], output="kind 0"))
+    lines = with_fields(plots.partial_dependence(model, DATA, "day"), "output")
+    assert {line["output"] for line in lines} == {"kind 0", "kind 1", "kind 2"}
+    one = with_fields(plots.partial_dependence(model, DATA, "day", number="kind 1"), "output")
+    assert {line["output"] for line in one} == {"kind 1"}
+    with pytest.raises(fb.ParameterError, match="one of the labels 'kind 0', 'kind 1', 'kind 2', not 'x'"):
+        plots.shap_summary(model, DATA[:9], output="x")
 
 
 # --- sizes and kinds of data ------------------------------------------------------------------------------------------
