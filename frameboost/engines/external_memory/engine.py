@@ -12,7 +12,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Sample
-from frameboost.engines.external_memory.blocks import ROWS, Block, blocks
+from frameboost.engines.external_memory.blocks import Block, blocks
 from frameboost.engines.external_memory.codes import CodesByRow
 from frameboost.engines.external_memory.gradients import RecomputedPairs
 from frameboost.engines.external_memory.node_kernels import group_rows
@@ -30,7 +30,6 @@ from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 __all__ = ["ExternalMemoryEngine"]
 
 RowNumbers = npt.NDArray[np.uint32]
-_IN_ORDER = np.arange(ROWS, dtype=np.uint32)
 
 
 class ExternalMemoryEngine(ArrayEngine):
@@ -170,10 +169,11 @@ class ExternalMemoryEngine(ArrayEngine):
         if not len(parts):
             return
         pairs = self._pairs(block, wanted)
+        in_order = np.arange(len(pairs), dtype=np.uint32)
         for codes, slots in self._codes.groups:
             own = codes[block.start : block.stop]
             own = own if wanted is None else np.take(own, wanted, axis=0)
-            build_share(own, _IN_ORDER, parts, np.array([0, len(parts)]), pairs, slots, out, places, out[:0], 0)
+            build_share(own, in_order, parts, np.array([0, len(parts)]), pairs, slots, out, places, out[:0], 0)
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
