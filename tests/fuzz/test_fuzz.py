@@ -1,4 +1,4 @@
-"""Random cases of each kind, for a fixed time: ``FRAMEBOOST_FUZZ_SECONDS`` in all, 10 by default.
+"""Random cases of each kind, for a fixed time: ``FRAMEBOOST_FUZZ_SECONDS`` in all, 6 by default.
 
 Half of the cases have a fixed seed, so that a change is judged by cases that passed before it. The other half have the
 date as their seed: each day tries new cases. A failure is reproduced on the same day by running the test again, and
@@ -13,7 +13,7 @@ import pytest
 from tests.fuzz import KINDS
 from tests.fuzz.runner import run
 
-SECONDS = float(os.environ.get("FRAMEBOOST_FUZZ_SECONDS", "10"))
+SECONDS = float(os.environ.get("FRAMEBOOST_FUZZ_SECONDS", "6"))
 FIXED_SEED = 1
 
 
