@@ -64,8 +64,8 @@ def _output(model: Model, given: str | None) -> int:
     if given is None and model.ensemble.n_outputs > 1:
         labels = model.classes or range(model.ensemble.n_outputs)
         raise UsageError(f"the model has several outputs; name one by --output: {listed(labels)}")
-    known: list[str] = [str(label) for label in model.classes]
-    if given is not None and given in known and model.ensemble.loss.has_margin_of_each_class:
+    known = [str(label) for label in model.ensemble.output_labels]
+    if given is not None and given in known:
         return known.index(given)
     return model.ensemble.margin_number(int(given) if given is not None and given.isdecimal() else given)
 
@@ -108,7 +108,7 @@ def _of_output(model: Model, output: int) -> str:
     """Return which of several outputs is explained, by its label if it has one."""
     if model.ensemble.n_outputs == 1:
         return ""
-    labels = model.ensemble.labels if model.ensemble.loss.has_margin_of_each_class else ()
+    labels = model.ensemble.output_labels
     return f" of {shown(labels[output]) if labels else f'output {output}'}"
 
 

@@ -65,6 +65,11 @@ class Ensemble:
         return self.loss.n_outputs
 
     @property
+    def output_labels(self) -> Labels:
+        """The label of each margin, if margins are of classes that have labels; otherwise none."""
+        return self.labels if self.loss.has_margin_of_each_class else ()
+
+    @property
     def feature_names(self) -> list[str]:
         """The names of the columns, in order."""
         return [feature.name for feature in self.features]
@@ -98,13 +103,13 @@ class Ensemble:
         """
         if output is None and self.n_outputs == 1:
             return 0
-        if isinstance(output, str) and output in self.labels and self.loss.has_margin_of_each_class:
-            return self.labels.index(output)
+        labels = self.output_labels
+        if isinstance(output, str) and output in labels:
+            return labels.index(output)
         if not isinstance(output, int) or isinstance(output, bool) or not 0 <= output < self.n_outputs:
-            or_label = f" or one of the labels {listed(self.labels)}" if self.loss.has_margin_of_each_class else ""
+            or_label = f" or one of the labels {listed(labels)}" if labels else ""
             raise ParameterError(
-                f"output must be the number of a margin, from 0 to {self.n_outputs - 1}"
-                f"{or_label if self.labels else ''}, not {shown(output)}"
+                f"output must be the number of a margin, from 0 to {self.n_outputs - 1}{or_label}, not {shown(output)}"
             )
         return output
 

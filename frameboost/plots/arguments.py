@@ -25,8 +25,8 @@ def output_number(model: Model, output: int | str | None) -> int:
 
 def output_name(model: Model, number: int) -> str:
     """Return what charts call an output: a class by its label, another by its number."""
-    ensemble = model.ensemble
-    return str(ensemble.labels[number]) if ensemble.labels and ensemble.loss.has_margin_of_each_class else str(number)
+    labels = model.ensemble.output_labels
+    return str(labels[number] if labels else number)
 
 
 def margin_title(model: Model, number: int) -> str:

@@ -62,8 +62,8 @@ def interaction_frame(ensemble: Ensemble, data: Any, output: int | str | None) -
 
 def _named(ensemble: Ensemble, outputs: list[int]) -> pl.Series:
     """Return the labels of outputs that are classes with labels, the numbers of others."""
-    has_labels = ensemble.labels and ensemble.loss.has_margin_of_each_class
-    return pl.Series("output", [ensemble.labels[number] for number in outputs] if has_labels else outputs)
+    labels = ensemble.output_labels
+    return pl.Series("output", [labels[number] for number in outputs] if labels else outputs)
 
 
 def _contributions(

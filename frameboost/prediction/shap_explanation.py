@@ -40,14 +40,13 @@ def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *,
     else:
         values = contributions["value"].to_numpy().reshape(len(rows), ensemble.n_outputs, len(names) + 1)
         values = values.transpose(0, 2, 1)
-    labels = ensemble.labels if ensemble.labels and ensemble.loss.has_margin_of_each_class else None
     return Explanation(
         values=values[:, :-1],
         base_values=values[:, -1],
         data=np.column_stack([_as_number(column).to_numpy() for column in rows]),
         display_data=np.array([_as_shown(column) for column in rows], dtype=object).T,
         feature_names=names,
-        output_names=[str(name) for name in labels or range(ensemble.n_outputs)] if several else None,
+        output_names=[str(name) for name in ensemble.output_labels or range(ensemble.n_outputs)] if several else None,
     )
 
 

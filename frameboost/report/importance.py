@@ -42,6 +42,6 @@ def _of_output(material: Material, output: int) -> str:
     ensemble = material.ensemble
     if ensemble.n_outputs == 1:
         return ""
-    if ensemble.labels and ensemble.loss.has_margin_of_each_class:
-        return f" of {shortened(str(ensemble.labels[output]), 40)}"
+    if ensemble.output_labels:
+        return f" of {shortened(str(ensemble.output_labels[output]), 40)}"
     return f" of {'class' if ensemble.loss.classes else 'output'} {output}"
