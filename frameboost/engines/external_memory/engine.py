@@ -67,6 +67,7 @@ class ExternalMemoryEngine(ArrayEngine):
     ) -> None:
         self._stores_gradients = stores_gradients
         super().__init__(frame, features, roles, workers, storage)
+        self._sampled_pairs: FloatArray = np.empty((0, 2))  # which each tree writes anew
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -105,7 +106,9 @@ class ExternalMemoryEngine(ArrayEngine):
         self._sampled: FloatArray | None = None
         totals = self.gradients.totals[output]
         if sample is not None:
-            pairs = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
+            if not len(self._sampled_pairs):
+                self._sampled_pairs = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
+            pairs = self._sampled_pairs
             self.workers.each(list(blocks(0, self.n_rows)), partial(self._draw, sample, pairs))
             totals = self.gradients.round(pairs, [0.0, 0.0])  # only sums: samples stay on their grids
             self._sampled = pairs
