@@ -13,17 +13,7 @@ from sklearn.feature_selection import SelectFromModel
 
 import frameboost as fb
 from tests.support.cases import cases
-from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers, typed
-
-
-@pytest.fixture(scope="module")
-def frame() -> pl.DataFrame:
-    return typed()
-
-
-@pytest.fixture(scope="module", name="X")
-def features(frame) -> pl.DataFrame:
-    return frame.select(COLUMNS)
+from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers
 
 
 @pytest.mark.slow

@@ -7,19 +7,9 @@ from sklearn.exceptions import NotFittedError
 
 import frameboost as fb
 from tests.support.cases import cases
-from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, numbers, typed
+from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, numbers
 
 ROUNDS = SHAPE["n_estimators"]
-
-
-@pytest.fixture(scope="module")
-def frame() -> pl.DataFrame:
-    return typed()
-
-
-@pytest.fixture(scope="module", name="X")
-def features(frame) -> pl.DataFrame:
-    return frame.select(COLUMNS)
 
 
 @pytest.fixture(scope="module")

@@ -26,19 +26,9 @@ import frameboost as fb
 from frameboost.parameters.parameters import Parameters
 from frameboost.sklearn.estimator import FROM_THE_DATA, OWN
 from tests.support.cases import cases
-from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers, typed
+from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def frame() -> pl.DataFrame:
-    return typed()
-
-
-@pytest.fixture(scope="module", name="X")
-def features(frame) -> pl.DataFrame:
-    return frame.select(COLUMNS)
 
 
 # --- the contract -----------------------------------------------------------------------------------------------------
