@@ -26,7 +26,7 @@ from frameboost.model.model import Model
 from frameboost.report.conditions import in_sql, in_words, path_to
 from frameboost.report.markup import Raw, Section, block_of_code, escaped, number, paragraph, percent, table
 from frameboost.report.material import Material
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, with_values
 
 __all__ = ["Segment", "weak_segments", "worst_segments"]
 
@@ -138,13 +138,7 @@ def _losses(material: Material, metric: Metric) -> pl.Series:
 
 def _fitted(material: Material, rows: pl.DataFrame, losses: str) -> Model | None:
     """Return a model of one shallow tree of the losses, None if there is nothing to split."""
-    has_values = rows.select(
-        column(name).drop_nulls().drop_nans().len() > 0
-        if rows.schema[name].is_float()
-        else column(name).drop_nulls().len() > 0
-        for name in material.ensemble.feature_names
-    ).row(0)
-    features = [name for name, has in zip(material.ensemble.feature_names, has_values, strict=True) if has]
+    features = with_values(rows.select(map(column, material.ensemble.feature_names)))
     if not features or len(rows) < 2 * _FEWEST_ROWS or rows[losses].n_unique() == 1:
         return None
     weight = material.roles.get("weight")

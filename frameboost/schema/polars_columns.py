@@ -9,7 +9,7 @@ import polars.selectors as cs
 from frameboost.schema.feature import ZERO
 from frameboost.schema.types import FeatureType
 
-__all__ = ["column", "not_zero", "physical_expr", "physical_values"]
+__all__ = ["column", "not_zero", "physical_expr", "physical_values", "with_values"]
 
 
 def column(name: str) -> pl.Expr:
@@ -43,6 +43,12 @@ def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
             if len(array) and not np.isnan(array.min()):  # the minimum is NaN if any value is
                 return values
     return values.to_frame().select(physical_expr(values.name, kind).alias(values.name)).to_series()
+
+
+def with_values(frame: pl.DataFrame) -> list[str]:
+    """Return the names of the columns with at least one value that is neither NULL nor NaN."""
+    missing = frame.select(cs.float().fill_nan(None).null_count(), (~cs.float()).null_count()).row(0, named=True)
+    return [name for name in frame.columns if missing[name] < frame.height]
 
 
 def not_zero(values: pl.Expr) -> pl.Expr:

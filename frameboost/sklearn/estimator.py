@@ -17,8 +17,9 @@ from frameboost.errors import ParameterError
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.prediction.predictor import OutputName
+from frameboost.schema.polars_columns import with_values
 from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of
-from frameboost.sklearn.rows import Rows, check_types, role_columns, with_roles, with_values
+from frameboost.sklearn.rows import Rows, check_types, role_columns, with_roles
 from frameboost.sklearn.tables import names_in, read, read_parts
 from frameboost.sklearn.targets import Array, FloatArray
 
@@ -346,6 +347,7 @@ class Estimator(BaseEstimator):
 
     def _train(self, rows: Rows, objective: str, held_out: Sequence[Rows] = (), **more: Any) -> None:
         """Fit and set ``model_``. Held-out rows have weight 1 where they are given none."""
+        # In a fold of a cross-validation a column may have no value.
         features = with_values(rows.frame) or rows.frame.columns
         check_types(rows.frame, features, held_out)
         columns = role_columns(rows)

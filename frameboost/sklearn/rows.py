@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from frameboost.checks.messages import shown
 from frameboost.errors import DataError
 from frameboost.schema.types import FeatureType
 from frameboost.sklearn.targets import Array
 
-__all__ = ["Rows", "check_types", "role_columns", "with_roles", "with_values"]
+__all__ = ["Rows", "check_types", "role_columns", "with_roles"]
 
 # The names of the columns of target, weights and queries, which are added to those of X.
 _NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
@@ -55,12 +54,6 @@ def check_types(frame: pl.DataFrame, features: Sequence[str], held_out: Sequence
                     f"column {shown(name)} has type {other[name].dtype} in X of eval_set[{i}], but {frame[name].dtype} "
                     "in X; give it the same type"
                 )
-
-
-def with_values(frame: pl.DataFrame) -> list[str]:
-    """Return the columns with at least one value; in a fold of a cross-validation a column may have none."""
-    missing = frame.select(cs.float().fill_nan(None).null_count(), (~cs.float()).null_count()).row(0, named=True)
-    return [name for name in frame.columns if missing[name] < frame.height]
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:
