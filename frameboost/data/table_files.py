@@ -136,18 +136,20 @@ def _scan(kind: str, source: str | bytes, types: Mapping[str, pl.DataType]) -> p
             return pl.read_ipc_stream(source).lazy()
         return pl.scan_ipc(source)
 
-    def scanned(overrides: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    def scanned(overrides: Mapping[str, pl.DataType], looked_at: int | None = None) -> pl.LazyFrame:
         # Types are inferred from all rows, as a column may be whole in the first rows and not in the last.
         if kind == "ndjson":
-            return pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=dict(overrides))
+            return pl.scan_ndjson(source, infer_schema_length=looked_at, schema_overrides=dict(overrides))
         return pl.scan_csv(
-            source, separator="\t" if kind == "tsv" else ",", infer_schema_length=None, try_parse_dates=True,
+            source, separator="\t" if kind == "tsv" else ",", infer_schema_length=looked_at, try_parse_dates=True,
             schema_overrides=dict(overrides),
         )  # fmt: skip
 
-    frame = scanned({})
-    given = {name: types[name] for name in frame.collect_schema().names() if name in types}
-    return scanned(given) if given else frame
+    if not types:
+        return scanned({})
+    # The names of CSV are in its first line; those of NDJSON may be in any.
+    names = scanned({}, None if kind == "ndjson" else 0).collect_schema().names()
+    return scanned({name: types[name] for name in names if name in types})
 
 
 def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDBPyRelation:
