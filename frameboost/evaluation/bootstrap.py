@@ -21,7 +21,7 @@ from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.evaluation.metrics_by_group import evaluated_loss, metric_values
 from frameboost.metrics.built_in import AnyMetric
-from frameboost.metrics.draws import can_be_drawn, of_draws
+from frameboost.metrics.draws import can_be_drawn, of_draws, row_counts
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import define_predictions, define_terms
 
@@ -102,7 +102,7 @@ def _at_once(
     rows = _engine(scored, places, used)
     define_predictions(rows, evaluated_loss(ensemble))
     _, unit = places.rows(used)
-    counts = np.stack([np.bincount(drawn, minlength=len(used))[unit] for drawn in several]).astype(np.float64)
+    counts = row_counts(several, unit, len(used))
     found = {}
     for metric in metrics:
         define_terms(rows, metric.terms)

@@ -26,7 +26,7 @@ from frameboost.errors import ParameterError
 from frameboost.evaluation.metrics_by_group import evaluated_loss, metrics_of, scored_columns
 from frameboost.losses.loss import RunningSum
 from frameboost.metrics.built_in import AnyMetric
-from frameboost.metrics.draws import adds_up, of_draws
+from frameboost.metrics.draws import adds_up, of_draws, row_counts
 from frameboost.metrics.terms import define_predictions, define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
@@ -143,7 +143,7 @@ def _draws(units: npt.NDArray[np.int64], resamples: int, seed: int) -> Iterator[
     several = max(1, _MOST_CELLS // len(units))
     for start in range(0, resamples, several):
         drawn = (random.integers(0, n_units, n_units) for _ in range(min(several, resamples - start)))
-        yield np.stack([np.bincount(draw, minlength=n_units)[units] for draw in drawn]).astype(np.float64)
+        yield row_counts(drawn, units, n_units)
 
 
 def _metrics_of_draws(model: _Scored, names: Sequence[str], counts: Floats) -> Floats:

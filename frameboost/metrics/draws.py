@@ -6,7 +6,7 @@ product of the matrix of these lines with v. For the area under a curve the rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.metrics.metric import CurveMetric, Metric
 
-__all__ = ["RowsInMemory", "adds_up", "can_be_drawn", "of_draws", "of_each_row"]
+__all__ = ["RowsInMemory", "adds_up", "can_be_drawn", "of_draws", "of_each_row", "row_counts"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,6 +38,15 @@ def can_be_drawn(metric: Metric | CurveMetric) -> bool:
 def adds_up(metric: Metric | CurveMetric) -> bool:
     """Whether a metric is made of sums, averages and counts over rows."""
     return isinstance(metric, CurveMetric) or {f for f, _ in metric._parts[0].values()} <= {"sum", "avg", "count"}
+
+
+def row_counts(drawn: Iterable[npt.NDArray[np.int64]], units: npt.NDArray[np.int64], n_units: int) -> Floats:
+    """Return how often each draw has each row, a line a draw, given the units that it drew and the unit of each row.
+
+    >>> row_counts([np.array([1, 1])], np.array([0, 1, 1]), 2).tolist()
+    [[0.0, 2.0, 2.0]]
+    """
+    return np.stack([np.bincount(draw, minlength=n_units)[units] for draw in drawn]).astype(np.float64)
 
 
 def of_each_row(metric: Metric, rows: RowsInMemory) -> pl.Series:
