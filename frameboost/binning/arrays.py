@@ -5,7 +5,7 @@ Columns that have no such array (strings, wide integers, integers with NULL) go 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,15 +72,18 @@ def sort_column(
     return Bins(feature, has_missing=n_missing > 0), pl.Series(values.name, distinct, dtype=values.dtype)
 
 
-def places_by_type(bins: Sequence[Bins]) -> list[tuple[np.dtype[Any], npt.NDArray[np.int64]]]:
+def places_by_type(
+    bins: Sequence[Bins], without: Collection[int] = ()
+) -> list[tuple[np.dtype[Any], npt.NDArray[np.int64]]]:
     """Return the types of the features' codes, and for each the place of every feature among those of the type, or -1.
 
     A type is the smallest unsigned one that holds a feature's codes. Two features of 256 bins and one of 300 categories
-    between them have the types uint8, with the places 0, -1, 1, and uint16, with -1, 0, -1.
+    between them have the types uint8, with the places 0, -1, 1, and uint16, with -1, 0, -1. Features ``without`` have
+    no place.
     """
-    types = [np.min_scalar_type(each.largest_code) for each in bins]
+    types = [None if i in without else np.min_scalar_type(each.largest_code) for i, each in enumerate(bins)]
     found = []
-    for dtype in dict.fromkeys(types):
+    for dtype in dict.fromkeys(filter(None, types)):
         is_member = np.array([own == dtype for own in types])
         found.append((dtype, np.where(is_member, np.cumsum(is_member) - 1, -1)))
     return found

@@ -35,6 +35,10 @@ TESTED_OTHERWISE = {
     "split_score": "tests/training/test_constraints.py",
     # elsewhere
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
+    "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
+    "complete_histograms": "tests/engines/memory/test_sparse_codes.py",
+    "gather_entries": "tests/engines/memory/test_sparse_codes.py",
+    "write_entries": "tests/engines/memory/test_sparse_codes.py",
     "add_interactions": "tests/model/test_explain.py",  # tests.support.naive_shap.interaction
     "add_shap": "tests/model/test_explain.py",  # tests.support.naive_shap.shapley and algorithm_2
     "add_steps": "tests/model/test_explain.py",  # tests.support.naive_shap.saabas

@@ -98,7 +98,7 @@ class _NodeTables:
 
     def __init__(self, splits: SplitTables, n_nodes: int, dtype: npt.DTypeLike) -> None:
         self.features: list[IntArray] = []
-        for _, places in splits.columns:
+        for _, places in splits.columns():
             of_nodes = np.full(n_nodes, -1)
             of_nodes[splits.nodes] = places
             self.features.append(of_nodes)

@@ -1,6 +1,7 @@
 """The engines in memory: numpy arrays, and kernels compiled by numba on several threads.
 
 - `engine`, `binning`: binned columns (``hist``)
+- `sparse_codes`, `sparse_kernels`, `sparse_columns`: columns where most rows have one code
 - `histograms`, `histogram_kernels`: sums of g and h by node and bin
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)

@@ -14,6 +14,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.partition_kernels import take_rows
+from frameboost.engines.memory.sparse_codes import SparseCodes
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
@@ -47,31 +48,49 @@ class BinnedColumns:
     """The codes of all features, twice: by column for partitions, and by row for histograms.
 
     A partition reads one feature of all rows, a histogram all features of a row. Features
-    are grouped by the type of their codes, so one with many categories makes no other's codes wider.
+    are grouped by the type of their codes, so one with many categories makes no other's codes wider. Sparse features
+    are apart: one array serves both.
 
     Attributes
     ----------
     layout
         The slots of the histograms.
     columns
-        The codes of each feature, of the smallest unsigned type that holds them.
-    by_column
-        The groups of columns, (features of the group, rows).
+        The codes of each feature that is not sparse, by its number, of the smallest unsigned type that holds them.
     by_row
         For each group its codes, (rows, features of the group), and the first slot of each of its features.
+    sparse
+        The sparse features, None if there are none.
     """
 
-    def __init__(self, bins: Sequence[Bins], n_rows: int) -> None:
+    def __init__(self, bins: Sequence[Bins], n_rows: int, common: Mapping[int, int] | None = None) -> None:
+        """Lay out the codes; ``common`` has the sparse features with the code of most rows (see `find_sparse`)."""
         self.layout = SlotLayout(bins)
-        groups: list[tuple[IntArray, Codes]] = [
-            (places, np.empty((int(places.max()) + 1, n_rows), dtype)) for dtype, places in places_by_type(bins)
+        self.n_rows = n_rows
+        self.sparse = SparseCodes(self.layout, common, n_rows) if common else None
+        self._dense: list[tuple[IntArray, Codes]] = [
+            (places, np.empty((int(places.max()) + 1, n_rows), dtype))
+            for dtype, places in places_by_type(bins, common or ())
         ]
-        self.by_column = SplitColumns(groups, np.diff(self.layout.offsets))
-        of_features = zip(*([None if k < 0 else codes[k] for k in places] for places, codes in groups), strict=True)
-        self.columns: list[Codes] = [column for own in of_features for column in own if column is not None]
+        self.columns = {
+            int(feature): codes[places[feature]]
+            for places, codes in self._dense
+            for feature in np.flatnonzero(places >= 0)
+        }
         self.by_row = [
-            (np.empty((0, 0), codes.dtype), self.layout.offsets[:-1][places >= 0]) for places, codes in groups
+            (np.empty((0, 0), codes.dtype), self.layout.offsets[:-1][places >= 0]) for places, codes in self._dense
         ]
+
+    @property
+    def by_column(self) -> SplitColumns:
+        """The columns that splits compare."""
+        sparse = None if self.sparse is None else self.sparse.by_column
+        return SplitColumns(self._dense, np.diff(self.layout.offsets), sparse)
+
+    @property
+    def additions_per_row(self) -> int:
+        """How many sums a row is added to, on average, at least 1."""
+        return max(1, len(self.columns) + (0 if self.sparse is None else self.sparse.additions_per_row))
 
     def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
         """Write the codes of all columns, given each feature's physical values."""
@@ -79,18 +98,22 @@ class BinnedColumns:
         def bin_(i: int) -> None:
             bin_column(self.layout.bins[i], values(i), self.columns[i])
 
-        is_small = sum(len(column) for column in self.columns) < VALUES_PER_TASK
-        workers.each(range(len(self.columns)), bin_, alone=is_small)
+        is_small = self.n_rows * len(self.columns) < VALUES_PER_TASK
+        workers.each(list(self.columns), bin_, alone=is_small)
+        if self.sparse is not None:
+            self.sparse.fill(values, workers)
         self.interleave(workers)
 
     def sort(self, order: npt.NDArray[np.uint32], workers: Workers) -> None:
         """Put the rows into another order."""
-        workers.each(self.columns, lambda column: _sort_column(column, order))
+        workers.each(list(self.columns.values()), lambda column: _sort_column(column, order))
+        if self.sparse is not None:
+            self.sparse.sort(order, workers)
         self.interleave(workers)
 
     def interleave(self, workers: Workers) -> None:
         """Write the codes by row, once the columns are written."""
-        for k, ((_, columns), (codes, slots)) in enumerate(zip(self.by_column.groups, self.by_row, strict=True)):
+        for k, ((_, columns), (codes, slots)) in enumerate(zip(self._dense, self.by_row, strict=True)):
             if codes.shape != columns.shape[::-1]:
                 codes = np.empty(columns.shape[::-1], columns.dtype)
                 self.by_row[k] = codes, slots

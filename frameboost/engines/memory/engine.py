@@ -12,6 +12,7 @@ from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.engines.memory.sparse_codes import find_sparse
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
@@ -34,7 +35,9 @@ class MemoryEngine(ArrayEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.load()
-        self.binned = BinnedColumns(bins, self.n_rows)
+        # Columns that are read one at a time are read no more often than needed.
+        common = find_sparse(bins, self.values, self.n_rows, self.workers) if self.storage.holds_columns else {}
+        self.binned = BinnedColumns(bins, self.n_rows, common)
         self.binned.fill(self.values, self.workers)
         self.drop_columns()
         self.partition = RowPartition(self.n_rows, self.workers)

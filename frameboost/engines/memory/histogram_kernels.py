@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_more", "build_histograms", "build_share"]
+__all__ = ["add_more", "build_histograms", "build_share", "clearing"]
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows and features of a block.
@@ -28,7 +28,7 @@ def _clear_one(histograms, places, item):  # type: ignore[no-untyped-def]
     histograms[places[item]] = 0.0
 
 
-_clearing = outlined(_clear_one)
+clearing = outlined(_clear_one)
 
 
 @kernel
@@ -148,7 +148,7 @@ def build_histograms(  # type: ignore[no-untyped-def]
         Whether to clear the nodes' histograms before.
     """
     if is_first:
-        share_out(team, _clearing((histograms, places)), len(places))
+        share_out(team, clearing((histograms, places)), len(places))
     share_out(
         team, _building((codes, rows, parts, firsts, gradients, slots, histograms, places, more)), len(firsts) - 1
     )

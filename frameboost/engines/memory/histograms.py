@@ -9,6 +9,7 @@ import numpy as np
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
 from frameboost.engines.memory.nodes import RowPartition
+from frameboost.engines.memory.sparse_kernels import add_entries, complete_histograms
 from frameboost.engines.memory.task_sizes import ADDITIONS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
@@ -26,7 +27,7 @@ def sum_by_bin(
     places: IntArray,
 ) -> None:
     """Write the histograms of some nodes to their ``places`` in ``out`` (see `HistogramEngine.histograms`)."""
-    parts, firsts = partition.shares(nodes, ADDITIONS_PER_TASK // len(binned.columns))
+    parts, firsts = partition.shares(nodes, ADDITIONS_PER_TASK // binned.additions_per_row)
     count = len(firsts) - 1
     team = workers.team(count)
     # The shares after the first may start within a node that the share before is adding up. Each gets a histogram of
@@ -34,5 +35,12 @@ def sum_by_bin(
     more = np.zeros((count - 1, *out.shape[1:]))
     for k, (codes, slots) in enumerate(binned.by_row):
         build_histograms(team, codes, partition.rows, parts, firsts, pairs, slots, out, places, more, k == 0)
+    sparse = binned.sparse
+    if sparse is not None:
+        is_first = not binned.by_row
+        to_entries = sparse.starts, sparse.entries, partition.rows, parts, firsts, pairs, int(sparse.common[0])
+        add_entries(team, *to_entries, out, places, more, is_first)
     if count > 1:
         add_more(parts, firsts, more, out, places)
+    if sparse is not None:
+        complete_histograms(team, out, places, sparse.firsts, sparse.stops, sparse.common)

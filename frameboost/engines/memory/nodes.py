@@ -119,7 +119,7 @@ class RowPartition:
             parts, firsts = shares
             counts = np.empty(len(parts), dtype=np.int64)
             team = self._workers.team(len(firsts) - 1)
-            for codes, places in splits.columns:
+            for codes, places in splits.columns():
                 part_rows(team, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, counts)
             return counts
 
@@ -138,7 +138,7 @@ class RowPartition:
         sides = np.array([(values[left], values[right]) for left, right in splits.children.tolist()])
         parts, firsts = self._shares(splits.nodes)
         team = self._workers.team(len(firsts) - 1)
-        for codes, places in splits.columns:
+        for codes, places in splits.columns():
             add_by_side(team, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, sides, margins)
 
     def of_rows(self) -> npt.NDArray[np.int32]:

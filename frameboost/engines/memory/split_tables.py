@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.partition_kernels import fill_sides
+from frameboost.engines.memory.sparse_columns import SparseColumns
 from frameboost.runtime.workers import Pieces
 from frameboost.splits.split import IntArray, Split
 
@@ -26,10 +27,13 @@ class SplitColumns:
         type; and the columns, (columns, rows).
     n_codes
         int64 (features,): the number of codes of each feature. The last is that of a missing value.
+    sparse
+        Columns that are in no group, because few of their codes are stored.
     """
 
     groups: Sequence[tuple[IntArray, Codes]]
     n_codes: IntArray
+    sparse: SparseColumns | None = None
 
 
 class SplitTables:
@@ -41,8 +45,6 @@ class SplitTables:
         The nodes, and int64 (nodes, 2): the left and the right child of each.
     goes_left, starts
         Whether each code goes left, one split after the other, and where each split's codes start.
-    columns
-        For each type of codes: the columns, and the one that each split compares (-1 for a column of another type).
     """
 
     def __init__(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
@@ -56,4 +58,11 @@ class SplitTables:
         for split, start, n in zip(chosen, self.starts.tolist(), n_codes.tolist(), strict=False):
             if split.categories is not None:
                 self.goes_left[start : start + n] = split.goes_left(n)
-        self.columns = [(codes, places[features]) for places, codes in columns.groups]
+        self._features, self._columns = features, columns
+
+    def columns(self) -> Iterator[tuple[Codes, IntArray]]:
+        """Yield columns, and which of them each split compares (-1 for none), until each split had its column."""
+        for places, codes in self._columns.groups:
+            yield codes, places[self._features]
+        if self._columns.sparse is not None:
+            yield from self._columns.sparse.dense(self._features)

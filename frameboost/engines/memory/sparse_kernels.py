@@ -1,0 +1,141 @@
+"""Kernels over sparse codes: histograms, and entries put in order by row.
+
+Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.engines.memory.histogram_kernels import clearing
+from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.team_intrinsics import outlined
+from frameboost.runtime.team_kernels import share_out
+
+__all__ = ["add_entries", "complete_histograms", "gather_entries", "write_entries"]
+
+_ONE = np.uint64(1)
+# Rows whose entries follow those of the row in hand closely enough to prefetch them.
+_NEAR = AHEAD >> _ONE
+
+
+@kernel
+def _add_share(  # type: ignore[no-untyped-def]
+    starts, entries, rows, parts, firsts, gradients, total, histograms, places, more, share
+):
+    pairs = gradients.ravel()
+    before = parts[firsts[share] - 1, 0] if share > 0 else -1
+    for part in range(firsts[share], firsts[share + 1]):
+        node, first, last = parts[part]
+        histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
+        stop = np.uint64(last)
+        all_g, all_h = 0.0, 0.0
+        for i in range(np.uint64(first), stop):
+            if i + AHEAD < stop:
+                later = np.uint64(rows[i + AHEAD])
+                prefetch(starts, later)
+                prefetch(pairs, later << _ONE)
+                prefetch(entries, np.uint64(starts[np.uint64(rows[i + _NEAR])]))
+            row = np.uint64(rows[i])
+            g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
+            all_g += g
+            all_h += h
+            for k in range(np.uint64(starts[row]), np.uint64(starts[row + _ONE])):
+                add_pair(histogram, np.uint64(entries[k]) << _ONE, g, h)
+        add_pair(histogram, np.uint64(total) << _ONE, all_g, all_h)
+
+
+_adding = outlined(_add_share)
+
+
+@kernel
+def add_entries(  # type: ignore[no-untyped-def]
+    team, starts, entries, rows, parts, firsts, gradients, total, histograms, places, more, is_first
+):
+    """Add each row's gradient pair to the slots of its entries in its node's histogram, and to the slot ``total``.
+
+    Parameters
+    ----------
+    team, rows, parts, firsts, gradients, histograms, places, more, is_first
+        As for `frameboost.engines.memory.histogram_kernels.build_histograms`.
+    starts, entries
+        The entries (see `frameboost.engines.memory.sparse_codes.SparseCodes`).
+    total
+        The slot that all rows of the node are added to: it belongs to a code that has no entries.
+    """
+    if is_first:
+        share_out(team, clearing((histograms, places)), len(places))
+    share_out(
+        team,
+        _adding((starts, entries, rows, parts, firsts, gradients, total, histograms, places, more)),
+        len(firsts) - 1,
+    )
+
+
+@kernel
+def _complete_one(histograms, places, firsts, stops, common, item):  # type: ignore[no-untyped-def]
+    histogram = histograms[places[item]]
+    all_g, all_h = histogram[common[0]]
+    for k in range(len(common)):
+        g, h = 0.0, 0.0
+        for slot in range(firsts[k], stops[k]):
+            if slot != common[k]:
+                g += histogram[slot, 0]
+                h += histogram[slot, 1]
+        histogram[common[k], 0], histogram[common[k], 1] = all_g - g, all_h - h
+
+
+_completing = outlined(_complete_one)
+
+
+@kernel
+def complete_histograms(team, histograms, places, firsts, stops, common):  # type: ignore[no-untyped-def]
+    """Write the sums of the codes without entries: those of all rows, in the slot ``common[0]``, less all others.
+
+    Say a feature's slots are 3 to 5, of which 4 is the common one, and g sums to 7 over all rows. The sums 2, 7, 1
+    become 2, 4, 1.
+
+    Parameters
+    ----------
+    team
+        The threads.
+    histograms, places
+        float64 (places, slots, 2), and int64 (nodes,): the place of each node.
+    firsts, stops, common
+        int64 (sparse features,): the slots of each, and the one without entries.
+    """
+    share_out(team, _completing((histograms, places, firsts, stops, common)), len(places))
+
+
+@kernel
+def write_entries(rows, codes, slot, first, free, entries):  # type: ignore[no-untyped-def]
+    """Write the entries of one feature.
+
+    Parameters
+    ----------
+    rows, codes
+        uint32 and unsigned (entries,): its codes in some rows.
+    slot
+        Its first slot.
+    first, free
+        The first row, and unsigned (rows,): where the next entry of each row from there on goes. 1 is added for each
+        entry.
+    entries
+        unsigned, written: slots.
+    """
+    for i in range(len(rows)):
+        row = rows[i] - first
+        entries[free[row]] = slot + codes[i]
+        free[row] += 1
+
+
+@kernel
+def gather_entries(starts, entries, order, new_starts, out, first, last):  # type: ignore[no-untyped-def]
+    """Copy the entries of the rows ``order[first:last]`` (uint32) to ``out``, from ``new_starts[first]`` on."""
+    at = np.uint64(new_starts[first])
+    for i in range(np.uint64(first), np.uint64(last)):
+        row = np.uint64(order[i])
+        for k in range(np.uint64(starts[row]), np.uint64(starts[row + _ONE])):
+            out[at] = entries[k]
+            at += _ONE

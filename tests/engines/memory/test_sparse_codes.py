@@ -1,0 +1,165 @@
+"""Sparse features: few codes are stored, and everything is as of the dense columns."""
+
+from contextlib import closing
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.binning.codes import propose_bins
+from frameboost.engines.memory import engine, sparse_codes, sparse_columns
+from frameboost.engines.memory.binning import BinnedColumns
+from frameboost.engines.memory.histograms import sum_by_bin
+from frameboost.engines.memory.nodes import RowPartition
+from frameboost.engines.memory.sparse_codes import find_sparse
+from frameboost.engines.memory.sparse_columns import SparseColumns
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.splits.split import Split, Stats
+from tests.support.naive_kernels import naive_build_histograms
+
+SEEDS = st.integers(0, 2**32 - 1)
+NONE = Stats(0.0, 0.0)
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    """Let columns of few rows be sparse."""
+    monkeypatch.setattr(sparse_codes, "_FEWEST_VALUES", 0)
+    monkeypatch.setattr(sparse_codes, "_FEWEST_COLUMNS", 1)
+
+
+def binned(frame, common, workers):
+    bins = [propose_bins(Feature(each.name, FeatureType.from_polars(each.dtype)), each, 256) for each in frame]
+    found = BinnedColumns(bins, len(frame), common)
+    found.fill(lambda feature: frame.to_series(feature), workers)
+    return found
+
+
+def sparse_frame(rng, n, features):
+    """Return columns of which most values are 0, at most 9 others, and some NULL."""
+    columns = {}
+    for i in range(features):
+        values = np.where(rng.random(n) < 0.9, 0.0, rng.integers(-4, 6, n))
+        columns[f"x{i}"] = pl.Series(values).set(pl.Series(rng.random(n) < 0.03), None)
+    return pl.DataFrame(columns)
+
+
+def code(codes, place, row):
+    """Return a code of a sparse feature, by row."""
+    own = codes.entries[codes.starts[row] : codes.starts[row + 1]]
+    found = [slot for slot in own.tolist() if codes.firsts[place] <= slot < codes.stops[place]]
+    return (found[0] if found else int(codes.common[place])) - int(codes.firsts[place])
+
+
+def test_the_entries_of_a_small_table():
+    # Codes: a 0, 0, 1, 0, 2 (NULL); b 1, 0, 1, 1, 1. The slots 0 to 2 are a's, 3 to 5 b's.
+    frame = pl.DataFrame({"a": [1.0, 1.0, 7.0, 1.0, None], "b": [5, 2, 5, 5, 5]})
+    with closing(Workers(1)) as workers:
+        found = binned(frame, {0: 0, 1: 1}, workers).sparse
+        assert (found.starts.tolist(), found.entries.tolist()) == ([0, 0, 1, 2, 2, 3], [3, 1, 2])
+        assert (found.common.tolist(), found.additions_per_row) == ([0, 4], 0)
+        found.sort(np.array([4, 2, 0, 1, 3], np.uint32), workers)
+    assert (found.starts.tolist(), found.entries.tolist()) == ([0, 1, 2, 2, 3, 3], [2, 1, 3])
+    (dense, places), = found.by_column.dense(np.array([1, 0]))  # fmt: skip
+    assert dense[places].tolist() == [[1, 1, 1, 0, 1], [2, 1, 0, 0, 0]]
+
+
+@given(SEEDS, st.integers(1, 3))
+@settings(max_examples=25, deadline=None)
+def test_histograms_are_those_of_dense_codes(seed, n_jobs):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([40, 5000]))
+    frame = sparse_frame(rng, n, 5)
+    dense_ones = rng.permutation(5)[: rng.integers(0, 5)]
+    pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
+    with closing(Workers(n_jobs)) as workers:
+        plain = binned(frame, None, workers)
+        common = {i: int(np.bincount(plain.columns[i]).argmax()) for i in range(5) if i not in dense_ones}
+        found = binned(frame, common, workers)
+        if seed % 2:
+            order = rng.permutation(n).astype(np.uint32)
+            plain.sort(order, workers)
+            found.sort(order, workers)
+        partition = RowPartition(n, workers)
+        partition.start_tree()
+        partition.apply_splits({0: (Split(1, 1.0, NONE, NONE, missing_left=True, bin=2), 1, 2)}, plain.by_column)
+        out = np.full((4, found.layout.n_slots, 2), 0.5)
+        sum_by_bin(found, partition, pairs, workers, [2, 1], out, np.array([3, 0]))
+        pieces = [[[2, 1].index(node), start, stop] for node, start, stop in partition.pieces.tolist()]
+    codes = np.stack([plain.columns[i] for i in range(5)], axis=1)
+    expected = naive_build_histograms(
+        codes, partition.rows, pieces, pairs, found.layout.offsets[:-1], np.full_like(out, 0.5), [3, 0], is_first=True
+    )
+    np.testing.assert_array_equal(out, expected)
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_dense_columns_come_in_batches(seed):
+    rng = np.random.default_rng(seed)
+    codes = np.where(rng.random((9, 30)) < 0.8, 3, rng.integers(0, 7, (9, 30))).astype("u1")
+    features = np.array([0, 2, 3, 4, 6, 7, 8, 9, 11])
+    parts = [(np.flatnonzero(column != 3).astype("u4"), column[column != 3]) for column in codes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse_columns, "_BYTES", 4 * 30)
+        patch.setattr(sparse_columns, "_FEWEST", 1)
+        columns = SparseColumns(features, np.full(9, 3), parts, 12, 30)
+        for _ in range(4):
+            wanted = rng.integers(0, 12, 10)
+            seen = np.zeros(10, int)
+            for dense, places in columns.dense(wanted):
+                assert dense.shape == (4, 30)
+                for feature, place in zip(wanted, places, strict=True):
+                    if place >= 0:
+                        assert dense[place].tolist() == codes[features.tolist().index(feature)].tolist()
+                seen += places >= 0
+            assert ((seen >= 1) == np.isin(wanted, features)).all()
+
+
+def test_which_columns_are_sparse(any_size):
+    n = 4000
+    frame = pl.DataFrame({
+        "zeros": np.arange(n) % 10 == 3, "half": np.arange(n) % 2, "nulls": [None] * 3200 + [1.5] * 800,
+        "strings": ["a"] * 3900 + ["b"] * 100, "distinct": np.arange(n), "constant": np.ones(n),
+    })  # fmt: skip
+    frame = frame.with_columns(pl.col("zeros").cast(pl.UInt8))
+    with closing(Workers(1)) as workers:
+        bins = binned(frame, None, workers).layout.bins
+        assert find_sparse(bins, frame.to_series, n, workers) == {0: 0, 2: 1, 3: 0, 5: 0}
+
+
+SETTINGS = {
+    "deep": {"max_depth": 14, "subsample": 0.7},
+    "leaf by leaf": {"grow_policy": "lossguide", "max_leaves": 40, "max_depth": 0, "colsample_bynode": 0.5},
+    "symmetric": {"grow_policy": "symmetric"},
+    "approx": {"tree_method": "approx", "max_bin": 20},
+    "forest": {"num_parallel_tree": 3, "subsample": 0.5, "booster": "dart", "rate_drop": 0.5},
+    "absolute error": {"objective": "reg:absoluteerror"},
+    "shards": {"shards": 3},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_models_are_those_of_dense_columns(any_size, monkeypatch, name):
+    rng = np.random.default_rng(3)
+    n = 3000
+    frame = sparse_frame(rng, n, 12).with_columns(
+        dense=pl.Series(rng.normal(size=n)),
+        text=pl.Series(rng.choice(["a", "b", "c", "d", "e", "f"], n, p=[0.9] + [0.02] * 5)),
+    )
+    target = frame.select(pl.sum_horizontal(pl.col("^x.*$").fill_null(3)) + pl.col("dense")).to_series()
+    frame = frame.with_columns(y=target + pl.Series(rng.normal(size=n)))
+    monkeypatch.setattr(sparse_columns, "_BYTES", 2 * n)
+    monkeypatch.setattr(sparse_columns, "_FEWEST", 1)
+    monkeypatch.setattr(engine, "FEWEST_SORTED", 1 << 10)
+    arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
+    found = fb.fit(frame, **arguments)
+    monkeypatch.setattr(engine, "find_sparse", lambda *_: {})
+    expected = fb.fit(frame, **arguments)
+    assert found == expected
+    assert found.history.equals(expected.history)
