@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from frameboost.data.labels import codes_sql, distinct_strings, in_order, with_c
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.several_files import Part, TableFiles, frame_part, parts_of_files, same_columns
 from frameboost.data.spark_source import SparkSource
+from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.data.wrapped_tables import unwrapped
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -29,8 +30,8 @@ from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "FrameSource", "LocalSource", "RelationSource", "Source", "check_numeric", "is_frame_of", "open_source",
-    "read_relation",
+    "FrameSource", "LocalSource", "RelationSource", "Source", "SparseSource", "check_numeric", "is_frame_of",
+    "open_source", "read_relation",
 ]  # fmt: skip
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
@@ -116,6 +117,35 @@ class FrameSource:
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Return the columns as a lazy frame."""
         return self.frame.select(column(name) for name in names)
+
+
+@dataclass(frozen=True)
+class SparseSource(FrameSource):
+    """A sparse matrix and the columns beside it, of which ``frame`` has only these.
+
+    Attributes
+    ----------
+    table
+        All columns.
+    """
+
+    table: SparseFrame = field(kw_only=True)
+
+    def names(self) -> list[str]:
+        """See `FrameSource.names`."""
+        return self.table.columns
+
+    def types(self) -> dict[str, FeatureType | None]:
+        """See `FrameSource.types`."""
+        return self.table.types()
+
+    def type_names(self) -> dict[str, str]:
+        """See `FrameSource.type_names`."""
+        return {name: str(dtype) for name, dtype in self.table.schema.items()}
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """See `FrameSource.to_frame`; columns of the matrix become dense."""
+        return self.table.to_dense(names).lazy()
 
 
 @dataclass(frozen=True)
@@ -228,6 +258,8 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
         return _in_parts([part]) if part.is_file else FrameSource(data)
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
+    if isinstance(data, SparseFrame):
+        return SparseSource(data.others.lazy(), table=data)
     if (files := TableFiles.of(data)) is not None:
         return _of_files(files, argument)
     if isinstance(data, list | tuple) and data and all(isinstance(part, _PARTS) for part in data):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from frameboost.checks.messages import listed, shown
-from frameboost.data.sources import Source
+from frameboost.data.sources import Source, SparseSource
 from frameboost.engines.contract import (
     ColumnBlockEngine,
     FollowerEngine,
@@ -38,6 +38,10 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
 
 
 def _numba(request: EngineRequest) -> HistogramEngine:
+    if isinstance(request.source, SparseSource):
+        from frameboost.engines.memory.sparse_matrix import SparseMatrixEngine
+
+        return SparseMatrixEngine(request.source, request.features, request.roles, request.workers)
     rows = request.frame(), request.features, request.roles, request.workers, request.storage
     if request.storage.in_files:
         from frameboost.engines.external_memory.engine import ExternalMemoryEngine

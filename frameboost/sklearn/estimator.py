@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from frameboost.api import fit
 from frameboost.checks.messages import shown
+from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
@@ -20,7 +21,7 @@ from frameboost.prediction.predictor import OutputName
 from frameboost.schema.polars_columns import with_values
 from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of
 from frameboost.sklearn.rows import Rows, check_types, role_columns, with_roles
-from frameboost.sklearn.tables import names_in, read, read_parts
+from frameboost.sklearn.tables import names_in, read, read_parts, read_whole
 from frameboost.sklearn.targets import Array, FloatArray
 
 __all__ = ["FROM_THE_DATA", "OWN", "Estimator", "documented"]
@@ -287,7 +288,7 @@ class Estimator(BaseEstimator):
         """
         check_is_fitted(self)
         explain: Callable[..., Any] = self.model_.explain
-        rows = read(self, X, reset=False)
+        rows = read_whole(self, X)
         return explain(rows, approx=approx, interactions=interactions, output=output, form=form)
 
     def _score(self, X: Any, output: Literal["mean", "margin"] = "mean") -> FloatArray:
@@ -305,7 +306,7 @@ class Estimator(BaseEstimator):
     def _staged(self, X: Any, output: OutputName = "mean") -> Iterator[FloatArray]:
         """Yield the output for X's rows after each round."""
         check_is_fitted(self)
-        for scores in self.model_._predictor.of_numbers().staged(read(self, X, reset=False), output):
+        for scores in self.model_._predictor.of_numbers().staged(read_whole(self, X), output):
             yield scores.to_numpy(writable=True)
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -348,7 +349,8 @@ class Estimator(BaseEstimator):
     def _train(self, rows: Rows, objective: str, held_out: Sequence[Rows] = (), **more: Any) -> None:
         """Fit and set ``model_``. Held-out rows have weight 1 where they are given none."""
         # In a fold of a cross-validation a column may have no value.
-        features = with_values(rows.frame) or rows.frame.columns
+        frame = rows.frame
+        features = (frame.with_values() if isinstance(frame, SparseFrame) else with_values(frame)) or frame.columns
         check_types(rows.frame, features, held_out)
         columns = role_columns(rows)
         valid = {f"validation_{i}": with_roles(part, columns) for i, part in enumerate(held_out)}

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import shown
+from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
 from frameboost.schema.types import FeatureType
 from frameboost.sklearn.targets import Array
@@ -22,7 +23,7 @@ _NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
 class Rows(NamedTuple):
     """Features, and the other columns by keyword of `frameboost.fit`; a target of several columns is an array."""
 
-    frame: pl.DataFrame
+    frame: pl.DataFrame | SparseFrame
     roles: dict[str, Array]
 
 
@@ -36,23 +37,27 @@ def role_columns(rows: Rows) -> dict[str, list[str]]:
     return found
 
 
-def with_roles(rows: Rows, columns: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+def with_roles(rows: Rows, columns: Mapping[str, Sequence[str]]) -> pl.DataFrame | SparseFrame:
     """Return the features and the columns of the roles, of which weights and queries are 1 by default."""
     frame, roles = rows
     for role, names in columns.items():
         values = np.atleast_2d(roles[role].T) if role in roles else np.ones((1, len(frame)))
-        frame = frame.with_columns(pl.Series(name, column) for name, column in zip(names, values, strict=True))
+        frame = frame.with_columns([pl.Series(name, column) for name, column in zip(names, values, strict=True)])
     return frame
 
 
-def check_types(frame: pl.DataFrame, features: Sequence[str], held_out: Sequence[Rows]) -> None:
+def check_types(frame: pl.DataFrame | SparseFrame, features: Sequence[str], held_out: Sequence[Rows]) -> None:
     """Raise `DataError` if a column of ``eval_set`` has another type than in X."""
+    own = frame.schema
     for i, (other, _) in enumerate(held_out):
+        others = other.schema
         for name in features:
-            if FeatureType.from_polars(frame[name].dtype) != FeatureType.from_polars(other[name].dtype):
+            if own[name] != others[name] and FeatureType.from_polars(own[name]) != FeatureType.from_polars(
+                others[name]
+            ):
                 raise DataError(
-                    f"column {shown(name)} has type {other[name].dtype} in X of eval_set[{i}], but {frame[name].dtype} "
-                    "in X; give it the same type"
+                    f"column {shown(name)} has type {others[name]} in X of eval_set[{i}], but {own[name]} in X; give "
+                    "it the same type"
                 )
 
 

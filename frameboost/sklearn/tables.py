@@ -1,8 +1,8 @@
 """X as a frame: of tables, arrays and sparse matrices.
 
 In a sparse matrix an entry that is not stored is 0, as everywhere in scikit-learn and in LightGBM (XGBoost takes it for
-missing); a NaN that is stored is missing. It is trained on as a dense frame, so the model is that of the dense array.
-For prediction only some rows at a time are dense.
+missing); a NaN that is stored is missing. The model is that of the dense array. For prediction some rows at a time are
+dense.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from frameboost.data.sources import FrameSource, open_source
-from frameboost.errors import DataError
-from frameboost.runtime.available_memory import available_memory
+from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.sklearn.targets import Array
 
-__all__ = ["names_in", "read", "read_parts"]
+__all__ = ["names_in", "read", "read_parts", "read_whole"]
 
 _DENSE_AT_ONCE = 1 << 28  # bytes of a sparse matrix's rows that are scored together
-_BYTES_OF_BINS = 2  # for each value, besides the dense value itself: its bin, and a copy in another order
 
 
 def names_in(estimator: Any) -> list[str]:
@@ -32,12 +30,22 @@ def names_in(estimator: Any) -> list[str]:
     return [f"x{i}" for i in range(estimator.n_features_in_)]
 
 
-def read(estimator: BaseEstimator, X: Any, *, reset: bool) -> pl.DataFrame:
+def read(estimator: BaseEstimator, X: Any, *, reset: bool) -> pl.DataFrame | SparseFrame:
     """Return X as a frame with the columns of `names_in`; ``reset`` sets them, when fitting."""
     checked = _checked(estimator, X, reset=reset)
-    if _is_sparse(checked):
-        _check_fits(checked)
-    return _frame(estimator, checked)
+    return _sparse_frame(estimator, checked) if _is_sparse(checked) else _frame(estimator, checked)
+
+
+def read_whole(estimator: BaseEstimator, X: Any) -> pl.DataFrame:
+    """Return X as a dense frame, for a fitted estimator.
+
+    Raises
+    ------
+    DataError
+        If it is a sparse matrix, and takes more memory than there is.
+    """
+    found = read(estimator, X, reset=False)
+    return found.to_dense(found.columns) if isinstance(found, SparseFrame) else found
 
 
 def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
@@ -92,16 +100,13 @@ def _is_table(X: Any) -> bool:
     return hasattr(type(X), "__arrow_c_stream__") and len(getattr(X, "shape", ())) == 2
 
 
-def _check_fits(matrix: Any) -> None:
-    """Raise `DataError` if a sparse matrix and its bins, both dense, take more memory than there is."""
-    n_rows, n_columns = matrix.shape
-    needed, available = n_rows * n_columns * (matrix.dtype.itemsize + _BYTES_OF_BINS), available_memory()
-    if available is not None and needed > available:
-        raise DataError(
-            f"X is a sparse matrix of {n_rows:,} rows and {n_columns:,} columns, which would take {needed / 1e9:,.1f} "
-            f"GB of memory as the dense frame that is trained on, and {available / 1e9:,.1f} GB are free; choose fewer "
-            "columns (max_features of a vectorizer, SelectKBest) or combine them (TruncatedSVD)"
-        )
+def _sparse_frame(estimator: BaseEstimator, matrix: Any) -> SparseFrame:
+    by_column = matrix.tocsc()
+    if by_column is matrix or not by_column.has_canonical_format:
+        by_column = by_column.copy()
+        by_column.sum_duplicates()
+    by_column.data = _plain(by_column.data)
+    return SparseFrame(by_column, tuple(names_in(estimator)))
 
 
 def _plain(array: Array) -> Array:

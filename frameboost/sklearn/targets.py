@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError, ParameterError
 
 __all__ = ["Array", "FloatArray", "check_labels", "check_numbers", "check_queries", "check_weights", "without_zeros"]
@@ -60,7 +61,9 @@ def check_weights(sample_weight: Any, name: str = "sample_weight") -> FloatArray
     return weight
 
 
-def without_zeros(frame: pl.DataFrame, target: Array, sample_weight: Any) -> tuple[pl.DataFrame, dict[str, Array]]:
+def without_zeros(
+    frame: pl.DataFrame | SparseFrame, target: Array, sample_weight: Any
+) -> tuple[pl.DataFrame | SparseFrame, dict[str, Array]]:
     """Return the rows with a positive weight, and their roles.
 
     scikit-learn requires that a row of weight 0 has no effect. `frameboost.fit` would still propose cuts from its

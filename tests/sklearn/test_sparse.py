@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 import frameboost as fb
+import frameboost.binning.bins as bins
+import frameboost.data.sparse_matrix as sparse_matrix
 import frameboost.sklearn.tables as tables
 from tests.support.estimator_frames import SHAPE
 
@@ -39,6 +43,33 @@ def test_a_sparse_matrix_is_the_dense_array(dense, y, kind):
     assert regressor.explain(kind(dense)).equals(expected.explain(dense))
 
 
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_any_sparse_matrix_is_the_dense_array(seed):
+    rng = np.random.default_rng(seed)
+    n, density = int(rng.integers(20, 300)), rng.random(7) * rng.choice([0.3, 1.0])
+    entries = [-2.0, -0.0, 0.0, 0.5, 1.0, 3.0, np.nan, np.inf] if seed % 2 else rng.normal(size=60)
+    dtype = rng.choice(["f4", "f8"])
+    X = np.where(rng.random((n, 7)) < density, rng.choice(entries, (n, 7)), 0.0).astype(dtype)
+    X[:, 6] = np.nan  # no feature
+    stored = np.argwhere((X != 0) | (rng.random((n, 7)) < 0.1))  # some zeros too
+    stored = rng.permutation(stored)
+    matrix = sp.coo_matrix((X[tuple(stored.T)], tuple(stored.T)), X.shape)
+    y, weight = rng.normal(size=n), rng.integers(0, 3, n).astype(float)
+    shape = {"n_estimators": 2, "max_bin": int(rng.choice([3, 20, 256])), "random_state": seed}
+    more = [{}, {"subsample": 0.5}, {"colsample_bynode": 0.5}, {"engine": "polars"}, {"tree_method": "exact"}]
+    shape |= more[seed % 5]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bins, "SAMPLE_LIMIT", int(rng.choice([150, 1 << 22])))
+        found, expected = (
+            fb.FrameBoostRegressor(**shape).fit(given, y, weight, eval_set=[(X, y), (matrix, y)])
+            for given in (matrix, X)
+        )
+    assert found.model_ == expected.model_
+    assert found.evals_result_ == expected.evals_result_
+    assert found.evals_result_["validation_0"] == found.evals_result_["validation_1"]
+
+
 def test_zero_is_no_missing_value():
     # 0 is a value below 1, and NaN goes its own way: a stump tells all three apart.
     dense = np.repeat([[0.0], [1.0], [np.nan]], 20, axis=0)
@@ -64,14 +95,14 @@ def test_rows_are_scored_a_few_at_a_time(dense, y, monkeypatch):
     np.testing.assert_array_equal(regressor.apply(sp.coo_array(dense)), regressor.apply(dense))
 
 
-def test_what_does_not_fit_into_memory_is_refused_before_it_is_tried(monkeypatch):
-    X = sp.random_array((200_000, 10_000_000), density=1e-9, format="csr", rng=0)
-    message = r"^X is a sparse matrix of 200,000 rows and 10,000,000 columns, which would take 20,000.0 GB of memory .*"
+def test_what_is_made_dense_and_does_not_fit_into_memory_is_refused(monkeypatch):
+    X = sp.random_array((200_000, 200_000), density=1e-9, format="csr", rng=0)
+    message = r"^X is a sparse matrix of 200,000 rows and 200,000 columns, which would take 400.0 GB of memory .*"
     with pytest.raises(fb.DataError, match=message + "are free; choose fewer columns"):
-        fb.FrameBoostRegressor().fit(X, np.arange(200_000))
-    monkeypatch.setattr(tables, "available_memory", lambda: None)  # where the system does not say
+        fb.FrameBoostRegressor(engine="polars").fit(X, np.arange(200_000))
+    monkeypatch.setattr(sparse_matrix, "available_memory", lambda: None)  # where the system does not say
     small = sp.csr_array(np.arange(40.0).reshape(20, 2))
-    assert fb.FrameBoostRegressor(n_estimators=1).fit(small, np.arange(20)).n_features_in_ == 2
+    assert fb.FrameBoostRegressor(n_estimators=1, engine="polars").fit(small, np.arange(20)).n_features_in_ == 2
 
 
 @pytest.mark.parametrize("vectorizer", [CountVectorizer(), TfidfVectorizer()])

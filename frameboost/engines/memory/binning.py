@@ -14,7 +14,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.partition_kernels import take_rows
-from frameboost.engines.memory.sparse_codes import SparseCodes
+from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
@@ -92,8 +92,8 @@ class BinnedColumns:
         """How many sums a row is added to, on average, at least 1."""
         return max(1, len(self.columns) + (0 if self.sparse is None else self.sparse.additions_per_row))
 
-    def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
-        """Write the codes of all columns, given each feature's physical values."""
+    def fill(self, values: Callable[[int], pl.Series], workers: Workers, stored: StoredCodes) -> None:
+        """Write the codes of all columns, given each feature's physical values, or what `SparseCodes.fill` takes."""
 
         def bin_(i: int) -> None:
             bin_column(self.layout.bins[i], values(i), self.columns[i])
@@ -101,7 +101,7 @@ class BinnedColumns:
         is_small = self.n_rows * len(self.columns) < VALUES_PER_TASK
         workers.each(list(self.columns), bin_, alone=is_small)
         if self.sparse is not None:
-            self.sparse.fill(values, workers)
+            self.sparse.fill(stored, workers)
         self.interleave(workers)
 
     def sort(self, order: npt.NDArray[np.uint32], workers: Workers) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.engines.memory.sparse_codes import find_sparse
+from frameboost.engines.memory.sparse_codes import coded, find_sparse
+from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
@@ -35,13 +37,21 @@ class MemoryEngine(ArrayEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.load()
-        # Columns that are read one at a time are read no more often than needed.
-        common = find_sparse(bins, self.values, self.n_rows, self.workers) if self.storage.holds_columns else {}
-        self.binned = BinnedColumns(bins, self.n_rows, common)
-        self.binned.fill(self.values, self.workers)
+        self.binned = BinnedColumns(bins, self.n_rows, self.sparse_features(bins))
+        self.binned.fill(self.values, self.workers, self.stored_codes)
         self.drop_columns()
         self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
+
+    def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
+        """Return the sparse features, each with the code of most rows."""
+        if not self.storage.holds_columns:  # to look at them would be to read them once more
+            return {}
+        return find_sparse(bins, self.values, self.n_rows, self.workers)
+
+    def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
+        """Return some rows, None for all, and the codes of a sparse feature in them; others have the code of most."""
+        return None, coded(bins, self.values(number))
 
     # --- once a round -------------------------------------------------------------------------------------------------
 

@@ -17,11 +17,14 @@ from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 
-__all__ = ["SparseCodes", "find_sparse"]
+__all__ = ["MOST_ENTRIES", "SparseCodes", "StoredCodes", "coded", "find_sparse"]
+
+# Some rows, ascending, None for all; and the codes of a feature in them.
+StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
 
 # A column is sparse if at most this share of the rows has another code than the most frequent one. To add an entry
 # takes two to three times as long as to add a code of a dense column, and it takes 7 bytes in place of 2.
-_MOST_ENTRIES = 0.25
+MOST_ENTRIES = 0.25
 # Fewer sparse columns, or values, are not worth finding the entries of each row.
 _FEWEST_COLUMNS = 8
 _FEWEST_VALUES = 1 << 17
@@ -37,9 +40,9 @@ def find_sparse(
     step = max(1, n_rows // _ROWS_LOOKED_AT)
 
     def most_frequent(feature: int) -> int:
-        counts = np.bincount(_coded(bins[feature], values(feature).gather_every(step)))
+        counts = np.bincount(coded(bins[feature], values(feature).gather_every(step)))
         code = int(counts.argmax())
-        return code if counts[code] >= (1 - _MOST_ENTRIES) * counts.sum() else -1
+        return code if counts[code] >= (1 - MOST_ENTRIES) * counts.sum() else -1
 
     found = {i: code for i, code in enumerate(workers.each(range(len(bins)), most_frequent)) if code >= 0}
     return found if len(found) >= _FEWEST_COLUMNS else {}
@@ -95,15 +98,15 @@ class SparseCodes:
         """How many entries a row has, on average."""
         return len(self.entries) // max(1, self._n_rows)
 
-    def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
-        """Write the entries, given each feature's physical values."""
+    def fill(self, stored: StoredCodes, workers: Workers) -> None:
+        """Write the entries, given the codes of each feature in all rows that have an entry, and maybe in others."""
         common = self.common - self.firsts
 
         def entries_of(place: int) -> tuple[RowNumbers, Codes]:
             feature = int(self.features[place])
-            codes = _coded(self._layout.bins[feature], values(feature))
-            rows = np.flatnonzero(codes != common[place]).astype(np.uint32)
-            return rows, codes[rows]
+            rows, codes = stored(feature, self._layout.bins[feature])
+            differs = np.flatnonzero(codes != common[place])
+            return (differs.astype(np.uint32) if rows is None else rows[differs]), codes[differs]
 
         columns = workers.each(range(len(self.features)), entries_of)
         self.by_column = SparseColumns(self.features, common, columns, len(self._layout.bins), self._n_rows)
@@ -137,7 +140,7 @@ class SparseCodes:
         self.starts = np.append(np.zeros(1, np.uint64), ends).astype(np.uint32 if is_small else np.uint64)
 
 
-def _coded(bins: Bins, values: pl.Series) -> Codes:
+def coded(bins: Bins, values: pl.Series) -> Codes:
     """Return the codes of a column of physical values."""
     codes: Codes = np.empty(len(values), np.min_scalar_type(bins.largest_code))
     bin_column(bins, values, codes)

@@ -14,7 +14,7 @@ from frameboost.engines.memory import engine, sparse_codes, sparse_columns
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.sparse_codes import find_sparse
+from frameboost.engines.memory.sparse_codes import coded, find_sparse
 from frameboost.engines.memory.sparse_columns import SparseColumns
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
@@ -36,7 +36,7 @@ def any_size(monkeypatch):
 def binned(frame, common, workers):
     bins = [propose_bins(Feature(each.name, FeatureType.from_polars(each.dtype)), each, 256) for each in frame]
     found = BinnedColumns(bins, len(frame), common)
-    found.fill(lambda feature: frame.to_series(feature), workers)
+    found.fill(frame.to_series, workers, lambda feature, bins: (None, coded(bins, frame.to_series(feature))))
     return found
 
 
