@@ -12,15 +12,27 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins
+from frameboost.binning.bins import Bins, cut_positions
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, with_one_zero
 from frameboost.binning.kernels import bin_values, cut_starts
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
-__all__ = ["Codes", "bin_column", "is_in_numpy", "padded", "places_by_type", "propose_column", "sort_column"]
+__all__ = [
+    "MOST_IN_NUMPY",
+    "Codes",
+    "bin_column",
+    "is_in_numpy",
+    "padded",
+    "places_by_type",
+    "propose_column",
+    "sort_column",
+]
 
 Codes = npt.NDArray[np.unsignedinteger]
+
+# Columns of few values are left to numpy, as kernels take longer to compile.
+MOST_IN_NUMPY = 1 << 13
 
 
 def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
@@ -37,7 +49,7 @@ def propose_column(feature: Feature, values: pl.Series, max_bin: int, sample: pl
     has_missing = values.null_count() > 0
     looked_at = values if sample is None else values.filter(sample)
     ordered = np.sort((looked_at.drop_nulls() if has_missing else looked_at).to_numpy())
-    cuts = with_one_zero(ordered[cut_starts(ordered, max_bin - has_missing)])
+    cuts = with_one_zero(ordered[_cut_starts(ordered, max_bin - has_missing)])
     return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
 
 
@@ -97,7 +109,20 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
         codes[:] = values.to_frame().select(expr).to_series().to_numpy()
         return
     array = values.to_numpy()
+    if len(array) <= MOST_IN_NUMPY:
+        edges = np.array(bins.cuts, array.dtype)
+        codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
+        return
     bin_values(array, padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
+
+
+def _cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]:
+    """Return what the kernel `cut_starts` does."""
+    if len(ordered) > MOST_IN_NUMPY:
+        starts: npt.NDArray[np.int64] = cut_starts(ordered, max_bin)
+        return starts
+    before = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
+    return before[cut_positions(before, len(ordered), max_bin)]
 
 
 def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -70,7 +70,7 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
     codes
         uint8, uint16 or uint32 (last - first,), written.
     """
-    position = np.zeros(_BLOCK, dtype=np.uint64)  # unsigned, as numba checks signed indices for being negative
+    position = np.empty(_BLOCK, dtype=np.uint64)  # unsigned, as numba checks signed indices for being negative
     for start in range(first, last, _BLOCK):
         block = values[start : min(start + _BLOCK, last)]
         position[:] = 0

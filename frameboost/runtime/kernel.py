@@ -47,7 +47,8 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     """
     if function is None:
         return partial(kernel, **options)
-    compiled = numba.njit(nogil=True, **options)(function)
+    # Nobody calls kernels as C functions, whose wrappers take time to compile.
+    compiled: Any = numba.njit(**{"nogil": True, "no_cfunc_wrapper": True} | options)(function)
     if compiled is function:  # NUMBA_DISABLE_JIT
         return compiled
     try:

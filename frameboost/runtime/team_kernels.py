@@ -73,8 +73,13 @@ def serve(team, patience):  # type: ignore[no-untyped-def]
 def share_out(team, item, count):  # type: ignore[no-untyped-def]
     """Run items 0 to ``count - 1`` on this thread and all that serve, and return when all are done.
 
-    ``item`` comes from `frameboost.runtime.team_intrinsics.outlined`; ``count`` is below 2³².
+    ``item`` comes from `frameboost.runtime.team_intrinsics.outlined`; ``count`` is below 2³². Without a team (None)
+    this thread runs all.
     """
+    if team is None:
+        for place in range(count):
+            call(item[0], item[1], place)
+        return
     team[_DONE], team[_FUNCTION], team[_VALUES] = 0, item[0], item[1]
     add_atomic(team, _TICKET, (1 << _BITS) + count)
     while _take_item(team):

@@ -46,11 +46,14 @@ class Workers:
 
     # --- kernels that share out work themselves -----------------------------------------------------------------------
 
-    def team(self, count: int) -> IntArray:
+    def team(self, count: int) -> IntArray | None:
         """Return the team (see `runtime.team_kernels`), with enough threads spinning in it for ``count`` items.
 
-        Threads leave when they have had no work for a while, and are started again here.
+        Threads leave when they have had no work for a while, and are started again here. Until there is work for two
+        there is no team, and kernels are compiled without one, which takes less time.
         """
+        if count < 2 and not len(self._team):
+            return None
         if not len(self._team):
             from frameboost.runtime.team_kernels import (
                 SIZE,  # which needs numba, as what the package imports at once does not

@@ -101,10 +101,11 @@ def bounded_weights(
 
     ``G`` and ``H`` are float64 (nodes,), ``bounds`` float64 (nodes, 2): the least and the largest weight.
     """
-    weights = np.zeros(len(G))
+    weights = np.empty(len(G))
     for i in range(len(G)):
+        weights[i] = 0.0
         if min_child_weight <= H[i]:
-            lower, upper = bounds[i]
+            lower, upper = bounds[i, 0], bounds[i, 1]
             weights[i] = bounded_weight(G[i], H[i], reg_lambda, reg_alpha, max_delta_step, lower, upper)
     return weights
 

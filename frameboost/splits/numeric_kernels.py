@@ -96,21 +96,20 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
             gains[i] = score - parent
 
 
-@kernel
+@kernel(fastmath={"nnan", "nsz"})
 def _first_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
     """Return the index and the side of the first of the largest gains, index -1 if none is more than ``least`` (≥ 0).
 
-    The bits of positive floats, read as integers, are in the same order, and integers compare many at a time.
+    No gain is NaN; to say so lets the compiler compare many at a time.
     """
-    bits, most = gains.view(np.int64), np.float64(least).view(np.int64)
-    found = most
+    most = least
     for side in range(sides):
         for i in range(n):
-            found = max(found, bits[side, i])
-    if found > most:
+            most = gains[side, i] if gains[side, i] > most else most
+    if most > least:
         for i in range(n):
             for side in range(sides):
-                if bits[side, i] == found:
+                if gains[side, i] == most:
                     return i, side
     return -1, 0
 

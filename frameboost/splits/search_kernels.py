@@ -56,7 +56,10 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     left, gains, positions = np.empty((2, widest)), np.empty((2, widest)), np.empty(widest, dtype=np.int64)
     for node in range(len(places)):
         sums = histograms[places[node]]
-        G, H = sums[: offsets[1], 0].sum(), sums[: offsets[1], 1].sum()
+        G, H = 0.0, 0.0
+        for slot in range(offsets[1]):
+            G += sums[slot, 0]
+            H += sums[slot, 1]
         lower, upper = -np.inf, np.inf
         if bounds is not None:
             lower, upper = bounds[node, 0], bounds[node, 1]

@@ -17,7 +17,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.gain import MIN_GAIN
-from frameboost.splits.search_kernels import find_splits
+from frameboost.splits.search_kernels import find_splits, scan_histograms
 from frameboost.splits.split import FloatArray, Penalties, Split, SplitLimits, Stats
 from frameboost.training.histograms import SLOTS_PER_THREAD, HistogramPool, HistogramSource
 from frameboost.training.node import OpenNode
@@ -114,11 +114,16 @@ class HistogramSplitter:
         limits = self._settings.limits_of(nodes)
         monotone, bounds = limits.bounding(p.max_delta_step)
         count = workers.count(len(nodes), SLOTS_PER_THREAD // layout.n_slots)
-        find_splits(
-            workers.team(count), histograms, places, layout.offsets, self._is_categorical, limits.allowed,
+        team = workers.team(count)
+        arguments = (
+            histograms, places, layout.offsets, self._is_categorical, limits.allowed,
             monotone, bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
-            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
+        if team is None:
+            scan_histograms(*arguments)
+        else:
+            find_splits(team, *arguments, count)
         found = zip(nodes, places.tolist(), best.tolist(), stats.tolist(), strict=True)
         return [self._split(node, histograms, place, choice, sums) for node, place, choice, sums in found]
 

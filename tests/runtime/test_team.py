@@ -55,13 +55,20 @@ def test_every_one_of_200_000_items_is_done_once():
         thread.join()
 
 
+def test_without_a_team_the_caller_runs_all_items():
+    done = np.zeros(7)
+    note_all(None, done, 2.0, 5)
+    assert done.tolist() == [2.0] * 5 + [0.0] * 2
+
+
 def test_threads_start_on_demand_and_end_when_idle():
     with closing(Workers(3)) as workers:
         before = threading.active_count()
-        team = workers.team(1)
-        assert threading.active_count() == before, "one item is the caller's"
+        assert workers.team(1) is None, "one item is the caller's"
+        assert threading.active_count() == before
         assert workers.smallest(800) == 800
-        assert workers.team(2) is team
+        team = workers.team(2)
+        assert workers.team(1) is team, "kernels are not compiled again"
         assert workers.smallest(800) == 100, "who waits already can do with less"
         assert (workers.count(250, 800), workers.count(5000, 800), workers.count(0, 800)) == (2, 3, 1)
         deadline = time.monotonic() + 60

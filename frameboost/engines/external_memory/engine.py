@@ -20,6 +20,7 @@ from frameboost.engines.external_memory.node_numbers import NodeNumbers, Numbers
 from frameboost.engines.external_memory.roles import NARROW, narrowed
 from frameboost.engines.frame.gradients import tree_pairs
 from frameboost.engines.memory.histogram_kernels import build_share
+from frameboost.engines.memory.histograms import may_block
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import Storage
@@ -176,7 +177,8 @@ class ExternalMemoryEngine(ArrayEngine):
         for codes, slots in self._codes.groups:
             own = codes[block.start : block.stop]
             own = own if wanted is None else np.take(own, wanted, axis=0)
-            build_share(own, in_order, parts, np.array([0, len(parts)]), pairs, slots, out, places, out[:0], 0)
+            firsts, blocks = np.array([0, len(parts)]), may_block(own, out.shape[1])
+            build_share(own, in_order, parts, firsts, pairs, slots, out, places, out[:0], blocks, 0)
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""

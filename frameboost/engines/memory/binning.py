@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, places_by_type, propose_column
+from frameboost.binning.arrays import MOST_IN_NUMPY, Codes, bin_column, places_by_type, propose_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
@@ -117,7 +117,10 @@ class BinnedColumns:
             if codes.shape != columns.shape[::-1]:
                 codes = np.empty(columns.shape[::-1], columns.dtype)
                 self.by_row[k] = codes, slots
-            workers.over(columns.shape[1], partial(interleave, columns, codes, 0), smallest=VALUES_PER_TASK)
+            if len(codes) <= MOST_IN_NUMPY:
+                codes[:] = columns.T
+            else:
+                workers.over(len(codes), partial(interleave, columns, codes, 0), smallest=VALUES_PER_TASK)
 
 
 def _sort_column(column: Codes, order: npt.NDArray[np.uint32]) -> None:

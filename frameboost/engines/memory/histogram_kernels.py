@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_more", "build_histograms", "build_share", "clearing"]
+__all__ = ["FEWEST_BINS", "FEWEST_ROWS", "add_more", "build_histograms", "build_share", "clearing"]
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows and features of a block.
@@ -20,7 +20,7 @@ _ROWS, _FEATURES = np.uint64(2048), np.uint64(16)
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
 # Blocks pay from so many rows of a node on, as 256 bins of each feature are cleared and merged, and from so many bins a
 # feature on average: 300 features of two bins fit into the L1 cache without blocks.
-_FEWEST_ROWS, _FEWEST_BINS = 1 << 12, 32
+FEWEST_ROWS, FEWEST_BINS = 1 << 12, 32
 
 
 @kernel
@@ -98,19 +98,18 @@ def _add_row(sums, codes, start_of_row, feature, end, g, h):  # type: ignore[no-
 
 @kernel
 def build_share(  # type: ignore[no-untyped-def]
-    codes, rows, parts, firsts, gradients, slots, histograms, places, more, share
+    codes, rows, parts, firsts, gradients, slots, histograms, places, more, may_block, share
 ):
     """Do what `build_histograms` does after clearing, for one share."""
-    has_many_bins = histograms.shape[1] >= _FEWEST_BINS * codes.shape[1]
-    may_block = codes.itemsize == 1 and has_many_bins and len(gradients) >= _FEWEST_ROWS
-    sums = np.empty(codes.shape[1] * STRIDE if may_block else 0)
-    pairs = np.empty(np.int64(_ROWS) << 1 if may_block else 0)
+    sums, pairs = np.empty(0), np.empty(0)
+    if may_block is not None:
+        sums, pairs = np.empty(codes.shape[1] * STRIDE), np.empty(np.int64(_ROWS) << 1)
     # The node that the share before has begun: its sums go to a histogram of this share's own.
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     for part in range(firsts[share], firsts[share + 1]):
-        node, start, stop = parts[part]
+        node, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
         histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
-        if may_block and stop - start >= _FEWEST_ROWS:
+        if may_block is not None and stop - start >= FEWEST_ROWS:
             _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram)
         else:
             _add_rows(codes, rows, start, stop, gradients, slots, histogram)
@@ -121,7 +120,7 @@ _building = outlined(build_share)
 
 @kernel
 def build_histograms(  # type: ignore[no-untyped-def]
-    team, codes, rows, parts, firsts, gradients, slots, histograms, places, more, is_first
+    team, codes, rows, parts, firsts, gradients, slots, histograms, places, more, is_first, may_block
 ):
     """Add each row's gradient pair to its bins of its node's histogram, for the features of one array of codes.
 
@@ -146,12 +145,13 @@ def build_histograms(  # type: ignore[no-untyped-def]
         the share before has begun.
     is_first
         Whether to clear the nodes' histograms before.
+    may_block
+        Whether nodes of many rows are added in blocks; None in place of False, for which no blocks are compiled.
     """
     if is_first:
         share_out(team, clearing((histograms, places)), len(places))
-    share_out(
-        team, _building((codes, rows, parts, firsts, gradients, slots, histograms, places, more)), len(firsts) - 1
-    )
+    values = codes, rows, parts, firsts, gradients, slots, histograms, places, more, may_block
+    share_out(team, _building(values), len(firsts) - 1)
 
 
 @kernel

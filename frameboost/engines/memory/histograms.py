@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
+from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.binning import BinnedColumns
-from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
+from frameboost.engines.memory.histogram_kernels import FEWEST_BINS, FEWEST_ROWS, add_more, build_histograms
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse_kernels import add_entries, complete_histograms
 from frameboost.engines.memory.task_sizes import ADDITIONS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["sum_by_bin"]
+__all__ = ["may_block", "sum_by_bin"]
 
 
 def sum_by_bin(
@@ -34,7 +36,8 @@ def sum_by_bin(
     # its own for that node, which is added in the end.
     more = np.zeros((count - 1, *out.shape[1:]))
     for k, (codes, slots) in enumerate(binned.by_row):
-        build_histograms(team, codes, partition.rows, parts, firsts, pairs, slots, out, places, more, k == 0)
+        rows, blocks = partition.rows, may_block(codes, out.shape[1])
+        build_histograms(team, codes, rows, parts, firsts, pairs, slots, out, places, more, k == 0, blocks)
     sparse = binned.sparse
     if sparse is not None:
         is_first = not binned.by_row
@@ -44,3 +47,9 @@ def sum_by_bin(
         add_more(parts, firsts, more, out, places)
     if sparse is not None:
         complete_histograms(team, out, places, sparse.firsts, sparse.stops, sparse.common)
+
+
+def may_block(codes: Codes, n_slots: int) -> Literal[True] | None:
+    """Return whether blocks can pay; None in place of False, for which kernels are compiled without them."""
+    is_large = codes.itemsize == 1 and n_slots >= FEWEST_BINS * codes.shape[1] and len(codes) >= FEWEST_ROWS
+    return True if is_large else None

@@ -20,6 +20,15 @@ __all__ = [
 _ONE = np.uint64(1)
 
 
+@kernel(inline="always")
+def _zeros(count):  # type: ignore[no-untyped-def]
+    """Return int64 zeros; `numpy.zeros` takes numba three times as long to compile."""
+    found = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        found[i] = 0
+    return found
+
+
 @kernel
 def number_rows(rows):  # type: ignore[no-untyped-def]
     """Write 0, 1, 2, ... to ``rows`` (uint32)."""
@@ -27,7 +36,7 @@ def number_rows(rows):  # type: ignore[no-untyped-def]
         rows[i] = i
 
 
-@kernel
+@kernel(inline="always")
 def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     """Return the pieces of some nodes in the order of ``nodes``, with the node's place in it in the node's stead.
 
@@ -42,7 +51,7 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     place[:] = -1
     for i in range(len(nodes)):
         place[nodes[i]] = i
-    ends = np.zeros(len(nodes) + 1, dtype=np.int64)
+    ends = _zeros(len(nodes) + 1)
     for piece in range(len(pieces)):
         if place[pieces[piece, 0]] >= 0:
             ends[place[pieces[piece, 0]] + 1] += 1
@@ -58,7 +67,7 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     return found
 
 
-@kernel
+@kernel(inline="always")
 def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
     """Divide the rows of pieces, in order, into shares of equal size.
 
@@ -83,7 +92,7 @@ def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
     for piece in range(len(pieces)):
         total += pieces[piece, 2] - pieces[piece, 1]
     count = max(1, min(most, total // max(smallest, 1)))
-    parts, firsts = np.empty((len(pieces) + count - 1, 3), dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    parts, firsts = np.empty((len(pieces) + count - 1, 3), dtype=np.int64), _zeros(count + 1)
     n, before, share = 0, 0, 0
     for piece in range(len(pieces)):
         start, stop = pieces[piece, 1], pieces[piece, 2]
@@ -128,17 +137,17 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
     n_nodes
         A number above all of ``nodes``.
     """
-    is_split = np.zeros(n_nodes, dtype=np.bool_)
+    is_split = _zeros(n_nodes)
     for i in range(len(nodes)):
-        is_split[nodes[i]] = True
+        is_split[nodes[i]] = 1
     found = np.empty((len(pieces) + 2 * len(parted), 3), dtype=np.int64)
     n = 0
     for piece in range(len(pieces)):
-        if not is_split[pieces[piece, 0]]:
+        if is_split[pieces[piece, 0]] == 0:
             found[n, 0], found[n, 1], found[n, 2] = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
             n += 1
     for piece in range(len(parted)):
-        place, start, stop = parted[piece]
+        place, start, stop = parted[piece, 0], parted[piece, 1], parted[piece, 2]
         there = half if start < half else -half
         middle = start + there + n_left[piece]
         found[n, 0], found[n, 1], found[n, 2] = children[place, 0], start + there, middle
@@ -154,12 +163,14 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
     Codes below ``bins`` (int64, one per split) go left, and the last of the ``n_codes`` (int64) if ``missing_left``
     (bool).
     """
-    starts = np.zeros(len(bins) + 1, dtype=np.int64)
+    starts = np.empty(len(bins) + 1, dtype=np.int64)
+    starts[0] = 0
     for i in range(len(bins)):
         starts[i + 1] = starts[i] + n_codes[i]
-    goes_left = np.zeros(starts[-1], dtype=np.bool_)
+    goes_left = np.empty(starts[-1], dtype=np.bool_)
     for i in range(len(bins)):
-        goes_left[starts[i] : starts[i] + min(bins[i], n_codes[i])] = True
+        for code in range(n_codes[i]):
+            goes_left[starts[i] + code] = code < bins[i]
         goes_left[starts[i + 1] - 1] = missing_left[i]
     return goes_left, starts
 
@@ -170,7 +181,7 @@ def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts,
     for part in range(firsts[share], firsts[share + 1]):
         if places[parts[part, 0]] < 0:
             continue
-        split, start, stop = parts[part]
+        split, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
         first, last = np.uint64(start), np.uint64(stop)
         column, is_left = columns[places[split]], goes_left[starts[split] :]
         front = first + half if first < half else first - half
@@ -250,11 +261,11 @@ def _add_share_by_side(  # type: ignore[no-untyped-def]
     columns, places, goes_left, starts, rows, parts, firsts, values, margins, share
 ):
     for part in range(firsts[share], firsts[share + 1]):
-        split, start, stop = parts[part]
+        split, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
         if places[split] < 0:
             continue
         column, is_left, last = columns[places[split]], goes_left[starts[split] :], np.uint64(stop)
-        left, right = values[split]
+        left, right = values[split, 0], values[split, 1]
         for i in range(np.uint64(start), last):
             if i + AHEAD < last:
                 later = np.uint64(rows[i + AHEAD])

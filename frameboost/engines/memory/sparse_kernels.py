@@ -27,7 +27,7 @@ def _add_share(  # type: ignore[no-untyped-def]
     pairs = gradients.ravel()
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     for part in range(firsts[share], firsts[share + 1]):
-        node, first, last = parts[part]
+        node, first, last = parts[part, 0], parts[part, 1], parts[part, 2]
         histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
         stop = np.uint64(last)
         all_g, all_h = 0.0, 0.0
@@ -76,7 +76,7 @@ def add_entries(  # type: ignore[no-untyped-def]
 @kernel
 def _complete_one(histograms, places, firsts, stops, common, item):  # type: ignore[no-untyped-def]
     histogram = histograms[places[item]]
-    all_g, all_h = histogram[common[0]]
+    all_g, all_h = histogram[common[0], 0], histogram[common[0], 1]
     for k in range(len(common)):
         g, h = 0.0, 0.0
         for slot in range(firsts[k], stops[k]):

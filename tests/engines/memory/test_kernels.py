@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
+from frameboost.engines.memory.histograms import may_block
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
     add_by_side,
@@ -85,7 +86,8 @@ def test_build_histograms(seed, n_features, most, dtype, is_first):
     expected = naive_build_histograms(codes, rows, pieces, pairs, ends - sizes, out, places, is_first=is_first)
     with closing(Workers(2)) as workers:
         team = workers.team(most)
-        build_histograms(team, codes, rows, parts, firsts, pairs, ends - sizes, out, places, more, is_first)
+        slots, blocks = ends - sizes, may_block(codes, ends[-1])
+        build_histograms(team, codes, rows, parts, firsts, pairs, slots, out, places, more, is_first, blocks)
     summed = naive_add_more(parts.tolist(), firsts.tolist(), more, out, places)
     add_more(parts, firsts, more, out, places)
     np.testing.assert_array_equal(out, summed)
@@ -136,6 +138,7 @@ def test_fill_sides(splits):
 
 
 @given(PIECES, st.lists(st.integers(0, 5), unique=True))
+@settings(deadline=None)
 def test_pieces_of(pieces, nodes):
     found = pieces_of(np.array(nodes, dtype=np.int64), as_array(pieces), 6)
     assert found.tolist() == naive_pieces_of(nodes, pieces)
