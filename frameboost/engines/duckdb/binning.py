@@ -29,6 +29,7 @@ __all__ = [
     "store_columns",
 ]
 
+_INTEGERS = {f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64)}
 # The first character of Unicode's private use area, which few texts contain.
 _FIRST_SEPARATOR = 0xE000
 
@@ -232,9 +233,19 @@ def _code_type(bins: Bins) -> str:
 
 def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
     """Return the cuts as a list that compares exactly with the column."""
-    if kind.is_float:  # a text is parsed and planned in a tenth of the time that as many literals take
+    # A text is parsed and planned in a tenth of the time that as many literals take.
+    if kind.is_float:
         doubles = f"CAST('{[float(cut) for cut in cuts]}' AS DOUBLE[])"
         return f"CAST({doubles} AS FLOAT[])" if kind.name == "float32" else doubles
+    if kind.name in _INTEGERS:
+        numbers = [int(cut) for cut in cuts]
+        for type_, bits in (("INTEGER", 31), ("BIGINT", 63)):
+            if -(2**bits) <= min(numbers) and max(numbers) < 2**bits:
+                return f"CAST('{numbers}' AS {type_}[])"
+    if kind.precision_and_scale:
+        precision, scale = kind.precision_and_scale
+        decimals = ", ".join(f"{kind.decimal(int(cut)):f}" for cut in cuts)
+        return f"CAST('[{decimals}]' AS DECIMAL({precision}, {scale})[])"
     return f"[{', '.join(literal(kind, cut) for cut in cuts)}]"
 
 

@@ -11,7 +11,7 @@ from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
@@ -59,7 +59,7 @@ def _in_own_database(kind: type[EngineClass], request: EngineRequest, source: Fr
         queries = SqlColumn("qid", FeatureType("string") if query.type.name in _WIDE else _carried(query.type))
     connection = duckdb.connect()
     connection.register("frame", _ArrowStream(source.frame.select(sent).collect()))
-    session = DuckDBSession(connection.sql(f"SELECT {', '.join(received)} FROM frame"))
+    session = OwnDatabaseSession(connection, f"SELECT {', '.join(received)} FROM frame")
     columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(request.features)]
     roles = {role: role for role in numbers}
     return kind(session, request.features, columns, roles, queries, in_order=_in_order(request))

@@ -14,7 +14,7 @@ from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.duckdb_errors import first_duckdb_error
 from frameboost.runtime.interrupts import defer_signals
 
-__all__ = ["DuckDBSession"]
+__all__ = ["DuckDBSession", "OwnDatabaseSession"]
 
 # Prefixes of the tables that sessions could not drop. A connection sees only its own temporary tables, so a later
 # session drops those it finds, and needs not know which connection it is on.
@@ -51,14 +51,19 @@ class DuckDBSession:
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run one query; return its rows."""
         with first_duckdb_error():
-            return self._query(_as_call(query)).fetchall()
+            rows: list[tuple[Any, ...]] = self._result(query).fetchall()
+        return rows
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
         with first_duckdb_error():
-            return dict(self._query(_as_call(query)).fetchnumpy())
+            return dict(self._result(query).fetchnumpy())
 
-    def _query(self, statement: str) -> duckdb.DuckDBPyRelation:
+    def _result(self, query: str) -> Any:
+        # The relation API parses and plans a CALL once, and a SELECT several times.
+        return self._query(f"CALL query({string_literal(query)})")
+
+    def _query(self, statement: str) -> Any:
         beside = self._beside()
         if self.source in statement:
             result = self._relation.query(self.source[1:-1], statement)
@@ -168,6 +173,31 @@ class DuckDBSession:
                     raise
 
 
-def _as_call(query: str) -> str:
-    """Return a query as a CALL, which the relation API parses and plans once, and a SELECT several times."""
-    return f"CALL query({string_literal(query)})"
+class OwnDatabaseSession(DuckDBSession):
+    """The same in a database that nobody else uses, which goes at the end.
+
+    Its connection runs the statements. A relation parses each of them, and makes views for it, in as much time again.
+
+    Parameters
+    ----------
+    connection
+        The only connection to the database.
+    query
+        The rows.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
+        relation = connection.sql(query)
+        super().__init__(relation)
+        self._connection = connection
+        relation.create_view(self.source[1:-1])
+
+    def _query(self, statement: str) -> Any:
+        return self._connection.execute(statement)
+
+    def _result(self, query: str) -> Any:
+        return self._query(query)
+
+    def _drop_all(self) -> None:
+        self._connection.close()
+        self._closed = True
