@@ -55,6 +55,11 @@ class DuckDBEngine(TableEngine):
         self._bins = store_bins(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
         self._may_sort = not self.in_source_order and FEWEST_SORTED <= self.n_rows <= _MOST_SORTED
 
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self._nodes = None  # it holds a method of this object: the connection would stay open until the next gc.collect
+        super().close()
+
     # --- once a round -------------------------------------------------------------------------------------------------
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:

@@ -1,5 +1,6 @@
 """A fit leaves the connection as it found it: after success, after an error, after Ctrl-C at any moment."""
 
+import gc
 import os
 import re
 import subprocess
@@ -102,6 +103,16 @@ def test_a_frame_trained_in_duckdb_does_not_touch_the_default_connection(frame):
     before = catalog(duckdb.default_connection())
     fb.fit(frame, "amount", engine="duckdb", **SHAPE)
     assert catalog(duckdb.default_connection()) == before
+
+
+def test_a_file_that_was_trained_on_is_closed_at_once(con, tmp_path):
+    con.execute(f"ATTACH '{tmp_path / 'd.duckdb'}' AS d; CREATE TABLE d.flights AS FROM flights; DETACH d")
+    gc.disable()
+    try:
+        fb.fit(f"{tmp_path / 'd.duckdb'}::flights", "amount", **SHAPE)
+        duckdb.connect(tmp_path / "d.duckdb").close()  # with another configuration: the fit only reads
+    finally:
+        gc.enable()
 
 
 def test_statements_that_do_not_read_the_source_do_not_need_it(con):
