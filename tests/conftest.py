@@ -23,6 +23,8 @@ class OneWorkerForEachServer(LoadScopeScheduling):
     def _split_scope(self, nodeid):
         server = re.search(r"(\w+)@server\b", nodeid)  # see `tests.support.warehouses.databases`
         cluster = re.match(r"tests/engines/(dask|spark)/test_(dask|partitions|spark)\.py", nodeid)
+        if _WITHOUT_KERNELS.search(nodeid) or _BESIDE_SPARK.match(nodeid):
+            return "cluster of spark"
         return server[1] if server else f"cluster of {cluster[1]}" if cluster else nodeid
 
 
@@ -36,16 +38,34 @@ def pytest_xdist_make_scheduler(config, log):
 # first begins with a server, and the second with tests that train nothing in its own process.
 _FIRST = "postgres@server"
 _WITHOUT_KERNELS = re.compile(r"interop/test_(counts.*\[(xgboost|lightgbm|catboost)|from_(lightgbm|catboost))")
+# Spark takes a minute, most of which is waiting. So what its tests do is started in its process with the first of these
+# tests, which the same worker runs meanwhile.
+_BESIDE_SPARK = re.compile(r"tests/(training/test_(ranking|approx)|compile/test_dialects)\.py")
+_IN_SPARK = "tests/engines/spark/test_spark.py"
+_started_with: dict[str, list] = {}  # the jobs to start with a test
 
 
 def pytest_collection_modifyitems(items):
     # Slow tests run first, so that no worker waits for another's last one.
     def place(item):
         if "slow" not in item.keywords:
-            return 3
-        return 0 if _FIRST in item.nodeid else 1 if _WITHOUT_KERNELS.search(item.nodeid) else 2
+            return 4
+        places = (_FIRST in item.nodeid, _WITHOUT_KERNELS.search(item.nodeid), _BESIDE_SPARK.match(item.nodeid), True)
+        return next(i for i, is_there in enumerate(places) if is_there)
 
     items.sort(key=place)
+    beside = [item for item in items if place(item) == 2]
+    if beside:
+        jobs = [item.callspec.params["found"] for item in items if item.nodeid.startswith(_IN_SPARK)]
+        _started_with[beside[0].nodeid] = jobs
+
+
+def pytest_runtest_setup(item):
+    for job in _started_with.get(item.nodeid, ()):
+        from tests.engines.spark import session
+
+        if session.is_there():
+            session.start(job)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -5,14 +5,15 @@ import shutil
 import socket
 import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import polars as pl
-import pytest
 
 from tests.support.frames import every_type
 
@@ -23,19 +24,34 @@ FEATURES = ["float64", "int16", "decimal", "date", "string"]
 OPTIONS = {"features": FEATURES, "n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
 
 
-@contextmanager
-def spark_process():
-    """Yield a function that runs a function of ``spark`` and more in the process, and returns its result."""
-    pytest.importorskip("pyspark", reason="Spark comes from the package pyspark")
-    pytest.importorskip("distributed")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java")
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        yield lambda function, *arguments: process.submit(_in_session, function, *arguments).result()
+_jobs: dict[Callable[[Any], Any], Future[Any]] = {}
+_processes: list[ProcessPoolExecutor] = []
 
 
-def _in_session(function, *arguments):
-    return function(session(), *arguments)
+def is_there() -> bool:
+    """Whether Spark and what it needs are installed."""
+    has_java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    return has_java and all(find_spec(name) is not None for name in ("pyspark", "distributed"))
+
+
+def start(job: Callable[[Any], Any]) -> Future[Any]:
+    """Run a function of the session in the process, after those that were started before; only once."""
+    if not _processes:
+        _processes.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+    if job not in _jobs:
+        _jobs[job] = _processes[0].submit(_in_session, job)
+    return _jobs[job]
+
+
+def end() -> None:
+    """End the process."""
+    _jobs.clear()
+    while _processes:
+        _processes.pop().shutdown(cancel_futures=True)
+
+
+def _in_session(job):
+    return job(session())
 
 
 def session():

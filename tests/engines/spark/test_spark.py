@@ -4,6 +4,8 @@ import os
 import re
 import signal
 import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import polars as pl
@@ -11,15 +13,28 @@ import pytest
 
 import frameboost as fb
 from frameboost.engines.spark import cluster, job
-from tests.engines.spark.session import FEATURES, OPTIONS, remote_session, rows_of, spark_process
+from tests.engines.spark import session
+from tests.engines.spark.session import FEATURES, OPTIONS, remote_session, rows_of
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def in_spark():
-    with spark_process() as run:
-        yield run
+def in_spark(job):
+    """Give a test what ``job`` of the session returns; `tests.conftest` may have started it long before."""
+    return pytest.mark.parametrize("found", [job], indirect=True, ids=["in Spark"])
+
+
+@pytest.fixture
+def found(request):
+    if not session.is_there():
+        pytest.skip("Spark needs Java and the packages pyspark and distributed")
+    return session.start(request.param).result()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_process():
+    yield
+    session.end()
 
 
 def the_same_models(spark):
@@ -28,6 +43,7 @@ def the_same_models(spark):
     data, rows = rows_of(spark)
     labelled = data.withColumn("label", functions.when(data["late"], "late ☃").otherwise("it's in time"))
     labels = pl.when("late").then(pl.lit("late ☃")).otherwise(pl.lit("it's in time"))
+    same = []
     for target, more in [
         ("amount", {"objective": "reg:absoluteerror", "subsample": 0.7}),
         ("label", {"weight": "w", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4"}),
@@ -36,13 +52,21 @@ def the_same_models(spark):
         whole = fb.fit(rows.with_columns(label=labels), target, **OPTIONS, **more)
         assert model.to_json() == whole.to_json(), target
         assert model.history.equals(whole.history)
+        same.append(target)
+    return same
 
 
-def test_the_model_is_that_of_one_machine(in_spark):
-    in_spark(the_same_models)
+@in_spark(the_same_models)
+def test_the_model_is_that_of_one_machine(found):
+    assert found == ["amount", "label"]
 
 
-def resumed(spark, path):
+def resumed(spark):
+    with TemporaryDirectory() as folder:
+        return resumed_in(spark, Path(folder) / "fit.json")
+
+
+def resumed_in(spark, path):
     data, rows = rows_of(spark)
     options = {**OPTIONS, "subsample": 0.8, "checkpoint": path, "checkpoint_every": 1}
     trained = []
@@ -55,12 +79,12 @@ def resumed(spark, path):
     with pytest.raises(InterruptedError):
         fb.fit(data, "amount", callbacks=[fail], **options)
     model = fb.fit(data, "amount", callbacks=[fail], **options)
-    assert trained == [1, 2, 2, 3]
-    assert model.to_json() == fb.fit(rows, "amount", **OPTIONS, subsample=0.8).to_json()
+    return trained, model.to_json() == fb.fit(rows, "amount", **OPTIONS, subsample=0.8).to_json()
 
 
-def test_a_fit_goes_on_from_its_checkpoint(in_spark, tmp_path):
-    in_spark(resumed, tmp_path / "fit.json")
+@in_spark(resumed)
+def test_a_fit_goes_on_from_its_checkpoint(found):
+    assert found == ([1, 2, 2, 3], True)
 
 
 def by_connect(spark):
@@ -89,8 +113,9 @@ def by_connect(spark):
     return [*found, error(data)], handlers, len(spark.sparkContext.statusTracker().getActiveJobsIds())
 
 
-def test_spark_connect(in_spark):
-    found, *left = in_spark(by_connect)
+@in_spark(by_connect)
+def test_spark_connect(found):
+    found, *left = found
     starts = [
         "ParameterError: valid='w >' is neither a column of the data nor a SQL predicate over its columns ([PARSE_",
         "ParameterError: valid='rand() < 0.5' calls a function that Spark says may have another value",
@@ -131,13 +156,13 @@ def killed_in_mid_fit(spark):
             os.kill(killed[0], signal.SIGKILL)
 
     model = fb.fit(data, "amount", callbacks=[kill], **options)
-    assert killed
-    assert killed[0] not in executors()
-    assert model.to_json() == fb.fit(rows, "amount", **options).to_json()
+    is_gone = killed[0] not in executors()
+    return len(killed), is_gone, model.to_json() == fb.fit(rows, "amount", **options).to_json()
 
 
-def test_an_executor_that_is_killed_changes_nothing(in_spark):
-    in_spark(killed_in_mid_fit)
+@in_spark(killed_in_mid_fit)
+def test_an_executor_that_is_killed_changes_nothing(found):
+    assert found == (1, True, True)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -175,8 +200,9 @@ def bad_input(spark):
     return found, len(spark.sparkContext.statusTracker().getActiveJobsIds())
 
 
-def test_what_is_refused_leaves_nothing_behind(in_spark):
-    found, n_jobs = in_spark(bad_input)
+@in_spark(bad_input)
+def test_what_is_refused_leaves_nothing_behind(found):
+    found, n_jobs = found
     starts = [
         "DataError: target 'amount' is NULL or NaN in 600 of 600 rows; drop those rows first",
         "ClusterError: the Spark job that holds the rows has ended: [USER_RAISED_EXCEPTION] no luck",
@@ -226,8 +252,9 @@ def types_and_scores(spark):
     return types, is_same, sorted(queried["prediction"].to_pylist()) == sorted(frame["score"].to_list())
 
 
-def test_types_and_scores(in_spark):
-    types, *same = in_spark(types_and_scores)
+@in_spark(types_and_scores)
+def test_types_and_scores(found):
+    types, *same = found
     assert types == {
         "a.b": "int8", "`": "int64", "f": "float32", "d": "decimal(20,3)", "flag": "boolean", "day": "date",
         "t": "timestamptz[us]", "n": "timestamp[us]", "i": "duration[us]", "y": None, "s": "string", "bin": None,
@@ -246,7 +273,8 @@ def stopped_in_mid_fit(spark):
     return messages
 
 
-def test_a_session_that_is_stopped_is_told(in_spark):
-    first, second = in_spark(stopped_in_mid_fit)
+@in_spark(stopped_in_mid_fit)
+def test_a_session_that_is_stopped_is_told(found):
+    first, second = found
     assert first.startswith("the Spark job that holds the rows has ended: ")
     assert second == "the Spark session of the data is stopped; make the DataFrame in a new one"
