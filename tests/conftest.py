@@ -1,5 +1,6 @@
 """The order of the tests, which worker runs which, and what the summary tells besides."""
 
+import gc
 import os
 import re
 
@@ -7,6 +8,8 @@ import pytest
 
 # Before XGBoost or LightGBM is imported: with a thread a core in each of two workers, theirs spin while they wait.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A hundred tests start Python, which would compile the package's modules each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 try:
     from xdist.scheduler import LoadScopeScheduling
@@ -23,6 +26,8 @@ class OneWorkerForEachServer(LoadScopeScheduling):
     def _split_scope(self, nodeid):
         server = re.search(r"(\w+)@server\b", nodeid)  # see `tests.support.warehouses.databases`
         cluster = re.match(r"tests/engines/(dask|spark)/test_(dask|partitions|spark)\.py", nodeid)
+        if _BESIDE_OPENING in nodeid or _OPENED in nodeid:
+            return _OPENED
         if _WITHOUT_KERNELS.search(nodeid) or _BESIDE_SPARK.match(nodeid):
             return "cluster of spark"
         return server[1] if server else f"cluster of {cluster[1]}" if cluster else nodeid
@@ -42,30 +47,49 @@ _WITHOUT_KERNELS = re.compile(r"interop/test_(counts.*\[(xgboost|lightgbm|catboo
 # tests, which the same worker runs meanwhile.
 _BESIDE_SPARK = re.compile(r"tests/(training/test_(ranking|approx)|compile/test_dialects)\.py")
 _IN_SPARK = "tests/engines/spark/test_spark.py"
-_started_with: dict[str, list] = {}  # the jobs to start with a test
+# The other Spark, in which models score, opens in ten seconds, during tests of another server.
+_BESIDE_OPENING, _OPENED = "clickhouse@server", "spark@server"
+_started_with: dict[str, list] = {}  # the jobs in Spark, or the name of a warehouse, to start with a test
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    # Half a million objects are made that stay. To look for garbage among them takes a third of the time.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
     # Slow tests run first, so that no worker waits for another's last one.
     def place(item):
         if "slow" not in item.keywords:
-            return 4
-        places = (_FIRST in item.nodeid, _WITHOUT_KERNELS.search(item.nodeid), _BESIDE_SPARK.match(item.nodeid), True)
-        return next(i for i, is_there in enumerate(places) if is_there)
+            return 5
+        places = (_FIRST in item.nodeid, _WITHOUT_KERNELS.search(item.nodeid), _BESIDE_SPARK.match(item.nodeid),
+                  _OPENED not in item.nodeid)  # fmt: skip
+        return next((i for i, is_there in enumerate(places) if is_there), 4)
 
     items.sort(key=place)
-    beside = [item for item in items if place(item) == 2]
-    if beside:
-        jobs = [item.callspec.params["found"] for item in items if item.nodeid.startswith(_IN_SPARK)]
-        _started_with[beside[0].nodeid] = jobs
+    jobs = [item.callspec.params["found"] for item in items if item.nodeid.startswith(_IN_SPARK)]
+    names = ["spark"] if any(_OPENED in item.nodeid for item in items) else []
+    for marked, started in ((_BESIDE_SPARK.match, jobs), (re.compile(_BESIDE_OPENING).search, names)):
+        beside = [item.nodeid for item in items if place(item) < 4 and marked(item.nodeid)]
+        _started_with.update(dict.fromkeys(beside[:1], started))
 
 
 def pytest_runtest_setup(item):
-    for job in _started_with.get(item.nodeid, ()):
+    for started in _started_with.get(item.nodeid, ()):
+        if isinstance(started, str):
+            from tests.support.warehouses import start_warehouse
+
+            start_warehouse(started)
+            continue
         from tests.engines.spark import session
 
         if session.is_there():
-            session.start(job)
+            session.start(started)
 
 
 def pytest_terminal_summary(terminalreporter):

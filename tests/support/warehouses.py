@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,16 @@ from frameboost.dialects.built_in import get_dialect
 from frameboost.schema.types import FeatureType
 from tests.support.random_models import to_duckdb, to_polars
 
-__all__ = ["ALL", "ALL_BUT_SPARK", "WAREHOUSES", "Warehouse", "databases", "open_warehouse", "python_value"]
+__all__ = [
+    "ALL",
+    "ALL_BUT_SPARK",
+    "WAREHOUSES",
+    "Warehouse",
+    "databases",
+    "open_warehouse",
+    "python_value",
+    "start_warehouse",
+]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -414,13 +424,21 @@ def databases(*names: str) -> list[Any]:
 ALL = databases(*WAREHOUSES)
 ALL_BUT_SPARK = databases(*(name for name in WAREHOUSES if name != "spark"))
 _OPEN: dict[str, Warehouse | str] = {}
+_STARTED: dict[str, Future[Warehouse]] = {}
+
+
+def start_warehouse(name: str) -> None:
+    """Begin to open the database, in a thread."""
+    thread = ThreadPoolExecutor(1)
+    _STARTED[name] = thread.submit(WAREHOUSES[name])
+    thread.shutdown(wait=False)
 
 
 def open_warehouse(name: str) -> Warehouse:
     """Return the database, one for all tests of a process; skip the test with a reason if it is not installed."""
     if name not in _OPEN:
         try:
-            _OPEN[name] = WAREHOUSES[name]()
+            _OPEN[name] = _STARTED[name].result() if name in _STARTED else WAREHOUSES[name]()
         except pytest.skip.Exception as reason:
             _OPEN[name] = str(reason)
     opened = _OPEN[name]
