@@ -47,7 +47,7 @@ def test_a_large_model_is_a_polars_expression(model, data):
 def test_a_large_model_explains_itself_in_duckdb(model, data):
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT * FROM data")
-    part = model[:100]  # as text, contributions are several times a prediction
+    part = model[:50]  # as text, contributions are several times a prediction
     found = con.execute(part.database().explain_query("t")).fetchnumpy()
     assert {name: values.tolist() for name, values in found.items()} == part.explain(data, approx=True).to_dict(
         as_series=False

@@ -126,7 +126,7 @@ def test_trees_that_training_never_grows(seed):
     rng = np.random.default_rng(seed)
     text = random_text(rng)
     booster, model = lgb.Booster(model_str=text), from_lightgbm(text.encode())
-    rows = np.stack([rng.choice(near(model, f, rng), 2000) for f in range(7)], axis=1)
+    rows = np.stack([rng.choice(near(model, f, rng), 1000) for f in range(7)], axis=1)
     rows[:, 5:] = rng.choice(np.r_[np.arange(-2, 70), np.nan], (len(rows), 2))
     assert_agrees(booster, model, rows)
 

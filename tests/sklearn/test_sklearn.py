@@ -37,9 +37,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     "estimator",
     [
-        fb.FrameBoostRegressor(),
-        fb.FrameBoostClassifier(),
-        fb.FrameBoostRanker(n_estimators=10),  # a ranker's rows are one query here, whose pairs take their time
+        # Of few trees, as the checks fit hundreds of models.
+        fb.FrameBoostRegressor(n_estimators=10),
+        fb.FrameBoostClassifier(n_estimators=10),
+        fb.FrameBoostRanker(n_estimators=10),
         pytest.param(fb.FrameBoostRegressor(n_estimators=10, tree_method="exact"), marks=pytest.mark.slow),
     ],
     ids=str,

@@ -195,7 +195,7 @@ def test_a_database_need_not_keep_the_order_of_its_rows():
 @pytest.mark.slow
 def test_ties_go_to_the_first_row_however_many_threads_read_them():
     # More rows than DuckDB gives to one thread; in the first round all of them are tied.
-    frame = data(n=260_000, n_queries=4000, seed=3)
+    frame = data(n=150_000, n_queries=2500, seed=3)
     shape = SHAPE | {"n_estimators": 2, "max_depth": 2}
     expected = fb.fit(frame, "y", objective="rank:ndcg", **shape)
     for _ in range(2):
