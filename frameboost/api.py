@@ -42,7 +42,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.training.checkpoint_facts import argument_facts
 from frameboost.training.checkpoint_file import CheckpointFile
-from frameboost.training.class_labels import TrainingTarget, read_target
+from frameboost.training.class_labels import TrainingTarget, labelled_columns, read_target
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.training.evaluation_log import Callback, EvaluationLog
@@ -92,7 +92,8 @@ def fit(
     method.check_cuts(cuts)
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
     initial, features = _continued(init_model, features, base_margin)
-    source, held_out = held_out_sources(open_training_data(data), valid, time, group, settings.seed)
+    known = {} if initial is None else {col.name: col.type for col in labelled_columns(initial, target)}
+    source, held_out = held_out_sources(open_training_data(data, types=known), valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     if initial is not None:
         held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}
@@ -300,9 +301,9 @@ valid : float, str, data, or dict of name to data, optional
     Rows to validate on, which are then not trained on. ``0.2`` is that share of the rows, drawn by a hash of their
     positions and the ``seed``, the same in every engine; with ``group`` of the queries. ``"last 20%"`` and ``"last 4
     weeks"`` are the last rows by the column ``time``. Else a Boolean column of the data or a SQL predicate over its
-    columns, true for the rows; or other data. Of several, early stopping uses the last. A predicate is inserted into
-    queries unchanged, so do not take it from people who may not query the data. Volatile functions such as
-    ``random()`` are refused.
+    columns, true for the rows; or other data, as ``data`` is given. Of several, early stopping uses the last. A
+    predicate is inserted into queries unchanged, so do not take it from people who may not query the data. Volatile
+    functions such as ``random()`` are refused.
 time : str, optional
     For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
     stay together, and so do queries. It is a feature unless ``exclude`` names it.

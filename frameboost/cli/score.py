@@ -11,6 +11,7 @@ from polars.io.plugins import register_io_source
 from frameboost.checks.messages import shown
 from frameboost.cli.arguments import Commands, add_command, check_keep, names
 from frameboost.cli.inputs import add_data, add_output, check_data, check_output, read_data
+from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import write_table
@@ -51,6 +52,7 @@ def _score(given: argparse.Namespace) -> None:
 
 def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
     source = open_rows(read_data(given, given.out), model.ensemble.features)
+    find_features(source, model.ensemble.features)  # here, as batches do not tell which value is wrong
     if isinstance(source, FrameSource):
         return source.frame
     known = source.names()

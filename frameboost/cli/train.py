@@ -14,9 +14,8 @@ from frameboost.cli.inputs import add_data, read_data
 from frameboost.cli.screen import print_facts
 from frameboost.cli.train_facts import train_facts
 from frameboost.data.held_out import held_out_sources
-from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import open_source
-from frameboost.data.table_files import STDOUT, check_format, check_writable, is_table, write_table, write_text
+from frameboost.data.table_files import STDOUT, check_format, check_writable, write_table, write_text
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
 from frameboost.parameters.aliases import ALIASES, under_our_names
@@ -113,10 +112,7 @@ def _train(given: argparse.Namespace) -> None:
     started = monotonic()
     data, target = read_data(given), given.target[0] if len(given.target) == 1 else given.target
     valid: Any = given.valid
-    if valid is not None and is_table(valid):
-        types = {name: kind.to_polars() for name, kind in open_source(data).types().items() if kind is not None}
-        valid = TableFiles((valid,), types=types)
-    elif valid is not None and isinstance(value(valid), int | float):
+    if valid is not None and isinstance(value(valid), int | float):
         valid = value(valid)
     model = fit(
         data, target, objective=given.objective, positive=given.positive, features=given.features,

@@ -17,6 +17,7 @@
 - `file_formats`: formats of tables by suffix and by first bytes
 - `table_files`: tables in files
 - `several_files`: frames and files whose rows follow each other
+- `typed_files`: files of text with the column types of training
 - `duckdb_tables`: tables written to DuckDB files
 - `atomic_files`: files that are replaced once they are complete
 """

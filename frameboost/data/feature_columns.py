@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameboost.checks.messages import listed, shown
-from frameboost.data.sources import Source, check_numeric
+from frameboost.data.several_files import text_among_numbers
+from frameboost.data.sources import FrameSource, Source, check_numeric
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
-__all__ = ["find_features", "find_margins"]
+__all__ = ["example_of_text", "find_features", "find_margins"]
 
 
 def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:
@@ -33,11 +34,18 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
         kind = given[feature.name]
         if kind is None or kind.family != feature.type.family:
             raise DataError(
-                f"feature {shown(feature.name)} has type {type_names[feature.name]}, but the model was trained on "
-                f"{feature.type}; give it as a {feature.type.family}"
+                f"feature {shown(feature.name)} has type {type_names[feature.name]}{example_of_text(source, feature)}, "
+                f"but the model was trained on {feature.type}; give it as a {feature.type.family}"
             )
         types[feature.name] = kind
     return types
+
+
+def example_of_text(source: Source, feature: Feature) -> str:
+    """Return what messages say of a numeric feature that is a column of strings in a frame: one that is no number."""
+    if not isinstance(source, FrameSource) or feature.type.family != "number":
+        return ""
+    return text_among_numbers(source.frame, feature.name)
 
 
 def find_margins(source: Source | None, base_margin: str | Sequence[str] | None, n_outputs: int) -> list[str]:

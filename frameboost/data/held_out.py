@@ -12,6 +12,7 @@ import polars as pl
 
 from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import did_you_mean, shown
+from frameboost.data.feature_columns import example_of_text
 from frameboost.data.last_rows import LastRows
 from frameboost.data.partitions import PartitionedSource, open_training_data
 from frameboost.data.shares import split_by_draw, split_by_query_draw
@@ -59,10 +60,11 @@ class HeldOut:
                 check_numeric(self.source, column, "column", f" in {shown(name)}, the data to validate on")
         for feature in features:
             if types[feature.name] != feature.type:
+                example = example_of_text(self.source, feature)
                 raise DataError(
-                    f"feature {shown(feature.name)} has type {self.source.type_names()[feature.name]} in "
-                    f"{shown(name)}, the data "
-                    f"to validate on, but {training.type_names()[feature.name]} in training; give it the same type"
+                    f"feature {shown(feature.name)} has type {self.source.type_names()[feature.name]}{example} in "
+                    f"{shown(name)}, the data to validate on, but {training.type_names()[feature.name]} in training; "
+                    "give it the same type"
                 )
         if isinstance(self.source, SparkSource):  # a fit in Spark leaves no tasks for others
             return FrameSource(self.source.to_frame(list(dict.fromkeys(columns))))
@@ -79,17 +81,17 @@ def held_out_sources(
     if last is not None or _is_number(valid):
         training, part = _split_off(source, valid, last, time, group, seed)
         return training, {"valid": HeldOut(part)}
-    if isinstance(valid, str):
+    if isinstance(valid, str) and (valid in source.names() or not is_table(valid)):
         training, part = _split(source, valid)
         return training, {"valid": HeldOut(part)}
     if not isinstance(valid, Mapping):
-        return source, {"valid": _other_rows(valid, "valid")}
+        return source, {"valid": _other_rows(valid, "valid", source)}
     for name in valid:
         if not isinstance(name, str) or name == "train":
             raise ParameterError(f"valid names a set {shown(name)}; a name must be a string other than 'train'")
     if not valid:
         raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
-    return source, {name: _other_rows(data, f"valid[{shown(name)}]") for name, data in valid.items()}
+    return source, {name: _other_rows(data, f"valid[{shown(name)}]", source) for name, data in valid.items()}
 
 
 def _split(source: Source, valid: str) -> tuple[Source, Source]:
@@ -113,8 +115,8 @@ def _split(source: Source, valid: str) -> tuple[Source, Source]:
     return parts[0], parts[1]
 
 
-def _other_rows(valid: Any, argument: str) -> HeldOut:
-    """Return other data to validate on.
+def _other_rows(valid: Any, argument: str, training: Source) -> HeldOut:
+    """Return other data to validate on; columns of files of text have the types of training.
 
     Raises
     ------
@@ -131,7 +133,7 @@ def _other_rows(valid: Any, argument: str) -> HeldOut:
             f"{argument}={shown(valid)} is no data; a share, a column or a condition on the data to train on is given "
             "alone, not in a dict"
         )
-    return HeldOut(open_training_data(valid, argument))
+    return HeldOut(open_training_data(valid, argument, training.types()))
 
 
 def _is_number(valid: object) -> bool:

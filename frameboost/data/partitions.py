@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,10 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.labels import distinct_strings, in_order
+from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import FrameSource, Source, is_frame_of, open_source
 from frameboost.data.spark_source import SparkSource, is_spark_frame
+from frameboost.data.typed_files import open_files_as
 from frameboost.data.wrapped_tables import unwrapped
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
@@ -128,11 +130,18 @@ def _labels_of(reader: PartitionReader, partition: Any, name: str, most: int) ->
     return distinct_strings(reader.read([partition]), name, most)
 
 
-def open_training_data(data: Any, argument: str = "data") -> Source:
-    """Return what `fit` takes as a source: DataFrames of Dask and Spark, and all that `open_source` reads."""
+def open_training_data(
+    data: Any, argument: str = "data", types: Mapping[str, FeatureType | None] | None = None
+) -> Source:
+    """Return what `fit` takes as a source: DataFrames of Dask and Spark, and all that `open_source` reads.
+
+    Columns of files of text have the given ``types``, those of other data or of a model (see `typed_files`).
+    """
     data = unwrapped(data, argument)
     if is_spark_frame(data):
         return SparkSource(data, argument)
+    if types and (files := TableFiles.of(data)) is not None:
+        return open_files_as(files, types, argument)
     return _of_dask_frame(data) if is_frame_of("dask", data) else open_source(data, argument)
 
 

@@ -6,6 +6,7 @@ one query to the next, such as ``random()``, would put a row into both parts or 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -32,10 +33,19 @@ def unusable(predicate: str, error: Exception) -> ParameterError:
     """Return the error for what is no predicate, given the database's or polars' own."""
     return ParameterError(
         f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
-        f"({reason(error)})"
-        + ("; the last rows are valid='last 20%' with time='day'" if predicate.lower().startswith("last ") else "")
-        + ("; a share of the rows is a number, valid=0.2" if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate) else "")
+        f"({reason(error)}){_meant(predicate)}"
     )
+
+
+def _meant(predicate: str) -> str:
+    """Return what a text that is no predicate seems to be, and how to give that."""
+    if predicate.lower().startswith("last "):
+        return "; the last rows are valid='last 20%' with time='day'"
+    if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate):
+        return "; a share of the rows is a number, valid=0.2"
+    if os.path.exists(predicate):  # noqa: PTH110, as Path.exists raises for a text that is too long for a path
+        return f"; the rows of this file, whose name tells no format, are valid=pl.scan_csv({shown(predicate)})"
+    return ""
 
 
 # --- functions that are not repeatable --------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +13,7 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, open_source
+from frameboost.data.typed_files import open_files_as
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.feature import Feature
@@ -26,12 +26,12 @@ __all__ = ["open_rows"]
 _SCALARS = (str, bool, numbers.Number, Decimal, dt.date, dt.timedelta, dt.time, bytes)
 
 
-def open_rows(data: Any, features: Sequence[Feature]) -> LocalSource:
-    """Return rows for a model with these features.
+def open_rows(data: Any, features: Sequence[Feature], argument: str = "data") -> LocalSource:
+    """Return rows for a model with these features; ``argument`` is their name in messages.
 
     A dict is one row, by the names of the columns; a list of dicts is several rows. Where the model was trained on
     dates and the data have times that are all at midnight, as pandas has dates, these are read as dates. A column of a
-    file of text has the type of training where that of its values alone would be another.
+    file of text has the type of training where its values are of that type (see `typed_files`).
 
     Raises
     ------
@@ -49,31 +49,12 @@ def open_rows(data: Any, features: Sequence[Feature]) -> LocalSource:
     elif isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
         source = _of_dicts(data, features)
     elif (files := TableFiles.of(data)) is not None:
-        source = open_source(files)
-        if isinstance(source, FrameSource) and (types := _types_of_text(source, features)):
-            source = open_source(replace(files, types=types))
+        source = open_files_as(files, {feature.name: feature.type for feature in features}, argument)
     elif isinstance(data, pl.LazyFrame):  # `open_source` looks at its plan, for fits that divide it
         source = FrameSource(data)
     else:
-        source = open_source(data)
+        source = open_source(data, argument)
     return _with_dates(source, features)
-
-
-def _types_of_text(source: FrameSource, features: Sequence[Feature]) -> dict[str, pl.DataType]:
-    """Return the types of training of columns whose values in this file look like those of another type."""
-    types: dict[str, pl.DataType] = {}
-    schema = source.frame.collect_schema()
-    for feature in features:
-        family, is_text = feature.type.family, schema.get(feature.name) == pl.String
-        if schema.get(feature.name) == pl.Null:
-            types[feature.name] = feature.type.to_polars()  # a column without values in this file, of NDJSON
-        elif feature.type.name == "string" and not is_text:
-            types[feature.name] = pl.String()  # a string feature whose values look like numbers in this file
-        elif is_text and family == "number":
-            types[feature.name] = pl.Float64()  # a numeric feature whose column is empty in this file
-        elif is_text and family in ("boolean", "date", "timestamp", "timestamptz"):
-            types[feature.name] = feature.type.to_polars()
-    return types
 
 
 def _of_dicts(rows: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -> FrameSource:

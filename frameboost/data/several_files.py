@@ -17,7 +17,7 @@ from frameboost.data.table_files import files_of, is_columnar, is_table, read_ta
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
 
-__all__ = ["Part", "TableFiles", "frame_part", "parts_of_files", "same_columns"]
+__all__ = ["Part", "TableFiles", "frame_part", "parts_of_files", "same_columns", "text_among_numbers"]
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,19 @@ def _lacks(part: Part, name: str, other: Part) -> DataError:
 
 def _described(part: Part, name: str, other: pl.DataType) -> str:
     """Return a column's type in a part; of strings where others have numbers with the first that is no number."""
-    dtype, example = part.frame.collect_schema()[name], None
-    if dtype == pl.String and other.is_numeric():
-        is_text = column(name).is_not_null() & column(name).cast(pl.Float64, strict=False).is_null()
-        example = part.frame.select(column(name).filter(is_text).first()).collect().item()
-    return f"{shortened(str(dtype))} in {part.name}" + ("" if example is None else f" (such as {shown(example)})")
+    dtype = part.frame.collect_schema()[name]
+    example = text_among_numbers(part.frame, name) if other.is_numeric() else ""
+    return f"{shortened(str(dtype))} in {part.name}{example}"
+
+
+def text_among_numbers(frame: pl.LazyFrame, name: str) -> str:
+    """Return what messages say of a column of strings: the first that is no number, if there is one.
+
+    >>> text_among_numbers(pl.LazyFrame({"x": ["1", None, "n/a"]}), "x")
+    " (such as 'n/a')"
+    """
+    if frame.collect_schema()[name] != pl.String:
+        return ""
+    is_text = column(name).is_not_null() & column(name).cast(pl.Float64, strict=False).is_null()
+    example = frame.select(column(name).filter(is_text).first()).collect().item()
+    return "" if example is None else f" (such as {shown(example)})"

@@ -27,7 +27,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
 from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import with_label_codes
+from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.data_checks import find_roles
 from frameboost.training.ranking_checks import with_group
 
@@ -179,7 +179,7 @@ def evaluate_model(
     ensemble = predictor.ensemble
     predictor = predictor.of_numbers()
     loss = ensemble.loss
-    source = with_label_codes(open_rows(data, ensemble.features), target, ensemble.labels)
+    source = with_label_codes(open_rows(data, labelled_columns(ensemble, target)), target, ensemble.labels)
     find_features(source, ensemble.features)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     n_targets = sum(role.startswith("label") for role in roles)

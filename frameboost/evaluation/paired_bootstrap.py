@@ -30,7 +30,7 @@ from frameboost.metrics.draws import adds_up, of_draws, row_counts
 from frameboost.metrics.terms import define_predictions, define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import with_label_codes
+from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.data_checks import check_evaluated, find_roles
 from frameboost.training.ranking_checks import check_queries, with_group
 
@@ -108,7 +108,7 @@ class _Scored:
 
 def _read(data: Any, target: str, columns: Mapping[str, str | None], *ensembles: Ensemble) -> FrameSource:
     """Return the rows in memory, read once, so that both models have them in one order."""
-    features = [feature for ensemble in ensembles for feature in ensemble.features]
+    features = [feature for ensemble in ensembles for feature in labelled_columns(ensemble, target)]
     source = open_rows(data, features)
     for ensemble in ensembles:
         find_features(source, ensemble.features)

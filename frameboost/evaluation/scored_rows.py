@@ -17,7 +17,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import with_label_codes
+from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.data_checks import find_column
 
 __all__ = ["ScoredRows", "TwoClasses", "score_rows", "scores_for_ranking"]
@@ -108,11 +108,12 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
     """
     if isinstance(data, ScoredRows):
         return data
-    source = with_label_codes(open_rows(data, predictor.ensemble.features), target, predictor.ensemble.labels)
+    ensemble = predictor.ensemble
+    source = with_label_codes(open_rows(data, labelled_columns(ensemble, target)), target, ensemble.labels)
     roles = {"target": target} | ({} if weight is None else {"weight": weight})
     for role, name in roles.items():
         find_column(source, name, role)
-    frame = _read_rows(source, [*predictor.ensemble.feature_names, *roles.values()])
+    frame = _read_rows(source, [*ensemble.feature_names, *roles.values()])
     if frame.is_empty():
         raise DataError("the data has no rows")
     labels = _numbers(frame, target)

@@ -14,7 +14,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import split_by_query_draw
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, open_source
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.engines.polars.engine import PolarsEngine
@@ -31,7 +31,7 @@ from frameboost.model.model import Model
 from frameboost.plots.rows import sampled
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import with_label_codes
+from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.data_checks import find_roles
 from frameboost.training.ranking_checks import with_group
 
@@ -200,7 +200,7 @@ def gather(model: Model, data: Any, wanted: Wanted) -> Material:
     """
     dialect = get_dialect(wanted.dialect)
     ensemble = model.ensemble
-    source = open_rows(data, ensemble.features)
+    source = open_rows(data, ensemble.features if wanted.target is None else labelled_columns(ensemble, wanted.target))
     find_features(source, ensemble.features)
     columns = _columns_besides(source, wanted)
     roles: dict[str, str] = {}
@@ -208,7 +208,7 @@ def gather(model: Model, data: Any, wanted: Wanted) -> Material:
         roles = with_group(
             source, find_roles(source, wanted.target, wanted.weight, None, wanted.label_upper_bound), wanted.group
         )
-    training = None if wanted.training is None else open_source(wanted.training, "training")
+    training = None if wanted.training is None else open_rows(wanted.training, ensemble.features, "training")
     if training is not None:
         find_features(training, ensemble.features)
     evaluation = None

@@ -16,8 +16,10 @@ from frameboost.data.sources import Source, check_numeric
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.custom import Objective
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 
-__all__ = ["TrainingTarget", "check_known", "read_target", "with_label_codes"]
+__all__ = ["TrainingTarget", "check_known", "labelled_columns", "read_target", "with_label_codes"]
 
 _REGRESSION, _BINARY, _MULTICLASS = "reg:squarederror", "binary:logistic", "multi:softprob"
 _OF_CLASSES = ("binary:", "multi:")
@@ -138,6 +140,12 @@ def _of_strings(
     }
     n_classes = len(labels) if str(chosen).startswith("multi:") else num_class
     return TrainingTarget(source.with_codes(target, labels), encoded, chosen, n_classes, tuple(labels))
+
+
+def labelled_columns(ensemble: Ensemble, target: str | Sequence[str]) -> list[Feature]:
+    """Return a model's features, and its target if that has strings, whose type files of text may not tell."""
+    is_text = isinstance(target, str) and _are_strings(ensemble.labels)
+    return [*ensemble.features, *([Feature(str(target), FeatureType("string"))] if is_text else [])]
 
 
 def with_label_codes(source: SourceType, target: str | Sequence[str], labels: Labels) -> SourceType:

@@ -22,7 +22,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.gain import leaf_weight
-from frameboost.training.class_labels import with_label_codes
+from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.data_checks import check_held_out, find_roles
 from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.grower import moves_of
@@ -54,7 +54,7 @@ def refitted(
     if reason := _why_not(ensemble):
         raise ParameterError(f"the model {reason}, which does not go with refit")
     loss, features = ensemble.loss, ensemble.features
-    source = with_label_codes(open_rows(data, features), target, ensemble.labels)
+    source = with_label_codes(open_rows(data, labelled_columns(ensemble, target)), target, ensemble.labels)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")

@@ -495,7 +495,7 @@ def test_train_refuses_bad_input(here, capsys, line, says):
     ("score delay.json flights.csv -o out.csv --output mena", "output must be one of 'mean'"),
     ("score delay.json other.csv -o out.csv", "the data lacks 1 feature of the model: 'carrier'; it has 'dep_delay'"),
     ("score delay.json other.csv -o out.csv --keep dep_delay", "the data lacks 1 feature of the model: 'carrier'"),
-    ("score delay.json texts.csv -o out.csv", "could not parse `soon` as dtype `f64` at column 'dep_delay'"),
+    ("score delay.json texts.csv -o out.csv", "feature 'dep_delay' has type String (such as 'soon'), but"),
     ("score delay.json flights.duckdb --keep idd -o out.csv", "column 'idd' is not in the data"),
     ("convert late.json --to xgboost -o no/x.json", "can't be written"),
 ])  # fmt: skip

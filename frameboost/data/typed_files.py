@@ -1,0 +1,76 @@
+"""Files of text with the column types of training, where their values alone would tell others.
+
+A file of text has no types of its own: the prices 3, 4, 7 look like integers in one file, the codes 01, 02 like
+numbers, and a column without a value like anything. So the types of other data, or of a model, decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from frameboost.data.several_files import TableFiles
+from frameboost.data.sources import FrameSource, LocalSource, open_source
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
+
+__all__ = ["open_files_as"]
+
+
+def open_files_as(files: TableFiles, wanted: Mapping[str, FeatureType | None], argument: str = "data") -> LocalSource:
+    """Return the table in files; columns of text have the wanted types where all their values are of these.
+
+    A column whose values are not of the type that is wanted keeps its own, which callers then refuse by name.
+
+    Raises
+    ------
+    DataError
+        As `open_source`.
+    """
+    source = open_source(files, argument)
+    if not isinstance(source, FrameSource) or source.are_columnar:
+        return source
+    if types := _types_to_read(source, wanted):
+        source = open_source(replace(files, types=types), argument)
+        assert isinstance(source, FrameSource)
+    casts = _casts(source, wanted)
+    return source.map(lambda frame: frame.with_columns(casts)) if casts else source
+
+
+def _types_to_read(source: FrameSource, wanted: Mapping[str, FeatureType | None]) -> dict[str, pl.DataType]:
+    """Return the types to read columns as, whose values look like those of another family."""
+    types: dict[str, pl.DataType] = {}
+    for name, own in source.frame.collect_schema().items():
+        kind = wanted.get(name)
+        if kind is None:
+            continue
+        is_text, is_time = own == pl.String, kind.family in ("timestamp", "timestamptz")
+        if (
+            own == pl.Null  # a column without values in this file, of NDJSON
+            or (kind.name == "string" and not is_text)  # strings that look like numbers in this file
+            or (is_text and kind.family == "number" and _is_empty(source, name))
+            or (is_text and (is_time or kind.family in ("boolean", "date")))
+            or (own == pl.Date and is_time)
+        ):
+            types[name] = kind.to_polars()
+    return types
+
+
+def _is_empty(source: FrameSource, name: str) -> bool:
+    return bool(source.frame.select(column(name).is_null().all()).collect().item())
+
+
+def _casts(source: FrameSource, wanted: Mapping[str, FeatureType | None]) -> list[pl.Expr]:
+    """Return the columns whose numbers or times have another type of the wanted family, as that type."""
+    casts = []
+    for name, own in source.types().items():
+        kind = wanted.get(name)
+        if own is None or kind is None or own == kind or own.family != kind.family or own.is_categorical:
+            continue
+        cast = column(name).cast(kind.to_polars(), strict=False)
+        back = cast.cast(own.to_polars(), strict=False)
+        if kind.is_float or source.frame.select(back.eq_missing(column(name)).all()).collect().item():
+            casts.append(cast)
+    return casts
