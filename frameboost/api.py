@@ -42,7 +42,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.training.checkpoint_facts import argument_facts
 from frameboost.training.checkpoint_file import CheckpointFile
-from frameboost.training.class_labels import TrainingTarget, labelled_columns, read_target
+from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.training.evaluation_log import Callback, EvaluationLog
@@ -116,7 +116,7 @@ def fit(
         loss, settings = _loss(goal.objective, settings, training, roles)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
-        check_rows(training, loss, roles, goal.labels)
+        label_range = check_rows(training, loss, roles, goal.labels)
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(method.open_held_out, part) for key, part in parts.items()}
@@ -134,7 +134,8 @@ def fit(
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
-    return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log)
+    hint = hint_of_classes(source, target, objective, label_range)
+    return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log, hint)
 
 
 def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[str, float]:
@@ -144,11 +145,11 @@ def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[
     return f"train_{metric.name}", evaluate(metric, training)
 
 
-def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog) -> Model:
+def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) -> Model:
     """Return the model of a trained ensemble, with its leaf values on their grid."""
     base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
     ensemble = replace(ensemble, base_margins=base_margins, trees=trees, labels=labels)
-    return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score)
+    return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score, hint=hint)
 
 
 # --- checks before any work starts ------------------------------------------------------------------------------------

@@ -157,10 +157,15 @@ def _split_off(
     if last is None and not 0 < valid < 1:
         raise ParameterError(f"valid={shown(valid)} is no share of the rows: it must lie between 0 and 1, as 0.2 does")
     if isinstance(source, SparkSource | PartitionedSource):
-        library = "Spark" if isinstance(source, SparkSource) else "Dask"
+        library, way = "Dask", "id % 5 = 0"
+        if isinstance(source, SparkSource):
+            library, way = "Spark", "pmod(xxhash64(id), 5) = 0"
+        if last is not None:
+            way = "day >= '2013-10-01'"
         raise ParameterError(
-            f"valid={shown(valid)} is for rows that are read here, and those of a {library} DataFrame are not; name a "
-            "Boolean column of it, or give a condition such as valid=\"day >= '2013-10-01'\""
+            f"valid={shown(valid)} looks at all rows in their order, and those of a {library} DataFrame are on its "
+            "workers in no certain order; name a Boolean column, or give a condition that each row answers for itself, "
+            f"such as valid={shown(way)}"
         )
     if group is not None and group not in source.names():
         nearest = did_you_mean(group, source.names())

@@ -52,6 +52,8 @@ class Model:
         The metrics of each round of training.
     best_round, best_score
         What `best_iteration` and `best_score` return.
+    hint
+        A last line for the text of the model, about its training.
 
     Examples
     --------
@@ -72,10 +74,12 @@ class Model:
         history: pl.DataFrame | None = None,
         best_round: int | None = None,
         best_score: float | None = None,
+        hint: str = "",
     ) -> None:
         self._ensemble = ensemble
         self._history = pl.DataFrame(schema={"round": pl.Int64}) if history is None else history
         self._best_round, self._best_score = best_round, best_score
+        self._hint = hint
 
     @cached_property
     def _predictor(self) -> Predictor:
@@ -918,7 +922,7 @@ class Model:
     # --- as a value ---------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return summary(self._ensemble)
+        return summary(self._ensemble) + (f"\n{self._hint}" if self._hint else "")
 
     def _repr_html_(self) -> str:
         return html_summary(

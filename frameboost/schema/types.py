@@ -242,6 +242,11 @@ class FeatureType:
         return self.name.startswith("float")
 
     @property
+    def is_integer(self) -> bool:
+        """Whether the column holds whole numbers, as amounts."""
+        return self.name.startswith(("int", "uint"))
+
+    @property
     def widened(self) -> FeatureType:
         """The type that holds all values of this one and of narrower ones: float64, int64, or the type itself."""
         return FeatureType(_row(self.name).widened or self.name)

@@ -19,7 +19,7 @@ from frameboost.losses.custom import Objective
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
-__all__ = ["TrainingTarget", "check_known", "labelled_columns", "read_target", "with_label_codes"]
+__all__ = ["TrainingTarget", "check_known", "hint_of_classes", "labelled_columns", "read_target", "with_label_codes"]
 
 _REGRESSION, _BINARY, _MULTICLASS = "reg:squarederror", "binary:logistic", "multi:softprob"
 _OF_CLASSES = ("binary:", "multi:")
@@ -140,6 +140,16 @@ def _of_strings(
     }
     n_classes = len(labels) if str(chosen).startswith("multi:") else num_class
     return TrainingTarget(source.with_codes(target, labels), encoded, chosen, n_classes, tuple(labels))
+
+
+def hint_of_classes(
+    source: Source, target: str | Sequence[str], objective: object, label_range: tuple[float, float]
+) -> str:
+    """Say that a target of integers which are 0 or 1 may be two classes, as it was trained as a number by default."""
+    kind = source.types().get(target) if isinstance(target, str) else None
+    if objective is not None or kind is None or not kind.is_integer or label_range != (0, 1):
+        return ""
+    return f"target {shown(target)} is 0 or 1: objective={shown(_BINARY)} would predict the probability of 1"
 
 
 def labelled_columns(ensemble: Ensemble, target: str | Sequence[str]) -> list[Feature]:

@@ -141,10 +141,12 @@ def pick_features(
     return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
 
 
-def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str], names: Sequence[str | bool] = ()) -> None:
-    """Raise `DataError` if labels, weights or features can't be trained on.
+def check_rows(
+    engine: Engine, loss: Loss, roles: Mapping[str, str], names: Sequence[str | bool] = ()
+) -> tuple[float, float]:
+    """Return the smallest and the largest label; raise `DataError` if labels, weights or features can't be trained on.
 
-    ``names`` are the labels of the classes, for messages.
+    ``names`` are the labels of the classes, for messages. Of several targets the range is that of the last.
     """
     summary = _checked_summary(engine, loss, roles, "the data", least=2)
     for label in loss.labels:
@@ -162,6 +164,7 @@ def check_rows(engine: Engine, loss: Loss, roles: Mapping[str, str], names: Sequ
                 f"feature {shown(feature.name)} has no value in any row, only NULL or NaN; leave it out with "
                 f"exclude=[{shown(feature.name)}]"
             )
+    return summary[f"{label}_lowest"], summary[f"{label}_highest"]
 
 
 def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: str) -> None:

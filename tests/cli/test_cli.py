@@ -44,6 +44,19 @@ def test_training_gives_the_model_of_python(here, capsys, data):
     assert file == f"file       m.json ({Path('m.json').stat().st_size / 1000:.1f} kB)"
 
 
+def test_training_says_that_zeros_and_ones_may_be_classes(here, capsys):
+    flights().select("dep_delay", pl.col("late").cast(pl.Int8)).write_csv("numbers.csv")
+    con = duckdb.connect("numbers.duckdb")
+    con.execute("CREATE TABLE numbers AS FROM 'numbers.csv'")
+    con.close()
+    for data in ("numbers.csv", "numbers.duckdb"):
+        assert main(f"train {data} --target late --n-estimators 1 -o m.json".split()) == 0
+        assert capsys.readouterr().out.startswith(
+            "objective  reg:squarederror, as target 'late' is 0 or 1; --objective binary:logistic would predict the "
+            "probability of 1\n"
+        )
+
+
 @pytest.mark.slow
 def test_train_takes_every_argument_of_fit(here, capsys):
     words = [

@@ -62,7 +62,12 @@ def test_booleans_are_two_classes_and_numbers_a_regression():
     predicted = model.predict(frame)
     assert model.predict(frame, "class").equals(pl.Series("prediction", predicted > 0.5))
     assert model.predict(frame, "probability").equals(predicted)
-    assert fb.fit(numbers, "late", **SHAPE).objective == "reg:squarederror"
+    by_default = fb.fit(numbers, "late", **SHAPE)
+    assert by_default.objective == "reg:squarederror"
+    hint = "target 'late' is 0 or 1: objective='binary:logistic' would predict the probability of 1"
+    assert repr(by_default).splitlines()[-1] == hint
+    for other in (fb.fit(numbers, "late", objective="reg:squarederror", **SHAPE), model):
+        assert "would predict" not in repr(other)
     given = fb.fit(frame, "late", objective="reg:squarederror", **SHAPE)
     assert given == fb.fit(numbers, "late", objective="reg:squarederror", **SHAPE)
     assert (given.classes, fb.fit(numbers, "late", objective="multi:softprob", **SHAPE).classes) == ([], [0, 1])
