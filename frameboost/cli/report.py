@@ -30,6 +30,8 @@ def add_report(commands: Commands) -> None:
     add("--label-upper-bound", metavar="COLUMN", help="for survival:aft, the latest that a time can be")
     add("--groups", metavar="COLUMN",
         help="which rows belong together, such as a customer's, for the intervals of metrics")  # fmt: skip
+    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--time", metavar="COLUMN", help="dates or times, for the metric by period; with --training also the drift")
     add("--training", metavar="DATA", help="the table of the training rows, to compare the features with")
     add("--dialect", default="duckdb", help="whose SQL (docs/dialects.md); default duckdb")
     add("--title", help="the title of the page")
@@ -47,5 +49,6 @@ def _report(given: argparse.Namespace) -> None:
     wanted = Wanted(
         target, given.weight, given.group, given.label_upper_bound, given.groups,
         None if given.training is None else TableFiles((given.training,)), given.dialect, given.title,
+        given.base_margin, given.time,
     )  # fmt: skip
     write_text(given.out, report_html(model, read_data(given), wanted))

@@ -17,10 +17,12 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
 
-__all__ = ["drift_frame"]
+__all__ = ["drift_frame", "periods_of"]
 
 # Periods of a column that is neither a date nor a timestamp are its distinct values.
 _MOST_PERIODS = 200
+_LENGTHS = ("1h", "1d", "1w", "1mo", "1q", "1y", "10y", "100y")
+_FEW_PERIODS = 40
 
 
 def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str, every: str = "1mo") -> pl.DataFrame:
@@ -61,28 +63,43 @@ def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str
     if time not in source.names():
         raise DataError(f"time column {shown(time)} is not in the data, which has {listed(source.names())}")
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), time]))).collect()
-    period = _periods(frame, time, every)
+    period = periods_of(frame, time, every)
     parts = [_of_feature(frame, feature, bins[number], period) for number, feature in zip(bins, features, strict=True)]
     return pl.concat(parts)
 
 
-def _periods(frame: pl.DataFrame, time: str, every: str) -> pl.Series:
-    """Return the period of each row."""
+def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.Series:
+    """Return the period of each row: its start, by default of the shortest periods that are few, or the value itself.
+
+    >>> days = pl.DataFrame({"day": pl.date_range(pl.date(2013, 1, 1), pl.date(2013, 3, 31), eager=True)})
+    >>> periods_of(days, "day").value_counts(sort=True).rows()[0], len(periods_of(days, "day").unique())
+    ((datetime.date(2013, 1, 7), 7), 13)
+    """
     values = frame.select(column(time).alias("period")).to_series()
     if values.dtype.is_temporal() and values.dtype not in (pl.Duration, pl.Time):
         try:
-            values = values.dt.truncate(every)
+            values = _truncated(values) if every is None else values.dt.truncate(every)
         except pl.exceptions.PolarsError as error:
             raise ParameterError(f"every must be a period such as '1d', '1w' or '1mo', not {shown(every)}") from error
     found = values.n_unique()
     if values.null_count() == len(values):
         raise DataError(f"time column {shown(time)} has no value in any row")
     if found > _MOST_PERIODS:
+        longer = "give a longer one, such as every='1mo', or " if values.dtype.is_temporal() else "give dates, or "
         raise DataError(
-            f"time column {shown(time)} has {found:,} periods, more than {_MOST_PERIODS}; give a longer one, such as "
-            "every='1mo', or a column of fewer values"
+            f"time column {shown(time)} has {found:,} periods, more than {_MOST_PERIODS}; {longer}a column of fewer "
+            "values"
         )
     return values
+
+
+def _truncated(times: pl.Series) -> pl.Series:
+    """Return the starts of periods, of the shortest length of which there are few."""
+    for every in _LENGTHS:
+        found = times.dt.truncate(every)
+        if found.n_unique() <= _FEW_PERIODS:
+            break
+    return found
 
 
 def _of_feature(frame: pl.DataFrame, feature: Feature, bins: Sequence[WatchedBin], period: pl.Series) -> pl.DataFrame:

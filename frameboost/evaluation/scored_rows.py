@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
+from frameboost.data.feature_columns import find_margins
 from frameboost.data.rows_to_score import open_rows
-from frameboost.data.sources import FrameSource, Source
+from frameboost.data.sources import Source
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.prediction.predictor import Predictor
@@ -95,7 +96,10 @@ class ScoredRows:
             )
 
 
-def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None, output: str) -> ScoredRows:
+def score_rows(
+    predictor: Predictor, data: Any, target: str, weight: str | None, output: str,
+    base_margin: str | Sequence[str] | None = None,
+) -> ScoredRows:  # fmt: skip
     """Return the labels and predictions of the rows with a weight above 0.
 
     Data that are such rows already, of the same output, are returned as they are: a caller that needs them several
@@ -113,7 +117,8 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
     roles = {"target": target} | ({} if weight is None else {"weight": weight})
     for role, name in roles.items():
         find_column(source, name, role)
-    frame = _read_rows(source, [*ensemble.feature_names, *roles.values()])
+    margins = find_margins(source, base_margin, ensemble.n_outputs)
+    frame = _read_rows(source, [*ensemble.feature_names, *roles.values(), *margins])
     if frame.is_empty():
         raise DataError("the data has no rows")
     labels = _numbers(frame, target)
@@ -128,7 +133,8 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
             f"target {shown(target)} is NULL, NaN or infinite in {missing:,} of {len(labels):,} rows; drop those "
             "rows first"
         )
-    predictions = predictor.of_numbers().predict(FrameSource(frame.lazy()).frame, output).to_numpy().astype(np.float64)
+    predicted = predictor.of_numbers().predict(frame, output, margins or None)
+    predictions = predicted.to_numpy().astype(np.float64)
     names = tuple(map(str, predictor.ensemble.labels))
     return ScoredRows(labels[counts], predictions[counts], weights[counts], names)
 

@@ -764,7 +764,7 @@ class Model:
             self._predictor, data, target, by, weight, group, label_upper_bound, base_margin, eval_metric
         )
 
-    @checked(groups=column, training=anything, title=name_of("a title"))
+    @checked(groups=column, training=anything, title=name_of("a title"), time=column)
     def report(
         self,
         data: Any,
@@ -778,6 +778,8 @@ class Model:
         training: Any = None,
         dialect: str = "duckdb",
         title: str | None = None,
+        base_margin: str | Sequence[str] | None = None,
+        time: str | None = None,
     ) -> None:
         """Write a report of the model and of how it does on these rows: one HTML file, which needs no network.
 
@@ -794,7 +796,7 @@ class Model:
             As for `predict`; rows that the model was not trained on.
         path
             The file.
-        target, weight, group, label_upper_bound
+        target, weight, group, label_upper_bound, base_margin
             As for `evaluate`. Without ``target`` the report says nothing of how good the model is.
         groups
             A column of rows that belong together, such as those of a customer: the intervals of metrics are then by
@@ -805,6 +807,9 @@ class Model:
             Whose SQL, as in `sql`.
         title
             The title of the page.
+        time
+            A column of dates or times, or one of few values such as a year: the report then has the metric by period,
+            and with ``training`` the drift by period.
 
         Raises
         ------
@@ -827,7 +832,9 @@ class Model:
         """
         # By name, as it stands above this class: a report is made of charts, which take models.
         report = import_module("frameboost.report")
-        wanted = report.Wanted(target, weight, group, label_upper_bound, groups, training, dialect, title)
+        wanted = report.Wanted(
+            target, weight, group, label_upper_bound, groups, training, dialect, title, base_margin, time
+        )
         report.write_report(self, data, path, wanted)
 
     # --- other models made of this one --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from frameboost.plots.arguments import a_model
 from frameboost.plots.rows import MOST_POINTS
 from frameboost.plots.theme import axis, layered
 
-__all__ = ["drift"]
+__all__ = ["drift", "period_labels"]
 
 _MOST_NUMBERED = 18
 _LEVELS = {"below 0.1: little": "#E8EEF4", "to 0.25: some": "#7FB2D9", "above: much": "#08306B"}
@@ -59,7 +59,7 @@ def drift(
     )  # fmt: skip
     periods = found["period"].unique().sort()
     order = highest["feature"].head(min(top, MOST_POINTS // len(periods))).to_list()
-    labels = _labels(periods)
+    labels = period_labels(periods)
     cells = found.filter(pl.col("feature").is_in(order)).with_columns(
         period=pl.col("period").replace_strict(periods, labels, return_dtype=pl.String),
         level=pl.when(pl.col("psi") < 0.1).then(pl.lit("below 0.1: little"))
@@ -93,7 +93,7 @@ def drift(
     return layered(*layers)
 
 
-def _labels(periods: pl.Series) -> list[str]:
+def period_labels(periods: pl.Series) -> list[str]:
     """Return the periods as text, without what they have in common: midnight, the first day of each month."""
     if isinstance(periods.dtype, pl.Datetime):
         periods = periods.dt.replace_time_zone(None)

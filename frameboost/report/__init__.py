@@ -16,6 +16,7 @@ Sections:
 - `calibration`: whether probabilities are frequencies, and quantiles quantiles
 - `importance`: which features matter
 - `response`: partial dependence
+- `over_time`: the metric and the drift by period
 - `drift`: features in these rows against training
 - `training`: learning curves
 - `sql`: the model as SQL

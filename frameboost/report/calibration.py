@@ -22,8 +22,7 @@ def calibration(material: Material) -> Section | None:
         return _of_quantiles(material)
     if not loss.classes and not material.predicts_labels:
         return None
-    given = material.probabilities if loss.classes else material.rows
-    chart = plots.calibration(material.model, given, material.target, weight=material.roles.get("weight"))
+    chart = plots.calibration(material.model, material.predictions, material.target)
     caption = "Bars are two standard errors. Below is the distribution of the predictions."
     text = (
         "On the diagonal a class is as frequent as its probability says."
@@ -36,7 +35,7 @@ def calibration(material: Material) -> Section | None:
 def _of_quantiles(material: Material) -> Section:
     """Return the share of labels at or below each predicted quantile."""
     levels = material.ensemble.loss.renewal
-    found = material.predictor.predict(material.rows, "mean")
+    found = material.predictor.predict(material.rows, "mean", material.base_margin)
     several = [found] if len(levels) == 1 else [found.arr.get(k) for k in range(len(levels))]
     label = material.rows.select(column(material.target).cast(pl.Float64)).to_series()
     weight = material.roles.get("weight")

@@ -32,10 +32,11 @@ def drift(material: Material) -> Section:
 
 def _of_features(material: Material) -> list[Raw]:
     """Return the index of each feature, against the training rows."""
-    model, rows = material.model, material.rows
+    rows = material.rows
     period = free_name("period", rows.columns)
     try:
-        baseline = model.database().baseline(_given(material))
+        baseline = material.baseline
+        assert baseline is not None
         found = drift_frame(material.ensemble, rows.with_columns(pl.lit(0).alias(period)), baseline, period)
     except DataError as error:  # such as a feature of another type than in training, of which bins are not known
         return [paragraph("The features can't be compared with those of training: ", error, ".", kind="note")]
@@ -49,12 +50,6 @@ def _of_features(material: Material) -> list[Raw]:
     )
     note = [paragraph(f"{more:,} more features have less.", kind="note")] if more > 0 else []
     return [paragraph(text), table(("feature", "PSI", "", ""), shown, numbers=(1,)), *note]
-
-
-def _given(material: Material) -> object:
-    source = material.training_rows
-    assert source is not None
-    return getattr(source, "relation", None) or source.frame  # type: ignore[union-attr]
 
 
 def _level(psi: float) -> Raw:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
-from frameboost.data.feature_columns import find_features
+from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import split_by_query_draw
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
@@ -53,6 +53,8 @@ class Wanted:
     training: Any = None
     dialect: str = "duckdb"
     title: str | None = None
+    base_margin: str | Sequence[str] | None = None
+    time: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Material:
         The column of each role, such as ``label``; none without labels.
     training_rows
         The rows of ``training``, if they are given.
+    base_margin
+        The columns of margins to start from, one for each output; None for the model's own.
     """
 
     model: Model
@@ -87,6 +91,7 @@ class Material:
     evaluation: Evaluation | None
     roles: Mapping[str, str]
     training_rows: LocalSource | None
+    base_margin: Sequence[str] | None
 
     @property
     def ensemble(self) -> Ensemble:
@@ -132,13 +137,33 @@ class Material:
     def scored(self) -> pl.DataFrame:
         """The columns of the roles and the margins of the rows, and ``groups`` as ``group_0``."""
         groups = [] if self.wanted.groups is None else [self.wanted.groups]
-        return scored_columns(self.predictor, self.coded, self.roles, groups)
+        return scored_columns(self.predictor, self.coded, self.roles, groups, self.base_margin)
 
     @cached_property
-    def probabilities(self) -> ScoredRows:
-        """Labels and probabilities of a model of classes, of which several charts are made."""
-        output = scores_for_ranking(self.ensemble.loss, "a report")
-        return score_rows(Predictor(self.ensemble), self.rows, self.target, self.roles.get("weight"), output)
+    def predictions(self) -> ScoredRows:
+        """Labels and predictions, of classes their probabilities, of which several charts are made."""
+        return self.predicted(scores_for_ranking(self.ensemble.loss, "a report"))
+
+    def predicted(self, output: str) -> ScoredRows:
+        """Return labels and predictions."""
+        return score_rows(
+            Predictor(self.ensemble), self.rows, self.target, self.roles.get("weight"), output, self.base_margin
+        )
+
+    @cached_property
+    def baseline(self) -> pl.DataFrame | None:
+        """The bins of the features in training and their shares, None without the training rows.
+
+        Raises
+        ------
+        DataError
+            If a feature has another type than in training, so that its bins are not known.
+        """
+        if self.training_rows is None:
+            return None
+        return self.model.database().baseline(
+            self.training_rows.frame if isinstance(self.training_rows, FrameSource) else self.training_rows.relation
+        )
 
     @cached_property
     def metrics(self) -> list[AnyMetric]:
@@ -165,9 +190,12 @@ class Material:
         if self.is_ranking or self.evaluation is None:
             return {}
         ensemble = self.ensemble
-        bases = dict(zip(ensemble.loss.margins, ensemble.base_margins, strict=True))
-        rows = self.scored.with_columns(pl.lit(base).alias(margin) for margin, base in bases.items())
-        engine = PolarsEngine(rows.lazy(), (), {name: name for name in [*self.roles, *bases]})
+        bases = [pl.lit(base) for base in ensemble.base_margins]
+        if self.base_margin is not None:
+            bases = [pl.lit(self.rows[name].cast(pl.Float64)) for name in self.base_margin]
+        margins = ensemble.loss.margins
+        rows = self.scored.with_columns(base.alias(margin) for base, margin in zip(bases, margins, strict=True))
+        engine = PolarsEngine(rows.lazy(), (), {name: name for name in [*self.roles, *margins]})
         return metric_values(engine, ensemble, self.metrics, r2="r2" in self.values)
 
     @cached_property
@@ -216,32 +244,36 @@ def gather(model: Model, data: Any, wanted: Wanted) -> Material:
         given = source.frame if isinstance(source, FrameSource) else source.relation
         evaluation = model.evaluate(
             given, wanted.target, weight=wanted.weight, group=wanted.group,
-            label_upper_bound=wanted.label_upper_bound,
+            label_upper_bound=wanted.label_upper_bound, base_margin=wanted.base_margin,
         )  # fmt: skip
-    names = list(dict.fromkeys([*ensemble.feature_names, *roles.values(), *columns]))
+    margins = find_margins(source, wanted.base_margin, ensemble.n_outputs)
+    names = list(dict.fromkeys([*ensemble.feature_names, *roles.values(), *columns, *margins]))
     rows, n_rows = _read(source, names, wanted.groups or wanted.group)
-    return Material(model, wanted, dialect, rows, n_rows, evaluation, roles, training)
+    return Material(model, wanted, dialect, rows, n_rows, evaluation, roles, training, margins or None)
 
 
 def _columns_besides(source: LocalSource, wanted: Wanted) -> list[str]:
     """Return the columns that are read besides features and labels."""
     if wanted.target is None:
         given = {"weight": wanted.weight, "group": wanted.group, "groups": wanted.groups,
-                 "label_upper_bound": wanted.label_upper_bound}  # fmt: skip
+                 "label_upper_bound": wanted.label_upper_bound, "base_margin": wanted.base_margin}  # fmt: skip
         for argument, value in given.items():
             if value is not None:
                 raise ParameterError(f"{argument} goes with labels; name their column, target=")
-    if wanted.groups is None:
-        return []
-    if wanted.groups not in source.names():
-        near = did_you_mean(wanted.groups, source.names()) or f", which has {listed(source.names())}"
-        raise DataError(f"groups column {shown(wanted.groups)} is not in the data{near}")
-    if source.types()[wanted.groups] is None:
-        raise DataError(
-            f"groups column {shown(wanted.groups)} has type {source.type_names()[wanted.groups]}, which can't tell "
-            "groups apart; convert it to an integer or a string"
-        )
-    return [wanted.groups]
+    found = []
+    for argument, name, parts in (("groups", wanted.groups, "groups"), ("time", wanted.time, "periods")):
+        if name is None:
+            continue
+        if name not in source.names():
+            near = did_you_mean(name, source.names()) or f", which has {listed(source.names())}"
+            raise DataError(f"{argument} column {shown(name)} is not in the data{near}")
+        if source.types()[name] is None:
+            raise DataError(
+                f"{argument} column {shown(name)} has type {source.type_names()[name]}, which can't tell {parts} "
+                "apart; convert it to an integer or a string"
+            )
+        found.append(name)
+    return found
 
 
 def _read(source: LocalSource, names: list[str], units: str | None) -> tuple[pl.DataFrame, int]:

@@ -82,16 +82,14 @@ def _charts(material: Material) -> list[Chart]:
     loss = material.ensemble.loss
     if not material.one_target or material.is_ranking:
         return []
-    given = (material.model, material.rows, material.target)
-    weight = material.roles.get("weight")
+    if not loss.classes and not material.predicts_labels:
+        return []
+    scored = (material.model, material.predictions, material.target)
     if not loss.classes:
-        if not material.predicts_labels:
-            return []
         caption = "Dots are a sample of rows, the line is the median residual, the band holds four of five rows."
-        return [Chart(plots.residuals(*given, weight=weight), caption, "Residuals")]
+        return [Chart(plots.residuals(*scored), caption, "Residuals")]
     found = []
-    scored = (material.model, material.probabilities, material.target)
-    if len(np.unique(material.probabilities.labels)) > 1:
+    if len(np.unique(material.predictions.labels)) > 1:
         found = [
             Chart(
                 plots.roc(*scored), "Each threshold of the score is a point; dashed is a score without information.",
@@ -102,5 +100,7 @@ def _charts(material: Material) -> list[Chart]:
         ]  # fmt: skip
     if 2 <= loss.classes <= _MOST_CLASSES:
         caption = "Rows, and their share of the actual class, by the most probable class."
-        found.append(Chart(plots.confusion(*given, weight=weight), caption, "Confusion"))
+        found.append(
+            Chart(plots.confusion(material.model, material.predicted("class"), material.target), caption, "Confusion")
+        )
     return found

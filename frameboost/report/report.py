@@ -15,6 +15,7 @@ from frameboost.report.drift import drift
 from frameboost.report.importance import importance
 from frameboost.report.markup import Raw, Section, escaped
 from frameboost.report.material import Material, Wanted, gather
+from frameboost.report.over_time import over_time
 from frameboost.report.page import page
 from frameboost.report.parameters import parameters
 from frameboost.report.quality import quality
@@ -26,7 +27,7 @@ from frameboost.report.weak_segments import weak_segments
 __all__ = ["report_html", "write_report"]
 
 _SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
-    about, quality, weak_segments, importance, response, calibration, drift, training, sql, parameters,
+    about, quality, weak_segments, importance, response, calibration, over_time, drift, training, sql, parameters,
 )  # fmt: skip
 
 

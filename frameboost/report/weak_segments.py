@@ -107,7 +107,7 @@ def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], b
     leaf = free_name("leaf", data.columns)
     parts = measured.with_columns(_leaves(tree, measured).alias(leaf))
     found = evaluated_metrics(
-        material.predictor, FrameSource(parts.lazy()), material.roles, [leaf], [metric], None, r2=False
+        material.predictor, FrameSource(parts.lazy()), material.roles, [leaf], [metric], material.base_margin, r2=False
     )
     sizes = dict(_leaves(tree, data).value_counts().rows())
     sign = -1 if larger_is_better(metric.name) else 1

@@ -24,4 +24,4 @@ def hostile() -> str:
     from frameboost.report import Wanted, report_html
 
     model = fb.fit(ROWS, "<b>late</b>", features=[SCRIPT, QUOTES, "kind"], n_estimators=3, max_depth=3, valid=0.2)
-    return report_html(model, ROWS, Wanted("<b>late</b>", training=ROWS[:100], title=f"</title>{SCRIPT}"))
+    return report_html(model, ROWS, Wanted("<b>late</b>", training=ROWS[:100], title=f"</title>{SCRIPT}", time="kind"))

@@ -1,5 +1,6 @@
 """Reports: every objective and kind of data, the numbers of `Model.evaluate`, and names that would be markup."""
 
+import datetime as dt
 import html
 import json
 import os
@@ -13,8 +14,10 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.evaluation.drift import periods_of
 from frameboost.report.conditions import in_sql, in_words, path_to
 from frameboost.report.material import Wanted, gather
+from frameboost.report.over_time import metric_by_period
 from frameboost.report.training_shares import shares_by_leaf, unseen_categories
 from frameboost.report.weak_segments import worst_segments
 from tests.report.conftest import QUOTES, ROWS, SCRIPT
@@ -329,3 +332,71 @@ def test_the_command(model, tmp_path, capsys):
     assert "<title>Rows</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert main([*given, "-o", str(tmp_path / "no" / "r.html")]) == 1
     assert capsys.readouterr().err.endswith("can't be written: No such file or directory\n")
+
+
+# --- margins and times ------------------------------------------------------------------------------------------------
+
+STARTED = DATA.with_columns(
+    start=pl.col("x") * 3, day=pl.date(2013, 1, 1) + pl.duration(days=pl.int_range(N) // 20), w=pl.int_range(N) % 3
+)
+
+
+def test_all_numbers_start_from_the_base_margin(tmp_path):
+    model = fb.fit(STARTED, "y", features=["kind"], base_margin="start", n_estimators=2, max_depth=1)
+    page = reported(model, tmp_path, STARTED, "y", base_margin="start")
+    y, start = STARTED["y"].to_numpy(), STARTED["start"].to_numpy()
+    predicted = model.predict(STARTED, base_margin="start").to_numpy()
+    for values in (predicted, start):
+        assert f'<td class="number">{np.sqrt(np.mean((y - values) ** 2)):.4g}</td>' in sections(page)["quality"]
+    dots = [float(value) for value in re.findall(r'"residual": (-?[\d.]+)[,}]', json.dumps(charts(page)))]
+    for name in ("quality", "calibration"):
+        assert "chart-" in sections(page)[name]
+    assert np.abs(np.subtract.outer(y - predicted, dots)).min(axis=1).max() < 1e-5
+    material = gather(model, STARTED, Wanted("y", base_margin="start"))
+    assert np.array_equal(material.predictions.predictions, predicted)
+    segments, _ = worst_segments(material, material.metrics[0])
+    for segment in segments:
+        of_segment = STARTED.sql(f"SELECT * FROM self WHERE {segment.sql}")
+        expected = model.evaluate(of_segment, "y", base_margin="start", eval_metric="rmse").metrics["value"][0]
+        assert segment.value == pytest.approx(expected)
+
+
+def test_the_metric_of_each_period_is_that_of_its_rows(model, tmp_path):
+    material = gather(model, STARTED, Wanted("y", weight="w", time="day"))
+    found = metric_by_period(material, periods_of(STARTED, "day"))
+    assert found["period"].to_list() == sorted(set(STARTED["day"]))
+    for period, rows, value in found.rows():
+        of_day = STARTED.filter(pl.col("day") == period)
+        assert rows == of_day.filter(pl.col("w") > 0).height
+        assert value == pytest.approx(model.evaluate(of_day, "y", weight="w").metrics["value"][0])
+    page = reported(model, tmp_path, STARTED, "y", time="day", training=STARTED[:80])
+    assert sections(page)["time"].count('class="chart"') == 2
+    assert set(sections(reported(model, tmp_path, STARTED, time="z"))) == ALWAYS | {"time"}
+
+
+def test_periods_are_few_whatever_the_times():
+    hours = pl.DataFrame(
+        {"at": pl.datetime_range(pl.datetime(2013, 1, 1), pl.datetime(2013, 12, 31), "1h", eager=True)}
+    )
+    starts = periods_of(hours, "at").unique().sort()
+    assert starts.to_list() == [dt.datetime(2013, month, 1) for month in range(1, 13)]
+    assert periods_of(hours[:30], "at").equals(hours["at"][:30].alias("period"))
+    seasons = pl.DataFrame({"season": ["dry", "wet", None]})
+    assert periods_of(seasons, "season").to_list() == ["dry", "wet", None]
+
+
+@cases(
+    ("given", "message"),
+    [
+        ({"time": "dya"}, "time column 'dya' is not in the data; did you mean 'day'?"),
+        ({"time": "x"}, "time column 'x' has 240 periods, more than 200; give dates, or a column of fewer values"),
+        ({"base_margin": "kind"}, "base_margin column 'kind' has type String; it must be numeric or Boolean"),
+        ({"base_margin": ["x", "z"]}, "base_margin must name a column for each of 1 margins"),
+    ],
+)
+def test_wrong_columns_of_times_and_margins(given, message, model, tmp_path):
+    rows = pl.concat([STARTED, STARTED[:80].with_columns(pl.col("x") + 9)])
+    with pytest.raises(fb.FrameboostError) as error:
+        model.report(rows, tmp_path / "report.html", "y", **given)
+    assert str(error.value).startswith(message)
+    assert not list(tmp_path.iterdir())
