@@ -8,14 +8,18 @@ from typing import Any
 
 from frameboost.checks.arguments import checked
 from frameboost.ensemble.model_file import read_model
+from frameboost.errors import ModelFileError
 from frameboost.interop.any_file import Categories, read_any_file
 from frameboost.interop.catboost.reader import read_catboost
+from frameboost.interop.file_starts import library_of_file
 from frameboost.interop.lightgbm.reader import read_lightgbm
 from frameboost.interop.sklearn import read_sklearn
 from frameboost.interop.xgboost.reader import best_round, read_xgboost
 from frameboost.model.model import Model
 
 __all__ = ["from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost", "load", "open_model"]
+
+_LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
 
 
 @checked()
@@ -38,7 +42,13 @@ def load(path: str | Path) -> Model:
     Traceback (most recent call last):
     frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
     """
-    return Model(read_model(Path(path).read_bytes()))
+    data = Path(path).read_bytes()
+    library = library_of_file(data)
+    if library in _LIBRARIES:
+        raise ModelFileError(
+            f"not a frameboost model: it looks like one of {_LIBRARIES[library]}, which fb.from_{library}(path) reads"
+        )
+    return Model(read_model(data))
 
 
 def open_model(path: str | Path, categories: Categories | None = None) -> Model:

@@ -300,6 +300,11 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
             f"{argument} is a {type(data).__name__}, whose columns have no names; give a frame, such as pl.DataFrame("
             "array, schema=[...]), or use an estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
         )
+    if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
+        raise DataError(
+            f"{argument} is a {type(data).__name__}, which gives no rows back; give the frame that it was made of, "
+            "with the labels as a column"
+        )
     raise DataError(
         f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
         "(such as con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, the "

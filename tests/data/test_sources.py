@@ -343,6 +343,12 @@ def test_a_frame_of_spark_is_sent_elsewhere():
         fb.fit(DataFrame(), "y")
 
 
+def test_a_matrix_of_another_library_is_not_taken_for_a_table():
+    DMatrix = type("DMatrix", (), {"__module__": "xgboost.core"})
+    with pytest.raises(fb.DataError, match=r"^data is a DMatrix, which gives no rows back; give the frame that it was"):
+        fb.fit(DMatrix(), "y")
+
+
 AWKWARD = [("^a.*$", "*"), ("*", "^.*$"), ("", "a.b"), ("true", "NULL"), ("x'\"y", "v_1"), ("values", "stage_1")]
 
 

@@ -256,6 +256,17 @@ def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
         fb.load(tmp_path / "none.json")
 
 
+@pytest.mark.parametrize(("start", "reads"), [
+    ('{"learner": {}}', "XGBoost, which fb.from_xgboost(path) reads"),
+    ("tree\nversion=v4\n", "LightGBM, which fb.from_lightgbm(path) reads"),
+    ('{"oblivious_trees": []}', "CatBoost, which fb.from_catboost(path) reads"),
+])  # fmt: skip
+def test_a_file_of_another_library_is_sent_to_its_reader(start, reads, tmp_path):
+    (tmp_path / "m.json").write_text(start)
+    with pytest.raises(fb.ModelFileError, match=rf"^not a frameboost model: .* one of {re.escape(reads)}$"):
+        fb.load(tmp_path / "m.json")
+
+
 @pytest.mark.parametrize("change", [
     {"base_margin": [0.0] * 9_999},
     {"objective": {"name": "of:another", "links": ["EXP(margin_0)"] * 9_999, "classes": 0}},
