@@ -295,20 +295,22 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
         names = getattr(data, "column_names", [])
         _refuse_duplicates(names)
         return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
+    raise DataError(f"{argument} is a {type(data).__name__}{_way_out(data)}")
+
+
+def _way_out(data: Any) -> str:
+    """Return the end of the message for what is no table."""
     if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
-        raise DataError(
-            f"{argument} is a {type(data).__name__}, whose columns have no names; give a frame, such as pl.DataFrame("
-            "array, schema=[...]), or use an estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
+        return (
+            ", whose columns have no names; give a frame, such as pl.DataFrame(array, schema=[...]), or use an "
+            "estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
         )
     if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
-        raise DataError(
-            f"{argument} is a {type(data).__name__}, which gives no rows back; give the frame that it was made of, "
-            "with the labels as a column"
-        )
-    raise DataError(
-        f"{argument} is a {type(data).__name__}; it must be a polars DataFrame or LazyFrame, a DuckDB relation "
-        "(such as con.table('flights')), a pandas DataFrame, a table that speaks the Arrow PyCapsule interface, the "
-        "path of a Parquet, CSV, NDJSON, Arrow or DuckDB file, or a list of frames or paths"
+        return ", which gives no rows back; give the frame that it was made of, with the labels as a column"
+    return (
+        "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a pandas "
+        "DataFrame, a table that speaks the Arrow PyCapsule interface, the path of a Parquet, CSV, NDJSON, Arrow or "
+        "DuckDB file, or a list of frames or paths"
     )
 
 

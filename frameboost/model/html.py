@@ -26,7 +26,9 @@ _BLUE = "#3A94D0"  # on white and on black alike
 _ORANGE = "#E69F00"
 
 
-def html_summary(ensemble: Ensemble, history: pl.DataFrame, importance: pl.DataFrame, best_round: int | None) -> str:
+def html_summary(
+    ensemble: Ensemble, history: pl.DataFrame, importance: pl.DataFrame, best_round: int | None, hint: str = ""
+) -> str:
     """Return the HTML of a model: objective, rounds, base, its most important features, its history.
 
     Parameters
@@ -39,6 +41,8 @@ def html_summary(ensemble: Ensemble, history: pl.DataFrame, importance: pl.DataF
         What `frameboost.Model.importance` returns.
     best_round
         The best round of early stopping.
+    hint
+        A line about the objective.
     """
     leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
     rows = [
@@ -49,6 +53,8 @@ def html_summary(ensemble: Ensemble, history: pl.DataFrame, importance: pl.DataF
         ("base margin", _numbers(ensemble.base_margins)),
         ("features", _features(ensemble, importance)),
     ]
+    if hint:
+        rows.insert(1, ("", _escaped(hint, 200)))
     if line := _history(history, best_round):
         rows.append(("history", line))
     cell = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none"

@@ -933,7 +933,7 @@ class Model:
 
     def _repr_html_(self) -> str:
         return html_summary(
-            self._ensemble, self._history, importance_frame(self._ensemble, "total_gain"), self._best_round
+            self._ensemble, self._history, importance_frame(self._ensemble, "total_gain"), self._best_round, self._hint
         )
 
     def __eq__(self, other: object) -> bool:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.evaluation.drift import drift_frame
+from frameboost.evaluation.drift import drift_frame, periods_of
 
 RNG = np.random.default_rng(5)
 N = 600
@@ -73,3 +73,14 @@ def test_what_has_no_drift_is_refused(model):
     )
     assert message(baseline=TRAINED) == "baseline must be a frame that DatabaseModel.baseline returned"
     assert "give it the same type" in message(TRAINED.with_columns(pl.col("whole").cast(pl.Float64)))
+
+
+def test_periods_are_few_whatever_the_times():
+    hours = pl.DataFrame(
+        {"at": pl.datetime_range(pl.datetime(2013, 1, 1), pl.datetime(2013, 12, 31), "1h", eager=True)}
+    )
+    starts = periods_of(hours, "at").unique().sort()
+    assert starts.to_list() == [dt.datetime(2013, month, 1) for month in range(1, 13)]
+    assert periods_of(hours[:30], "at").equals(hours["at"][:30].alias("period"))
+    seasons = pl.DataFrame({"season": ["dry", "wet", None]})
+    assert periods_of(seasons, "season").to_list() == ["dry", "wet", None]

@@ -1,6 +1,5 @@
 """Reports: every objective and kind of data, the numbers of `Model.evaluate`, and names that would be markup."""
 
-import datetime as dt
 import html
 import json
 import os
@@ -372,17 +371,6 @@ def test_the_metric_of_each_period_is_that_of_its_rows(model, tmp_path):
     page = reported(model, tmp_path, STARTED, "y", time="day", training=STARTED[:80])
     assert sections(page)["time"].count('class="chart"') == 2
     assert set(sections(reported(model, tmp_path, STARTED, time="z"))) == ALWAYS | {"time"}
-
-
-def test_periods_are_few_whatever_the_times():
-    hours = pl.DataFrame(
-        {"at": pl.datetime_range(pl.datetime(2013, 1, 1), pl.datetime(2013, 12, 31), "1h", eager=True)}
-    )
-    starts = periods_of(hours, "at").unique().sort()
-    assert starts.to_list() == [dt.datetime(2013, month, 1) for month in range(1, 13)]
-    assert periods_of(hours[:30], "at").equals(hours["at"][:30].alias("period"))
-    seasons = pl.DataFrame({"season": ["dry", "wet", None]})
-    assert periods_of(seasons, "season").to_list() == ["dry", "wet", None]
 
 
 @cases(

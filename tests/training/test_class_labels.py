@@ -1,5 +1,6 @@
 """Targets of labels: the objective that they ask for, the same trees in every engine, and the labels in predictions."""
 
+import html
 import json
 from dataclasses import replace
 
@@ -66,6 +67,7 @@ def test_booleans_are_two_classes_and_numbers_a_regression():
     assert by_default.objective == "reg:squarederror"
     hint = "target 'late' is 0 or 1: objective='binary:logistic' would predict the probability of 1"
     assert repr(by_default).splitlines()[-1] == hint
+    assert html.escape(hint) in by_default._repr_html_()
     for other in (fb.fit(numbers, "late", objective="reg:squarederror", **SHAPE), model):
         assert "would predict" not in repr(other)
     given = fb.fit(frame, "late", objective="reg:squarederror", **SHAPE)
