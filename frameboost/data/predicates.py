@@ -43,7 +43,7 @@ def _meant(predicate: str) -> str:
         return "; the last rows are valid='last 20%' with time='day'"
     if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate):
         return "; a share of the rows is a number, valid=0.2"
-    if os.path.exists(predicate):  # noqa: PTH110, as Path.exists raises for a text that is too long for a path
+    if os.path.isfile(predicate):  # noqa: PTH113, as Path.is_file raises for a text that is too long for a path
         return f"; the rows of this file, whose name tells no format, are valid=pl.scan_csv({shown(predicate)})"
     return ""
 

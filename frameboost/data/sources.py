@@ -307,6 +307,9 @@ def _way_out(data: Any) -> str:
         )
     if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
         return ", which gives no rows back; give the frame that it was made of, with the labels as a column"
+    if isinstance(data, Path):
+        frame = f"pl.scan_csv({shown(str(data))})"
+        return f", and the name of {data.name} tells no format; give a frame of it, such as {frame}"
     return (
         "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a pandas "
         "DataFrame, a table that speaks the Arrow PyCapsule interface, the path of a Parquet, CSV, NDJSON, Arrow or "

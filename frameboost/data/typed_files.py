@@ -50,7 +50,6 @@ def _types_to_read(source: FrameSource, wanted: Mapping[str, FeatureType | None]
         if (
             own == pl.Null  # a column without values in this file, of NDJSON
             or (kind.name == "string" and not is_text)  # strings that look like numbers in this file
-            or (is_text and kind.family == "number" and _is_empty(source, name))
             or (is_text and (is_time or kind.family in ("boolean", "date")))
             or (own == pl.Date and is_time)
         ):
@@ -58,19 +57,31 @@ def _types_to_read(source: FrameSource, wanted: Mapping[str, FeatureType | None]
     return types
 
 
-def _is_empty(source: FrameSource, name: str) -> bool:
-    return bool(source.frame.select(column(name).is_null().all()).collect().item())
-
-
 def _casts(source: FrameSource, wanted: Mapping[str, FeatureType | None]) -> list[pl.Expr]:
     """Return the columns whose numbers or times have another type of the wanted family, as that type."""
     casts = []
     for name, own in source.types().items():
         kind = wanted.get(name)
-        if own is None or kind is None or own == kind or own.family != kind.family or own.is_categorical:
+        if own is None or kind is None or own == kind:
             continue
-        cast = column(name).cast(kind.to_polars(), strict=False)
-        back = cast.cast(own.to_polars(), strict=False)
-        if kind.is_float or source.frame.select(back.eq_missing(column(name)).all()).collect().item():
-            casts.append(cast)
+        if own.name == "string" and kind.family == "number":
+            casts += _numbers_in_text(source.frame, name, kind)
+        elif own.family == kind.family:
+            cast = column(name).cast(kind.to_polars(), strict=False)
+            back = cast.cast(own.to_polars(), strict=False)
+            if kind.is_float or _holds(source.frame, back.eq_missing(column(name))):
+                casts.append(cast)
     return casts
+
+
+def _numbers_in_text(frame: pl.LazyFrame, name: str, kind: FeatureType) -> list[pl.Expr]:
+    """Return a column of text as numbers, such as decimals in NDJSON and a column without values in CSV, if it is."""
+    exact, number = (column(name).cast(dtype, strict=False) for dtype in (kind.to_polars(), pl.Float64()))
+    if not _holds(frame, number.is_null() == column(name).is_null()):
+        return []
+    return [exact if _holds(frame, exact.cast(pl.Float64).eq_missing(number)) else number]
+
+
+def _holds(frame: pl.LazyFrame, condition: pl.Expr) -> bool:
+    """Whether a condition holds in every row."""
+    return bool(frame.select(condition.all()).collect().item())

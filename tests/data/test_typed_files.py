@@ -94,6 +94,8 @@ _READ = {
     "cents": ("v\n0.5\n12\n", "decimal(9,2)", [Decimal("0.50"), Decimal("12.00")]),
     "tenths of cents": ("v\n0.005\n", "decimal(9,2)", [0.005]),
     "no value": ("v,w\n,1\n", "float64", [None]),
+    "no whole number": ("v,w\n,1\n", "int16", [None]),
+    "more digits than int64 has": ("v\n99999999999999999999999\n", "float64", [1e23]),
     "words": ("v\n1\nn/a\n", "float64", ["1", "n/a"]),
     "days": ("v\n2013-01-01\n", "timestamp[ms]", [dt.datetime(2013, 1, 1)]),
     "zeros in front": ("v\n007\n", "string", ["007"]),
@@ -109,6 +111,11 @@ def test_a_column_has_the_wanted_type_where_all_its_values_are_of_it(text, wante
 
 def test_of_ndjson_too():
     Path("v.ndjson").write_text('{"v": 1}\n{"v": 2}\n{"v": null}\n')
+    Path("texts.ndjson").write_text('{"v": "0.50"}\n{"v": null}\n{"v": "1.25"}\n')
+    exact, floats = [Decimal("0.50"), None, Decimal("1.25")], [0.5, None, 1.25]
+    for kind, values in {"decimal(9,2)": exact, "int8": floats, "float64": floats}.items():
+        texts = open_files_as(TableFiles(("texts.ndjson",)), {"v": FeatureType(kind)})
+        assert texts.frame.collect()["v"].to_list() == values
     whole = open_files_as(TableFiles(("v.ndjson",)), {"v": FeatureType("int8")}).frame.collect()
     assert_frame_equal(whole, pl.DataFrame({"v": [1, 2, None]}, schema={"v": pl.Int8}))
 
@@ -119,6 +126,11 @@ def test_messages_name_the_file_or_the_column():
     Path("rows.txt").write_text("x\n1\n")
     with pytest.raises(fb.ParameterError, match=r"the rows of this file, .* are valid=pl.scan_csv\('rows.txt'\)$"):
         fb.fit(TRAIN, "y", valid="rows.txt")
+    with pytest.raises(fb.DataError, match=r"^valid is a PosixPath, and the name of rows.txt tells no format; give a"):
+        fb.fit(TRAIN, "y", valid=Path("rows.txt").absolute())
+    Path("folder").mkdir()
+    with pytest.raises(fb.ParameterError, match=r"^valid='folder' is neither a column [^;]*; valid columns: [^;]*\)$"):
+        fb.fit(TRAIN, "y", valid="folder")
     Path("words.csv").write_text("x,n,code,day,y\nlow,1,01,2013-01-01,2\n")
     with pytest.raises(
         fb.DataError, match=r"^feature 'x' has type String \(such as 'low'\) in 'valid', .* but Float64 in training"
