@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import reason, shown
@@ -23,7 +22,7 @@ from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.several_files import Part, TableFiles, frame_part, parts_of_files, same_columns
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseFrame
-from frameboost.data.wrapped_tables import unwrapped
+from frameboost.data.wrapped_tables import unwrapped, way_out
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
@@ -295,26 +294,7 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
         names = getattr(data, "column_names", [])
         _refuse_duplicates(names)
         return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
-    raise DataError(f"{argument} is a {type(data).__name__}{_way_out(data)}")
-
-
-def _way_out(data: Any) -> str:
-    """Return the end of the message for what is no table."""
-    if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
-        return (
-            ", whose columns have no names; give a frame, such as pl.DataFrame(array, schema=[...]), or use an "
-            "estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
-        )
-    if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
-        return ", which gives no rows back; give the frame that it was made of, with the labels as a column"
-    if isinstance(data, Path):
-        frame = f"pl.scan_csv({shown(str(data))})"
-        return f", and the name of {data.name} tells no format; give a frame of it, such as {frame}"
-    return (
-        "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a pandas "
-        "DataFrame, a table that speaks the Arrow PyCapsule interface, the path of a Parquet, CSV, NDJSON, Arrow or "
-        "DuckDB file, or a list of frames or paths"
-    )
+    raise DataError(f"{argument} is a {type(data).__name__}{way_out(data)}")
 
 
 def _of_list(data: Sequence[Any], argument: str) -> FrameSource:

@@ -1,4 +1,4 @@
-"""Tables that stand for others: Ibis over DuckDB, narwhals frames, datasets of PyArrow, sparse columns of pandas.
+"""Tables that stand for others: Ibis over DuckDB, narwhals frames, datasets of PyArrow; and objects that are no table.
 
 They are told by the names of their classes, as the libraries may not be installed.
 """
@@ -6,15 +6,17 @@ They are told by the names of their classes, as the libraries may not be install
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars as pl
 
-from frameboost.checks.messages import reason
+from frameboost.checks.messages import reason, shown
 from frameboost.errors import DataError
 
-__all__ = ["unwrapped"]
+__all__ = ["unwrapped", "way_out"]
 
 
 def unwrapped(data: Any, argument: str = "data") -> Any:
@@ -67,3 +69,22 @@ def _of_ibis(table: Any, argument: str) -> Any:
             f"{argument} is an Ibis table whose query DuckDB can't run ({reason(error)}); give "
             "table.to_polars(), which reads it into memory"
         ) from error
+
+
+def way_out(data: Any) -> str:
+    """Return the end of the message that some data is no table: what to give instead."""
+    if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
+        return (
+            ", whose columns have no names; give a frame, such as pl.DataFrame(array, schema=[...]), or use an "
+            "estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
+        )
+    if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
+        return ", which gives no rows back; give the frame that it was made of, with the labels as a column"
+    if isinstance(data, Path):
+        frame = f"pl.scan_csv({shown(str(data))})"
+        return f", and the name of {data.name} tells no format; give a frame of it, such as {frame}"
+    return (
+        "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a pandas "
+        "DataFrame, a table that speaks the Arrow PyCapsule interface, the path of a Parquet, CSV, NDJSON, Arrow or "
+        "DuckDB file, or a list of frames or paths"
+    )
