@@ -26,7 +26,7 @@ def on_dask(scale: Scale) -> Comparison:
     n_rows, n_trees = scale.rows(10_000_000, 100_000), scale.trees()
     files = _write(data.made_up(n_rows), Path(scale.folder))
     first = _write(data.made_up(10_000), Path(scale.folder) / "first")
-    held_out = data.Data(pl.DataFrame(), data.made_up(min(n_rows, 200_000), seed=1), is_binary=True)
+    held_out = data.Data(pl.DataFrame(), data.made_up(min(n_rows, 200_000), seed=1))
     cluster = LocalCluster(n_workers=_WORKERS, threads_per_worker=1, processes=True, dashboard_address=None)
     client = Client(cluster)
     atexit.register(lambda: (client.close(), cluster.close()))
@@ -64,7 +64,7 @@ def _write(frame: pl.DataFrame, folder: Path) -> str:
 
 
 def _frameboost(client: Any, files: str, n_trees: int, *, shards: int) -> fb.Model:
-    return peers.fit(files, n_trees, is_binary=True, engine=fb.Dask(client, shards=shards))
+    return peers.fit(files, n_trees, engine=fb.Dask(client, shards=shards))
 
 
 def _columns(files: str) -> tuple[Any, Any]:

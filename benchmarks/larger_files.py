@@ -125,8 +125,8 @@ def frameboost(folder: Path, n_trees: int) -> Callable[[], Any]:
     import peers
 
     first = next(folder.glob("part-*.parquet"))
-    peers.fit(pl.read_parquet(first, n_rows=500), 2, is_binary=True, shards=2)  # compiles the kernels
-    return lambda: peers.fit(str(folder / "part-*.parquet"), n_trees, is_binary=True, shards=SHARDS)
+    peers.fit(pl.read_parquet(first, n_rows=500), 2, shards=2)  # compiles the kernels
+    return lambda: peers.fit(str(folder / "part-*.parquet"), n_trees, shards=SHARDS)
 
 
 def xgboost(folder: Path, n_trees: int) -> Callable[[], Any]:
@@ -154,7 +154,7 @@ def xgboost(folder: Path, n_trees: int) -> Callable[[], Any]:
 
     def run() -> Any:
         matrix = xgb.ExtMemQuantileDMatrix(Parts(), max_bin=peers.BINS, nthread=THREADS)
-        return xgb.train(peers.xgboost_settings(is_binary=True) | {"max_bin": peers.BINS}, matrix, n_trees)
+        return xgb.train(peers.xgboost_settings() | {"max_bin": peers.BINS}, matrix, n_trees)
 
     return run
 

@@ -38,10 +38,10 @@ def main() -> None:
     con = duckdb.connect(str(path))
     con.execute(f"SET threads = {THREADS}; SET memory_limit = '{MEMORY_LIMIT}'")
     con.execute(f"SET temp_directory = '{path.parent / 'spilled'}'")
-    peers.fit(con.sql("SELECT * FROM rows LIMIT 500"), 2, is_binary=True, engine="duckdb")
+    peers.fit(con.sql("SELECT * FROM rows LIMIT 500"), 2, engine="duckdb")
     watch, start = Watch(), time.perf_counter()
     rows = con.sql(f"SELECT * FROM rows WHERE rowid < {n_rows}")
-    peers.fit(rows, n_trees, is_binary=True, engine="duckdb")
+    peers.fit(rows, n_trees, engine="duckdb")
     print(time.perf_counter() - start, watch.peak(beyond=False))
 
 

@@ -15,13 +15,13 @@ THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 
 
 @dataclass(frozen=True)
 class Target:
-    """An upper bound for a way: ``at_most`` times the way ``of``, or ``at_most`` itself without ``of``.
+    """An upper bound for a way: ``at_most`` times the way ``of`` (the best of several), or itself without ``of``.
 
     It bounds the time, or with ``of_quality`` the value that ``judge`` returns.
     """
 
     at_most: float
-    of: str | None = None
+    of: str | tuple[str, ...] | None = None
     of_quality: bool = False
 
 
@@ -30,6 +30,7 @@ class Way:
     """One way to do it: ``run`` is timed, ``judge`` rates its result.
 
     ``lacking`` is the reason why it cannot run here. The time is divided by ``per``, such as the number of trees.
+    ``wall`` and ``cpu`` are the seconds of each run by both clocks, ``values`` those by the clock that counts.
     """
 
     name: str
@@ -39,6 +40,8 @@ class Way:
     lacking: str | None = None
     per: float = 1.0
     values: list[float] = field(default_factory=list)
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     quality: float | None = None
     result: Any = None
 
@@ -68,6 +71,8 @@ class Comparison:
         How often each way runs; None for the number on the command line.
     equal
         Names of ways whose results must be equal.
+    by_cpu
+        Whether the CPU seconds of all threads of this process count, and not those of the clock on the wall.
     """
 
     ways: list[Way]
@@ -77,6 +82,7 @@ class Comparison:
     timed: bool = True
     rounds: int | None = None
     equal: tuple[str, ...] = ()
+    by_cpu: bool = False
     failed: bool = field(default=False, init=False)
 
     def measure(self, rounds: int, say: Callable[[str], None]) -> None:
@@ -94,14 +100,18 @@ class Comparison:
     def _run(self, way: Way) -> None:
         way.result = None  # so that two results never exist at once
         gc.collect()
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         try:
             way.result = way.run()
         except Exception as error:  # the other ways still count
             self.failed |= way.name.startswith("frameboost")
             way.lacking = f"fails: {type(error).__name__}: {' '.join(str(error).split())[:100]}"
             return
-        way.values.append((time.perf_counter() - start if self.timed else way.result) / way.per)
+        took = time.perf_counter() - start
+        way.cpu.append((time.process_time() - cpu) / way.per)
+        way.wall.append(took / way.per)
+        by_clock = way.cpu[-1] if self.by_cpu else way.wall[-1]
+        way.values.append(by_clock if self.timed else way.result / way.per)
 
     def complaint(self) -> str | None:
         """Return an error message if frameboost fails, or if results differ that must be equal."""
@@ -123,7 +133,8 @@ def lacking(*modules: str) -> str | None:
 class Scale:
     """The sizes of the workloads: full, or small with ``--quick``.
 
-    ``folder`` is for temporary files; ``joinboost`` is an interpreter that has JoinBoost installed.
+    ``folder`` is for temporary files; ``joinboost`` is an interpreter that has JoinBoost installed, ``tables``
+    a folder of real tables (see README.md).
     """
 
     quick: bool
@@ -131,6 +142,7 @@ class Scale:
     rows_factor: float = 1.0
     n_trees: int | None = None
     joinboost: str | None = None
+    tables: str | None = None
 
     def rows(self, full: int, quick: int) -> int:
         """Return the number of rows to use."""

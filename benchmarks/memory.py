@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import data
 import numpy as np
 import polars as pl
 
@@ -73,13 +74,15 @@ class _Arrays:
 
     x: np.ndarray
     y: np.ndarray
-    is_binary = True
+    objective, valid, frame = data.BINARY, None, None
+
+    def query_sizes(self, frame: None) -> None:
+        """Return None: there are no queries."""
 
 
 def _trainer(peer: str, path: Path, n_trees: int) -> Any:
     """Load the rows, and return a function that trains on them."""
     import peers
-    from data import table
 
     if peer in ("xgboost", "lightgbm"):
         x, y = np.load(path.with_suffix(".x.npy")), np.load(path.with_suffix(".y.npy"))
@@ -88,12 +91,12 @@ def _trainer(peer: str, path: Path, n_trees: int) -> Any:
         train(_Arrays(x[:500].copy(), y[:500].copy()), 2).run()
         return train(_Arrays(x, y), n_trees).run
     frame = pl.read_parquet(path)
-    rows: Any = table(frame) if peer == "duckdb" else frame
-    small_rows: Any = table(frame.head(500)) if peer == "duckdb" else frame.head(500)
+    rows: Any = data.table(frame) if peer == "duckdb" else frame
+    small_rows: Any = data.table(frame.head(500)) if peer == "duckdb" else frame.head(500)
     if peer == "duckdb":
         del frame
-    peers.fit(small_rows, 2, is_binary=True, engine=peer)
-    return lambda: peers.fit(rows, n_trees, is_binary=True, engine=peer)
+    peers.fit(small_rows, 2, engine=peer)
+    return lambda: peers.fit(rows, n_trees, engine=peer)
 
 
 def main() -> None:

@@ -26,10 +26,12 @@ def record(workload: str, comparison: Comparison) -> list[dict[str, Any]]:
     """Return one row for each way, with values that JSON can hold."""
     by_name = {way.name: way for way in comparison.ways}
     first = comparison.ways[0].best
+    unit = "CPU s" if comparison.timed and comparison.by_cpu else comparison.unit
     return [
         {
-            "workload": workload, "title": comparison.title, "way": way.name, "unit": comparison.unit,
-            "values": way.values, "best": way.best, "ratio": _over(way.best, first), "skipped": way.lacking,
+            "workload": workload, "title": comparison.title, "way": way.name, "unit": unit,
+            "values": way.values, "wall": way.wall, "cpu": way.cpu, "best": way.best,
+            "ratio": _over(way.best, first), "skipped": way.lacking,
             "quality": {"name": comparison.quality, "value": way.quality} if comparison.quality else None,
             "targets": [_held_to(target, way, by_name) for target in way.targets],
         }
@@ -44,7 +46,8 @@ def _over(value: float | None, other: float | None) -> float | None:
 def _held_to(target: Target, way: Way, by_name: dict[str, Way]) -> dict[str, Any]:
     found = way.quality if target.of_quality else way.best
     if target.of is not None:
-        found = _over(found, by_name[target.of].best)
+        names = (target.of,) if isinstance(target.of, str) else target.of
+        found = _over(found, min((best for name in names if (best := by_name[name].best) is not None), default=None))
     met = None if found is None else found <= target.at_most
     return {"at_most": target.at_most, "of": target.of, "of_quality": target.of_quality, "found": found, "met": met}
 
@@ -75,7 +78,8 @@ def _short(value: float) -> str:
 
 
 def _target_text(target: dict[str, Any]) -> str:
-    wanted = f"≤ {target['at_most']:.3g}" + (f" × {target['of']}" if target["of"] else "")
+    of = target["of"] if isinstance(target["of"], str) or not target["of"] else "the best of the others"
+    wanted = f"≤ {target['at_most']:.3g}" + (f" × {of}" if of else "")
     if target["met"] is None:
         return f"{wanted}: unknown"
     return f"{wanted}: {_short(target['found'])}, {'met' if target['met'] else 'MISSED'}"

@@ -72,8 +72,8 @@ def engines(scale: Scale) -> Comparison:
     """Train on W with group-bys in polars and SQL in DuckDB, which must give the model of the compiled kernels."""
     rows, n_trees = data.workload(scale.rows(1_000_000, 50_000)), scale.trees(quick=10)
     ours = [peers.frameboost(rows, n_trees),
-            peers.frameboost(rows, n_trees, "polars", [Target(12, HIST)]),
-            peers.frameboost(rows, n_trees, "duckdb", [Target(8, HIST)])]  # fmt: skip
+            peers.frameboost(rows, n_trees, "polars", [Target(4, HIST)]),
+            peers.frameboost(rows, n_trees, "duckdb", [Target(4, HIST)])]  # fmt: skip
     names = tuple(way.name for way in ours)
     return Comparison([peers.xgboost(rows, n_trees), *ours], _title(rows, n_trees), rows.quality_name,
                       rounds=1 if scale.quick else 2, equal=names)  # fmt: skip
@@ -122,7 +122,7 @@ def memory_of_training(scale: Scale) -> Comparison:
     path = memory.write_rows(data.made_up(n_rows), scale.folder)
     reasons = {"xgboost": lacking("xgboost"), "lightgbm": lacking("lightgbm")}
     names = {"xgboost": "xgboost, QuantileDMatrix", "lightgbm": "lightgbm"}
-    targets = {"numba": [Target(1.0, names["xgboost"])]}
+    targets = {"numba": [Target(0.8, names["xgboost"])]}
     ways = [
         Way(names.get(peer, f"frameboost {peer}"), partial(memory.peak, peer, path, n_trees), None,
             targets.get(peer, ()), reasons.get(peer))

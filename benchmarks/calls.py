@@ -1,0 +1,120 @@
+"""The workloads for calls of `predict`, from one row to wide and deep, and for saving and loading a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import data
+import peers
+from measuring import THREADS, Comparison, Scale, Target, Way
+
+import frameboost as fb
+
+XGBOOST, LIGHTGBM, OURS = "xgboost inplace_predict", "lightgbm predict", "frameboost predict"
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of `predict`: the rows to train on and to score (full, quick), the trees, how often, and the bounds."""
+
+    what: str
+    train_rows: tuple[int, int]
+    rows: tuple[int, int]
+    at_most: tuple[float | None, float | None]
+    width: tuple[int, int] = (28, 28)
+    trees: tuple[int, int] = (100, 20)
+    calls: int = 1
+    settings: dict[str, Any] = field(default_factory=dict)
+    rounds: int | None = 5
+
+
+CALLS = {
+    "predict-one": Calls("one row, 200 times", (10_000, 2_000), (1, 1), (1.0, 2.0), calls=200),
+    "predict-1000": Calls("1,000 rows, 50 times", (10_000, 2_000), (1_000, 1_000), (0.7, 0.7), calls=50),
+    **{
+        f"predict-depth-{depth}": Calls(f"trees of depth {depth}", (200_000, 20_000), (200_000, 20_000), (0.7, 0.7),
+                                        trees=(200, 10), settings={"max_depth": depth}, rounds=None)
+        for depth in (7, 8, 10, 14)
+    },
+    "predict-leaves": Calls("255 leaves grown leaf by leaf", (200_000, 20_000), (200_000, 20_000), (0.7, 0.7),
+                            trees=(200, 10), rounds=None,
+                            settings={"grow_policy": "lossguide", "max_leaves": 255, "max_depth": 0}),
+    "predict-5000-columns": Calls("wide rows", (200, 200), (200, 200), (1.5, 1.5), (5_000, 500), (100, 5)),
+    "predict-2000-columns": Calls("wide rows", (5_000, 1_000), (5_000, 1_000), (1.5, 1.5), (2_000, 200), (100, 5)),
+}  # fmt: skip
+
+
+def predict(calls: Calls, scale: Scale) -> Comparison:
+    """Score as `CALLS` says, the same rows at each call."""
+    at = int(scale.quick)
+    trained = data.workload(calls.train_rows[at], calls.width[at])
+    n_rows, n_trees = scale.rows(*calls.rows) if calls.rows[0] > 1_000 else calls.rows[at], scale.trees(*calls.trees)
+    rows = data.Data(trained.frame, data.made_up(max(n_rows, 100), calls.width[at], seed=1).head(n_rows))
+    ways = _trained(rows, n_trees, calls.settings)
+    targets = [Target(most, of) for most, of in zip(calls.at_most, (XGBOOST, LIGHTGBM), strict=True) if most]
+    labels = rows.held_out[data.LABEL].to_numpy()
+    for way in ways:
+        way.run = partial(_repeat, way.run, calls.calls)
+        way.judge = lambda scores: data.error_of(labels, scores, data.BINARY)
+        way.targets = targets if way.name == OURS else ()
+    size = f"{n_rows:,} row{'s' * (n_rows > 1)} × {calls.width[at]}, {n_trees} trees"
+    return Comparison(ways, f"{calls.what}: {size}", rows.quality_name, rounds=1 if scale.quick else calls.rounds)
+
+
+def _repeat(run: Callable[[], Any], times: int) -> Any:
+    for _ in range(times - 1):
+        run()
+    return run()
+
+
+def _trained(rows: data.Data, n_trees: int, settings: dict[str, Any]) -> list[Way]:
+    """Return the libraries' ways to score the held-out rows, with models that each has trained by itself."""
+    xgboost, lightgbm = peers.xgboost(rows, n_trees, **settings), peers.lightgbm(rows, n_trees, **settings)
+    x, features = rows.held_out_x, rows.held_out.drop(data.LABEL)
+    threads = 1 if len(features) == 1 else THREADS  # one row is no work for a team of threads
+    first, second = Way(XGBOOST, lacking=xgboost.lacking), Way(LIGHTGBM, lacking=lightgbm.lacking)
+    if xgboost.lacking is None:
+        booster = xgboost.run()
+        booster.set_param({"nthread": threads})
+        first.run = lambda: booster.inplace_predict(x)
+    if lightgbm.lacking is None:
+        trained = lightgbm.run()
+        second.run = lambda: trained.predict(x, num_threads=threads)
+    model = peers.fit(rows.frame, n_trees, **settings)
+    model.predict(features)  # compiles the kernels, once on a machine
+    return [first, second, Way(OURS, lambda: model.predict(features))]
+
+
+def save_and_load(scale: Scale) -> Comparison:
+    """Write a model's file and read it, each library in the format that it writes by default."""
+    rows, n_trees = data.workload(scale.rows(100_000, 5_000)), scale.trees()
+    folder, held_out = Path(scale.folder), rows.held_out.drop(data.LABEL)
+    ways = [peers.xgboost(rows, n_trees), peers.lightgbm(rows, n_trees)]
+    made = [way.run() if way.lacking is None else None for way in ways]
+
+    def by_xgboost() -> Any:
+        import xgboost as xgb
+
+        made[0].save_model(folder / "model.ubj")
+        return xgb.Booster(model_file=folder / "model.ubj")
+
+    def by_lightgbm() -> Any:
+        import lightgbm as lgb
+
+        made[1].save_model(folder / "model.txt")
+        return lgb.Booster(model_file=folder / "model.txt")
+
+    def by_frameboost() -> fb.Model:
+        model.save(folder / "model.json")
+        return fb.load(folder / "model.json")
+
+    model = peers.fit(rows.frame, n_trees)
+    targets = [Target(1.5, "xgboost hist"), Target(1.5, "lightgbm")]
+    ways[0].run, ways[1].run = by_xgboost, by_lightgbm
+    ways.append(Way("frameboost", by_frameboost, lambda m: rows.quality(m.predict(held_out)), targets))
+    return Comparison(ways, f"a model of {n_trees} trees of depth {peers.DEPTH}", rows.quality_name,
+                      rounds=2 if scale.quick else 10)  # fmt: skip
