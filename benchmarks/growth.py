@@ -43,9 +43,10 @@ SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]] = {
     "bins": ((16, 64, 256, 1_024, 4_096, 16_384), (16, 64), {}),
     "classes": ((3, 10, 30, 100, 300), (3, 10), {"rows": 20_000}),
     "categories": ((10, 100, 1_000, 10_000, 100_000, 1_000_000), (10, 100), {"rows": 2_000_000, "trees": 5}),
-    "trees": ((10, 100, 1_000, 5_000), (10, 100), {"rows": 2_000}),
+    "trees": ((10, 100, 1_000, 5_000), (10, 100), {"rows": 20_000}),
 }
 STEPS = ("train", "predict", "sql", "save", "read")
+_OF_MODEL = ("sql", "save", "read")
 _WARM_ROWS = 2_000
 
 
@@ -100,9 +101,9 @@ def _step(found: dict[str, dict[str, float]], name: str, run: Callable[[], Any])
 
 
 def exponent(points: list[tuple[float, float]]) -> float | None:
-    """Return the slope between the last two points in logarithms."""
+    """Return the slope between the last two points in logarithms; None where the input hardly grows."""
     (x0, y0), (x1, y1) = points[-2:]
-    return math.log(y1 / y0) / math.log(x1 / x0) if min(y0, y1) > 0 and x0 != x1 else None
+    return math.log(y1 / y0) / math.log(x1 / x0) if min(y0, y1) > 0 and x1 > 1.4 * x0 else None
 
 
 def rows_of(dimension: str, found: dict[int, dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -110,10 +111,12 @@ def rows_of(dimension: str, found: dict[int, dict[str, Any]]) -> list[tuple[str,
     sizes = list(found)
     table = []
     for step in STEPS:
-        for unit, least in (("cpu", 0.05), ("MB", 20.0)):
+        for unit, least in (("cpu", 0.05), ("MB", 50.0)):
             values = [found[size][step][unit] for size in sizes]
-            # What a model costs to write and to read is held against its nodes, which grow faster than the depth.
-            inputs = [found[size]["model"]["nodes"] if step in ("sql", "save", "read") else size for size in sizes]
+            # Of depth d a tree has up to 2**d nodes, so nodes count there; for what writes or reads a model its size.
+            inputs = [found[size]["model"]["bytes"] if step in _OF_MODEL else size for size in sizes]
+            if dimension == "depth" and step == "train":
+                inputs = [found[size]["model"]["nodes"] for size in sizes]
             slope = exponent(list(zip(inputs, values, strict=True))) if len(sizes) > 1 else None
             text = "" if slope is None else f"{slope:.2f}{' GROWS' * (slope > MOST and values[-1] > least)}"
             name = "CPU s" if unit == "cpu" else unit

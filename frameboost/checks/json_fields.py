@@ -59,12 +59,13 @@ def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) ->
         return item
 
     try:
+        text = data.decode("utf-8")
         document = json.loads(
-            data.decode("utf-8"),
+            text,
             parse_constant=refuse_constant if strict else None,
             object_pairs_hook=refuse_duplicates,
         )
-        if strict:
+        if strict and "\\u" in text:  # UTF-8 itself has no surrogates
             json.dumps(document, ensure_ascii=False).encode("utf-8")
     except ModelFileError:
         raise

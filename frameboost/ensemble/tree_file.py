@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
@@ -70,23 +69,30 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
                 fail(f"{where}, node {node}", field, wanted, value)
         return columns[field]
 
+    def numbers(field: str) -> tuple[float, ...]:
+        values = columns[field]
+        if set(map(type, values)) == {float} and all(map(math.isfinite, values)):  # a fifth of the time of `each`
+            return tuple(values)
+        return tuple(map(float, each(field, "a finite number", is_finite)))
+
     feature = each("feature", f"{LEAF} or a feature's number", lambda v: is_integer(v) and LEAF <= v < len(features))
     missing_left = each("missing_left", "true or false", lambda v: isinstance(v, bool))
-    sums = {field: tuple(map(float, each(field, "a finite number", is_finite))) for field in ("gain", "cover", "value")}
+    sums = {field: numbers(field) for field in ("gain", "cover", "value")}
     with_missing = each("with_missing", "true or false", lambda v: isinstance(v, bool)) if len(fields) > 9 else []
     _check_children(columns, feature, where)
     threshold, categories = [], []
-    for node, asked in enumerate(feature):
-        place = f"{where}, node {node}"
-        t, c = columns["threshold"][node], columns["categories"][node]
-        if asked == LEAF and (t is not None or c is not None or missing_left[node] or sums["gain"][node]):
-            raise ModelFileError(f"{place}: a leaf has no threshold, no categories, no missing_left and no gain")
-        threshold.append(_threshold(t, features[asked], place) if asked != LEAF else None)
-        categories.append(_categories(c, features[asked], place) if asked != LEAF else None)
-        if asked != LEAF and t is None and c is None and missing_left[node]:
-            raise ModelFileError(f"{place}: a split on whether the value is present sends missing right")
+    of_nodes = zip(feature, columns["threshold"], columns["categories"], missing_left, sums["gain"], strict=True)
+    for node, (asked, t, c, is_left, gain) in enumerate(of_nodes):
+        if asked == LEAF and (t is not None or c is not None or is_left or gain):
+            raise ModelFileError(
+                f"{where}, node {node}: a leaf has no threshold, no categories, no missing_left and no gain"
+            )
+        threshold.append(_threshold(t, features[asked], where, node) if asked != LEAF else None)
+        categories.append(_categories(c, features[asked], where, node) if asked != LEAF else None)
+        if asked != LEAF and t is None and c is None and is_left:
+            raise ModelFileError(f"{where}, node {node}: a split on whether the value is present sends missing right")
         if with_missing and with_missing[node] and c is None:
-            raise ModelFileError(f'{place}: only a split by categories may have "with_missing"')
+            raise ModelFileError(f'{where}, node {node}: only a split by categories may have "with_missing"')
     return Tree(
         feature=tuple(feature),
         threshold=tuple(threshold),
@@ -119,25 +125,26 @@ def _check_children(columns: Mapping[str, list[Any]], feature: Sequence[int], wh
             raise ModelFileError(f"{where}, node {node}: it has {parents[node]} parents, and must have 1")
 
 
-def _threshold(value: object, feature: Feature, where: str) -> Physical | None:
+def _threshold(value: object, feature: Feature, where: str, node: int) -> Physical | None:
     if value is None:
         return None
     kind = feature.type
-    if kind.is_float and value in ("Infinity", "-Infinity"):
+    is_float = kind.is_float
+    if is_float and value in ("Infinity", "-Infinity"):
         return _INFINITE[str(value)]
-    if kind.is_float and is_finite(value):
+    if is_float and is_finite(value):
         value = float(value)  # type: ignore[arg-type]
-        if kind.at_least(Fraction(value)) != value:
-            fail(where, "threshold", f"a value of type {kind}", value)
-    if kind.is_categorical or not kind.accepts(value):
-        fail(where, "threshold", f"a value of type {kind}", value)
+        if kind.holds(value):
+            return value
+    if is_float or kind.is_categorical or not kind.accepts(value):
+        fail(f"{where}, node {node}", "threshold", f"a value of type {kind}", value)
     return value  # type: ignore[return-value]
 
 
-def _categories(value: object, feature: Feature, where: str) -> tuple[int, ...] | None:
+def _categories(value: object, feature: Feature, where: str, node: int) -> tuple[int, ...] | None:
     if value is None:
         if feature.type.is_categorical:
-            fail(where, "categories", "a list of category numbers", value)
+            fail(f"{where}, node {node}", "categories", "a list of category numbers", value)
         return None
     size = len(feature.categories)
     valid = (
@@ -148,5 +155,6 @@ def _categories(value: object, feature: Feature, where: str) -> tuple[int, ...] 
         and sorted(set(value)) == value
     )
     if not valid:
-        fail(where, "categories", f"sorted, distinct numbers below {size}, on a feature with categories", value)
+        wanted = f"sorted, distinct numbers below {size}, on a feature with categories"
+        fail(f"{where}, node {node}", "categories", wanted, value)
     return tuple(value)  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -282,6 +283,19 @@ class FeatureType:
         if not isinstance(value, int) or isinstance(value, bool) or bounds is None:
             return False
         return bounds[0] <= value <= bounds[1]
+
+    def holds(self, value: float) -> bool:
+        """Whether a finite float is exact in this type of floats.
+
+        >>> FeatureType("float32").holds(0.5), FeatureType("float32").holds(0.1), FeatureType("float64").holds(0.1)
+        (True, False, True)
+        """
+        if self.name != "float32":
+            return True
+        try:
+            return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
+        except OverflowError:
+            return False
 
     def as_fraction(self, value: Physical) -> Fraction:
         """Return a finite physical value times `scale`, exactly; not of strings."""
