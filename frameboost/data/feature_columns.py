@@ -22,7 +22,7 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
     DataError
         If a feature is not in the data, or has a type of another family than in training.
     """
-    given, type_names = source.types(), source.type_names()
+    given = source.types()
     missing = [feature.name for feature in features if feature.name not in given]
     if missing:
         raise DataError(
@@ -34,8 +34,9 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
         kind = given[feature.name]
         if kind is None or kind.family != feature.type.family:
             raise DataError(
-                f"feature {shown(feature.name)} has type {type_names[feature.name]}{example_of_text(source, feature)}, "
-                f"but the model was trained on {feature.type}; give it as a {feature.type.family}"
+                f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}"
+                f"{example_of_text(source, feature)}, but the model was trained on {feature.type}; give it as a "
+                f"{feature.type.family}"
             )
         types[feature.name] = kind
     return types

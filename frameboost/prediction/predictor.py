@@ -23,7 +23,7 @@ from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 if TYPE_CHECKING:
-    from frameboost.compile.arrays.byte_trees import ByteTrees
+    from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
 __all__ = ["OutputName", "Predictor"]
@@ -46,6 +46,9 @@ class Predictor:
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble = ensemble
+        # What the last call prepared: most calls have columns of the same types and want the same output.
+        self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
+        self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
 
     @cached_property
     def arrays(self) -> TreeArrays:
@@ -80,7 +83,7 @@ class Predictor:
             raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
         wanted = self.ensemble.output(output)
         margins = self._margins(data, base_margin)
-        return _values(wanted, margins, may_be_null=base_margin is not None)
+        return self._values(wanted, margins, may_be_null=base_margin is not None)
 
     def staged(self, data: Any, output: str) -> Iterator[pl.Series]:
         """Yield the predictions of the first round, of the first two, and so on; each round's trees score once."""
@@ -91,7 +94,17 @@ class Predictor:
         margins: Sequence[Any] = self.ensemble.base_margins
         for number in range(self.ensemble.n_rounds):
             margins = Predictor(self.ensemble.rounds(number, number + 1))._sums(frame, types, margins)
-            yield _values(wanted, margins)
+            yield self._values(wanted, margins)
+
+    def _values(self, wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
+        """Return an output of rows with these margins."""
+        columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
+        last, key = self._last_values, (wanted, may_be_null)
+        if last is None or last[0] != key:
+            named = [pl.col(name) for name in wanted.margins]
+            value = output_expr(wanted, named, named if may_be_null else ()).alias("prediction")
+            self._last_values = last = key, value
+        return pl.DataFrame(columns).select(last[1]).to_series()
 
     def _leaves(self, data: Any) -> pl.Series:
         source = open_rows(data, self.ensemble.features)
@@ -115,8 +128,14 @@ class Predictor:
     def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
         if self.byte_trees is not None:
             with closing(Workers()) as workers:
-                return self.byte_trees.over(types).margins(frame, bases, workers)
+                return self._scorer(self.byte_trees, types).margins(frame, bases, workers)
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
+
+    def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
+        last, key = self._last_scorer, tuple(types.values())
+        if last is None or last[0] != key:
+            self._last_scorer = last = key, trees.over(types)
+        return last[1]
 
     # --- as an expression ---------------------------------------------------------------------------------------------
 
@@ -136,11 +155,3 @@ class Predictor:
 
     def _margin_expr(self, base: float | pl.Expr, output: int) -> pl.Expr:
         return margin_expr(base, self.ensemble.trees_of(output), self.ensemble.features)
-
-
-def _values(wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
-    """Return an output of rows with these margins."""
-    columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
-    named = [pl.col(name) for name in wanted.margins]
-    value = output_expr(wanted, named, named if may_be_null else ())
-    return pl.DataFrame(columns).select(value.alias("prediction")).to_series()
