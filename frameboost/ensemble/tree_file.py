@@ -69,15 +69,12 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
                 fail(f"{where}, node {node}", field, wanted, value)
         return columns[field]
 
-    def numbers(field: str) -> tuple[float, ...]:
-        values = columns[field]
-        if set(map(type, values)) == {float} and all(map(math.isfinite, values)):  # a fifth of the time of `each`
-            return tuple(values)
-        return tuple(map(float, each(field, "a finite number", is_finite)))
-
     feature = each("feature", f"{LEAF} or a feature's number", lambda v: is_integer(v) and LEAF <= v < len(features))
     missing_left = each("missing_left", "true or false", lambda v: isinstance(v, bool))
-    sums = {field: numbers(field) for field in ("gain", "cover", "value")}
+    for field in ("gain", "cover", "value"):
+        if not _are_finite_floats(columns[field]):
+            columns[field] = list(map(float, each(field, "a finite number", is_finite)))
+    sums = {field: tuple(columns[field]) for field in ("gain", "cover", "value")}
     with_missing = each("with_missing", "true or false", lambda v: isinstance(v, bool)) if len(fields) > 9 else []
     _check_children(columns, feature, where)
     threshold, categories = [], []
@@ -104,6 +101,11 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
         output=output,
         with_missing=tuple(with_missing),
     )
+
+
+def _are_finite_floats(values: list[Any]) -> bool:
+    """Whether all are finite floats, in a fifth of the time that a look at each takes."""
+    return set(map(type, values)) == {float} and all(map(math.isfinite, values))
 
 
 def _check_children(columns: Mapping[str, list[Any]], feature: Sequence[int], where: str) -> None:

@@ -35,8 +35,10 @@ FloatArray = npt.NDArray[np.float64]
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
     """Return the base margins and the trees with their values rounded; each output has a grid of its own."""
     base_on_grid, on_grid = [], list(trees)
-    for output, base in enumerate(base_margins):
-        own = [i for i, tree in enumerate(trees) if tree.output == output]
+    of_outputs: list[list[int]] = [[] for _ in base_margins]
+    for i, tree in enumerate(trees):
+        of_outputs[tree.output].append(i)
+    for base, own in zip(base_margins, of_outputs, strict=True):
         values = [np.array(trees[i].value) for i in own]
         is_leaf = [np.array(trees[i].feature) == LEAF for i in own]
         step = _step([abs(base), *_largest(values, is_leaf)])

@@ -14,8 +14,9 @@ __all__ = ["check_names", "named_columns", "output_columns", "output_sql", "uses
 
 def uses_margins_once(output: Output) -> bool:
     """Whether no margin is used twice, so that each value can be one expression of them."""
-    uses = [sum(value.uses(margin) for value in output.values) for margin in output.margins]
-    return not output.stages and max(uses) <= 1
+    if output.stages:  # as softmax has; to count the uses of each class by each other one would take long
+        return False
+    return all(sum(value.uses(margin) for value in output.values) <= 1 for margin in output.margins)
 
 
 def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts: Sequence[str] = ()) -> str:
