@@ -74,7 +74,8 @@ def first_use(scale: Scale) -> Comparison:
     folder = Path(scale.folder)
     path = folder / "first.parquet"
     data.made_up(1_000, 10).write_parquet(path)
-    scripts = {f"frameboost {engine}": _FIT.replace("{engine!r}", repr(engine)) for engine in _ENGINES}
+    engines = _ENGINES[:1] if scale.quick else _ENGINES
+    scripts = {f"frameboost {engine}": _FIT.replace("{engine!r}", repr(engine)) for engine in engines}
     scripts["frameboost numba, explain"] = scripts["frameboost numba"] + _EXPLAIN
     ways = [Way("xgboost hist", partial(_cpu, _code(_XGBOOST, path)), lacking=lacking("xgboost")),
             Way("lightgbm", partial(_cpu, _code(_LIGHTGBM, path)), lacking=lacking("lightgbm"))]  # fmt: skip
