@@ -116,7 +116,7 @@ def fit(
         loss, settings = _loss(goal.objective, settings, training, roles)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
-        label_range = check_rows(training, loss, roles, goal.labels)
+        hint = hint_of_classes(source, target, objective, check_rows(training, loss, roles, goal.labels))
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(method.open_held_out, part) for key, part in parts.items()}
@@ -134,7 +134,6 @@ def fit(
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
-    hint = hint_of_classes(source, target, objective, label_range)
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log, hint)
 
 

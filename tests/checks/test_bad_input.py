@@ -226,7 +226,7 @@ def model() -> fb.Model:
         (good().drop("x"), "the data lacks 1 feature of the model: 'x'; it has 's', 'y', 'w'"),
         (good().select("y"), "the data lacks 2 features of the model: 'x', 's'; it has 'y'"),
         (good().with_columns(x=pl.col("s")),
-         "feature 'x' has type {string}, but the model was trained on float64; give it as a number"),
+         "feature 'x' has type {text}, but the model was trained on float64; give it as a number"),
         (good().with_columns(s=pl.col("x")),
          "feature 's' has type {double}, but the model was trained on string; give it as a string"),
         (good().with_columns(x=pl.date(2013, 1, 1)),
@@ -236,8 +236,10 @@ def model() -> fb.Model:
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_scored_is_refused(model, frame, message, relation):
-    names = {"string": "VARCHAR", "double": "DOUBLE", "date": "DATE", "list": "BIGINT[]"} if relation else {
-        "string": "String", "double": "Float64", "date": "Date", "list": "List(Int64)"}  # fmt: skip
+    names = {"string": "String", "text": "String (such as 'a')", "double": "Float64", "date": "Date"}
+    if relation:
+        names = {"string": "VARCHAR", "text": "VARCHAR", "double": "DOUBLE", "date": "DATE"}
+    names["list"] = "BIGINT[]" if relation else "List(Int64)"
     data = duckdb.connect().from_arrow(frame.to_arrow()) if relation else frame
     with pytest.raises(fb.DataError) as error:
         model.predict(data)

@@ -96,7 +96,7 @@ class PolarsEngine(FrameEngine):
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         rows = pl.concat([self.codes, self.pairs, self.node.to_frame()], how="horizontal")
-        sum_by_bin(rows.lazy(), self.layout, nodes, out, places)
+        sum_by_bin(rows, self.layout, nodes, out, places)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

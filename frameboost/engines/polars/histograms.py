@@ -1,4 +1,7 @@
-"""Histograms as lazy group-bys: one per feature over a key of node and bin, all in one ``collect_all``."""
+"""Histograms as lazy group-bys: one per feature over a key of node and bin, all in one ``collect_all``.
+
+Of few values one group-by over all features takes less time, as each query takes some.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,40 @@ from frameboost.splits.split import FloatArray, IntArray
 __all__ = ["sum_by_bin"]
 
 
-def sum_by_bin(rows: pl.LazyFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+# Up to so many codes are put into one column.
+_MOST_AT_ONCE = 1 << 17
+
+
+def sum_by_bin(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
     """Write the histograms of some nodes to their ``places`` in ``out`` (see `HistogramEngine.histograms`).
 
     ``rows`` has the codes of feature i as the column "i", ``g``, ``h`` and ``node``.
     """
+    out[places] = 0.0
+    is_few = rows.height * len(layout.bins) <= _MOST_AT_ONCE
+    (_sum_at_once if is_few else _sum_by_feature)(
+        rows.lazy().filter(pl.col("node").is_in(list(nodes))), layout, nodes, out, places
+    )
+
+
+def _sum_at_once(
+    rows: pl.LazyFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray
+) -> None:
+    """Add up by one key, place * slots + slot, of all features one after the other."""
+    first = _first_key(nodes, layout.n_slots)
+    keys = [(first + pl.col(str(i)) + offset).alias(str(i)) for i, offset in enumerate(layout.offsets[:-1].tolist())]
+    by_feature = rows.select("g", "h", *keys).unpivot(index=["g", "h"], variable_name="feature", value_name="key")
+    sums = by_feature.group_by("key").agg(pl.col("g", "h").sum()).collect()
+    place, slot = np.divmod(sums["key"].to_numpy().astype(np.int64), layout.n_slots)
+    out[places[place], slot] = sums.select("g", "h").to_numpy()
+
+
+def _sum_by_feature(
+    rows: pl.LazyFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray
+) -> None:
     # One small integer as key, place * stride + code: grouping by it is much faster than by two columns. Features with
     # few bins share a stride, so a feature with many categories widens no other's keys.
     strides = layout.strides()
-    rows = rows.filter(pl.col("node").is_in(list(nodes)))
     rows = rows.with_columns(_first_key(nodes, stride).alias(f"place_{stride}") for stride in set(strides))
     sums = pl.collect_all(
         [
@@ -30,7 +58,6 @@ def sum_by_bin(rows: pl.LazyFrame, layout: SlotLayout, nodes: Sequence[int], out
         ],
         engine="streaming",
     )
-    out[places] = 0.0
     for offset, stride, sum_ in zip(layout.offsets[:-1], strides, sums, strict=True):
         key = sum_["key"].to_numpy().astype(np.int64)
         out[places[key // stride], offset + key % stride] = sum_.select("g", "h").to_numpy()

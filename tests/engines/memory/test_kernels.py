@@ -145,6 +145,7 @@ def test_pieces_of(pieces, nodes):
 
 
 @given(PIECES, st.integers(1, 7), st.integers(0, 30))
+@settings(deadline=None)
 def test_share_pieces(pieces, most, smallest):
     parts, firsts = share_pieces(as_array(pieces), most, smallest)
     assert (parts.tolist(), firsts.tolist()) == naive_share_pieces(pieces, most, smallest)
