@@ -334,7 +334,7 @@ checkpoint_every : int, default 10
     The number of rounds from one write of the checkpoint to the next.
 verbose : bool, optional
     Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both on
-    standard error; by default in a terminal and in a notebook.
+    standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a second.
 {parameter_table()}
 
 Returns

@@ -5,7 +5,7 @@
 - `train_facts`: what a training says at its end
 - `screen`: tables and facts on standard output
 - `train`, `score`, `evaluate`, `compare`, `explain`, `plot`, `report`: one command each
-- `show`, `sql`, `convert`, `completion`: one command each
+- `show`, `sql`, `convert`, `warmup`, `completion`: one command each
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from frameboost.cli.score import add_score
 from frameboost.cli.show import add_show
 from frameboost.cli.sql import add_sql
 from frameboost.cli.train import add_train
+from frameboost.cli.warmup import add_warmup
 from frameboost.errors import FrameboostError, ParameterError
 from frameboost.parameters.parameters import Parameters
 from frameboost.version import __version__
@@ -58,6 +59,7 @@ _EXPECTED = (
 
 _COMMANDS = (
     add_train, add_score, add_evaluate, add_compare, add_explain, add_plot, add_report, add_sql, add_show, add_convert,
+    add_warmup,
 )  # fmt: skip
 
 

@@ -30,10 +30,13 @@ def is_watched() -> bool:
 
 
 def _is_told(verbose: bool | None) -> bool:
+    """Return whether to show progress on standard error."""
+    return _may_tell(verbose) and (verbose is True or is_watched())
+
+
+def _may_tell(verbose: bool | None) -> bool:
     """Return whether to write to standard error at all."""
-    if verbose is False or sys.stderr is None or getattr(sys.stderr, "closed", False):  # as in a daemon
-        return False
-    return verbose is True or is_watched()
+    return verbose is not False and sys.stderr is not None and not getattr(sys.stderr, "closed", False)  # of a daemon
 
 
 @contextmanager
@@ -41,17 +44,20 @@ def announce_compilation(verbose: bool | None) -> Iterator[None]:
     """Print one line if kernels are compiled: on a machine's first fit, and after an update.
 
     Numba reports a compilation only if no cache has the kernel. LLVM can't be interrupted, so if Ctrl-C has to wait for
-    a kernel, another line says so at once. ``verbose`` is as for `progress`.
+    a kernel, another line says so at once. ``verbose`` is as for `progress`, but None prints the line to a log, too,
+    where compiling takes more than a second.
     """
-    if not _is_told(verbose):
+    if not _may_tell(verbose):
         yield
         return
+    patience = 0.0 if _is_told(verbose) else _PATIENCE_SECONDS
     from numba.core import event  # imported late: `import frameboost` does without numba
 
     listening = ExitStack()
 
     class Compiling(event.Listener):
         is_told = False
+        started = 0.0
         depth = 0
         is_idle = threading.Event()
 
@@ -59,7 +65,10 @@ def announce_compilation(verbose: bool | None) -> Iterator[None]:
             self.depth += 1
             self.is_idle.clear()
             kernel = about.data["dispatcher"].py_func
-            if not self.is_told and kernel.__module__.startswith("frameboost."):  # not those of other packages
+            if self.is_told or not kernel.__module__.startswith("frameboost."):  # not those of other packages
+                return
+            self.started = self.started or time.monotonic()
+            if time.monotonic() - self.started >= patience:
                 self.is_told = True
                 _tell("compiling kernels, once on this machine ...")
                 listening.enter_context(_answering_ctrl_c(self.is_idle))

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from numba.core import event
 
 import frameboost as fb
+from frameboost.engines.memory.partition_kernels import number_rows
 from frameboost.runtime import progress
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +47,20 @@ def test_a_person_at_a_terminal_sees_trees_loss_and_time(impatient, monkeypatch)
 
 def test_a_log_file_stays_clean(impatient, monkeypatch):
     assert shown(monkeypatch, io.StringIO()) == ""
+
+
+@pytest.mark.parametrize(("verbose", "lines"), [(None, 1), (True, 1), (False, 0)])
+def test_a_log_file_says_what_a_long_compilation_is(monkeypatch, verbose, lines):
+    now = [50.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.announce_compilation(verbose):
+        for _ in range(4):
+            with event.trigger_event("numba:compile", data={"dispatcher": number_rows}):
+                pass
+            assert sys.stderr.getvalue() == "" or verbose or now[0] >= 51
+            now[0] += 0.5
+    assert sys.stderr.getvalue() == "frameboost: compiling kernels, once on this machine ...\n" * lines
 
 
 def test_verbose_false_is_silent_at_a_terminal(impatient, monkeypatch):

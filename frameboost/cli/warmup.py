@@ -1,0 +1,148 @@
+"""``frameboost warmup``: compiles kernels beforehand, as when an image is built, by small fits of each kind."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from frameboost.api import fit
+from frameboost.checks.messages import listed, shown
+from frameboost.cli.arguments import Commands, add_command
+from frameboost.errors import ParameterError
+from frameboost.model.model import Model
+
+__all__ = ["KINDS", "add_warmup"]
+
+_EXAMPLE = "frameboost warmup numbers strings explain"
+# Few rows take other kernels than many, which are added up in blocks and by several threads.
+_FEW, _MANY = 1000, 1 << 20
+
+
+def _rows(count: int) -> pl.DataFrame:
+    """Return rows with a column of each common type, and targets."""
+    random = np.random.default_rng(0)
+    number = random.normal(size=count)
+    return pl.DataFrame({
+        "float64": number, "float32": number.astype("f4"), "int64": random.integers(0, 99, count),
+        "int32": random.integers(0, 99, count, "i4"), "missing": pl.Series(number).set(pl.Series(number > 1), None),
+        "y": number + random.normal(size=count), "late": number > 0, "class": random.integers(0, 3, count),
+        "query": np.arange(count) // 10,
+    })  # fmt: skip
+
+
+_NUMBERS = ["float64", "float32", "int64", "int32", "missing"]
+
+
+def _fit(rows: pl.DataFrame, target: str = "y", **how: Any) -> Model:
+    defaults: dict[str, Any] = {"features": _NUMBERS, "n_estimators": 2, "verbose": False}
+    return fit(rows, target, **defaults | how)
+
+
+def _numbers(rows: pl.DataFrame) -> None:
+    for target in ("y", "late"):
+        _fit(rows, target, valid=0.2, early_stopping_rounds=2).predict(rows)
+    _fit(rows, max_depth=10).predict(rows)
+    _fit(rows, grow_policy="lossguide", max_leaves=8)
+
+
+def _strings(rows: pl.DataFrame) -> None:
+    texts = [pl.lit(f"{name}_") + (pl.col("int64") % few).cast(pl.String) for name, few in (("few", 3), ("many", 40))]
+    with_text = rows.with_columns(text.alias(f"text_{k}") for k, text in enumerate(texts))
+    _fit(with_text, features=["float64", "text_0", "text_1"]).predict(with_text)
+
+
+def _classes(rows: pl.DataFrame) -> None:
+    _fit(rows, "class", objective="multi:softprob", n_estimators=1, valid=0.2).predict(rows)
+
+
+def _sampling(rows: pl.DataFrame) -> None:
+    _fit(rows, subsample=0.5, colsample_bynode=0.5)
+
+
+def _quantiles(rows: pl.DataFrame) -> None:
+    _fit(rows, objective="reg:absoluteerror")
+
+
+def _constraints(rows: pl.DataFrame) -> None:
+    _fit(rows, monotone_constraints={"float64": 1})
+
+
+def _ranking(rows: pl.DataFrame) -> None:
+    _fit(rows[:20_000], "class", objective="rank:ndcg", group="query", valid=0.2)
+
+
+def _exact(rows: pl.DataFrame) -> None:
+    _fit(rows[:20_000], tree_method="exact", n_estimators=1)
+
+
+def _approx(rows: pl.DataFrame) -> None:
+    _fit(rows[:20_000], tree_method="approx", n_estimators=1)
+
+
+def _engines(rows: pl.DataFrame) -> None:
+    for engine in ("polars", "duckdb"):
+        _fit(rows[:_FEW], engine=engine, n_estimators=1)
+
+
+def _explain(rows: pl.DataFrame) -> None:
+    _fit(rows[:_FEW], n_estimators=1).explain(rows[:_FEW])
+
+
+KINDS: dict[str, Callable[[pl.DataFrame], None]] = {
+    "numbers": _numbers, "strings": _strings, "classes": _classes, "sampling": _sampling, "quantiles": _quantiles,
+    "constraints": _constraints, "ranking": _ranking, "exact": _exact, "approx": _approx, "engines": _engines,
+    "explain": _explain,
+}  # fmt: skip
+
+
+def add_warmup(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands, "warmup", "Compile kernels beforehand, once on a machine or in an image", _warm_up, _EXAMPLE
+    )
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=f"what to prepare for: {', '.join(KINDS)}; default all of it"
+    )  # fmt: skip
+
+
+def _warm_up(given: argparse.Namespace) -> None:
+    from numba.core import event
+
+    for kind in given.kinds:
+        if kind not in KINDS:
+            raise ParameterError(f"kind {shown(kind)} is not one of {listed(KINDS)}")
+    counting = _Counting()
+    tables = [_rows(count) for count in (_FEW, _MANY)]
+    with event.install_listener("numba:compile", counting.listener()):
+        for kind in given.kinds or KINDS:
+            before, started = counting.count, time.perf_counter()
+            for rows in tables:
+                KINDS[kind](rows)
+            print(f"{kind:12} {counting.count - before:4} compiled {time.perf_counter() - started:6.1f} s", flush=True)
+    print(f"kernels are in {_folder()}")
+
+
+class _Counting:
+    """Counts compilations: numba reports those that no cache had."""
+
+    count = 0
+
+    def listener(self) -> Any:
+        from numba.core import event
+
+        def note(_: Any, __: Any) -> None:
+            self.count += 1
+
+        return type("Counting", (event.Listener,), {"on_start": note, "on_end": lambda *_: None})()
+
+
+def _folder() -> str:
+    """Return the folder of the cache, or a folder of the package that stands for all."""
+    from frameboost.engines.memory.partition_kernels import part_rows
+
+    return str(part_rows._cache.cache_path)  # type: ignore[attr-defined]
