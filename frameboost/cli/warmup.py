@@ -72,6 +72,10 @@ def _constraints(rows: pl.DataFrame) -> None:
     _fit(rows, monotone_constraints={"float64": 1})
 
 
+def _symmetric(rows: pl.DataFrame) -> None:
+    _fit(rows, grow_policy="symmetric", max_depth=3).predict(rows)
+
+
 def _ranking(rows: pl.DataFrame) -> None:
     _fit(rows[:20_000], "class", objective="rank:ndcg", group="query", valid=0.2)
 
@@ -94,10 +98,19 @@ def _explain(rows: pl.DataFrame) -> None:
 
 
 KINDS: dict[str, Callable[[pl.DataFrame], None]] = {
-    "numbers": _numbers, "strings": _strings, "classes": _classes, "sampling": _sampling, "quantiles": _quantiles,
-    "constraints": _constraints, "ranking": _ranking, "exact": _exact, "approx": _approx, "engines": _engines,
+    "numbers": _numbers,
+    "strings": _strings,
+    "classes": _classes,
+    "sampling": _sampling,
+    "quantiles": _quantiles,
+    "constraints": _constraints,
+    "symmetric": _symmetric,
+    "ranking": _ranking,
+    "exact": _exact,
+    "approx": _approx,
+    "engines": _engines,
     "explain": _explain,
-}  # fmt: skip
+}
 
 
 def add_warmup(commands: Commands) -> None:
