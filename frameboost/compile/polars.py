@@ -16,7 +16,7 @@ from frameboost.schema.polars_columns import column, not_zero
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import Tree
 
-__all__ = ["margin_expr", "output_expr"]
+__all__ = ["margin_expr", "output_column", "output_expr"]
 
 
 # Levels from which on bits are faster than when/then, for symmetric trees.
@@ -37,7 +37,24 @@ def output_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.
     ``starts`` has the columns that margins start from, if they do. Where one is null, so are the values that depend on
     it.
     """
-    value = _number_expr(output, margins, starts)
+    return _labelled(output, _number_expr(output, margins, starts))
+
+
+def output_column(output: Output, rows: pl.DataFrame, *, may_be_null: bool) -> pl.Series:
+    """Return `output_expr` of rows that have the margins as columns, stage by stage.
+
+    To plan one expression over a struct of hundreds of fields takes polars time quadratic in their number.
+    """
+    for stage in output.stages:
+        rows = rows.with_columns(value.to_polars().alias(name) for name, value in stage.items())
+    numbers, starts = _class_numbers(output), [pl.col(name) for name in output.margins] if may_be_null else []
+    values = [value.to_polars({name: pl.col(name) for name in value.columns} | numbers) for value in output.values]
+    shaped = _shaped(output, _where_known(output, values, starts))
+    return rows.select(_labelled(output, shaped).alias("value")).to_series()
+
+
+def _labelled(output: Output, value: pl.Expr) -> pl.Expr:
+    """Return the label of each class number, if labels are strings."""
     if not any(isinstance(label, str) for label in output.labels.values()):
         return value
     labels = pl.Series(list(output.labels.values()), dtype=pl.String)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
-from frameboost.compile.polars import margin_expr, output_expr
+from frameboost.compile.polars import margin_expr, output_column, output_expr
 from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["OutputName", "Predictor"]
 
 OutputName = Literal["mean", "margin", "class", "probability"]
+
+
+# The outputs whose values are worked out by one expression of polars, which is kept.
+_MOST_AT_ONCE = 16
 
 
 class Predictor:
@@ -99,6 +103,8 @@ class Predictor:
     def _values(self, wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
         """Return an output of rows with these margins."""
         columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
+        if len(columns) > _MOST_AT_ONCE:
+            return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
         last, key = self._last_values, (wanted, may_be_null)
         if last is None or last[0] != key:
             named = [pl.col(name) for name in wanted.margins]
