@@ -1,5 +1,7 @@
 """Trees over byte codes score like a plain walk down the same trees."""
 
+import random
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,7 +13,18 @@ from frameboost.compile.arrays.byte_kernels import add_leaves
 from frameboost.compile.arrays.byte_trees import ByteTrees
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from tests.support.naive_kernels import naive_add_leaves
+from tests.support.random_models import (
+    chain_model,
+    lopsided_model,
+    naive_margins,
+    random_categories,
+    random_model,
+    random_values,
+    to_polars,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -70,16 +83,60 @@ def test_a_feature_of_many_thresholds_takes_several_byte_columns():
 
 
 @pytest.mark.parametrize(("depth", "n_names"), [(7, 200), (9, 20), (4, 300)])
-def test_models_too_large_for_bytes_are_walked(depth, n_names):
+def test_categories_too_many_for_bytes_are_walked(depth, n_names):
     rng = np.random.default_rng(1)
     names = pl.Series([f"c{i}" for i in rng.integers(0, n_names, 4000)])
     frame = pl.DataFrame({"x": rng.normal(size=4000), "c": names, "y": rng.normal(size=4000)})
     model = fb.fit(frame, "y", n_estimators=3, max_depth=depth, min_child_weight=0, max_cat_threshold=n_names)
-    is_small = max(map(len, model.ensemble.trees)) <= 255 and len(Predictor(model.ensemble).arrays.edges[-1]) <= 253
-    assert (Predictor(model.ensemble).byte_trees is not None) == is_small == (depth == 7)
+    are_few = len(Predictor(model.ensemble).arrays.edges[-1]) <= 253
+    assert (Predictor(model.ensemble).byte_trees is not None) == are_few == (n_names < 253)
+    assert (max(map(len, model.ensemble.trees)) > 255) == (depth == 9)
     rows = pl.DataFrame({"x": [0.0, None, 9.0], "c": ["c3", "never seen", None]})
     for data in (frame, rows):
         assert model.predict(data, output="margin").to_list() == walked(model, data)[0].tolist()
+
+
+NUMBERS = [FeatureType("float64"), FeatureType("int16"), FeatureType("uint64")]
+
+
+@pytest.mark.parametrize("kinds", [NUMBERS, [*NUMBERS, FeatureType("string"), FeatureType("boolean")]])
+@pytest.mark.parametrize("is_lopsided", [False, True])
+def test_deep_trees_score_like_a_walk_by_hand(kinds, is_lopsided):
+    rng = random.Random(len(kinds))
+    names = [f"x{i}" for i in range(len(kinds))]
+    features = [Feature(name, kind, random_categories(kind, rng)) for name, kind in zip(names, kinds, strict=True)]
+    model = lopsided_model(features, rng, 3, 300) if is_lopsided else random_model(kinds, names, rng, 3, depth=12)
+    columns = {name: random_values(kind, 1_300, rng) for name, kind in zip(names, kinds, strict=True)}
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for name, kind in zip(names, kinds, strict=True)])
+    assert Predictor(model.ensemble).byte_trees.outputs[0].walk
+    expected = naive_margins(model, columns)
+    assert model.predict(frame, output="margin").to_numpy().tobytes() == expected.tobytes()
+    assert model.predict(frame[7:8], output="margin").to_list() == [expected[7]]
+
+
+@pytest.mark.parametrize(("side", "n_splits", "is_in_bytes"), [("left", 400, True), ("right", 1_500, False)])
+def test_a_chain_of_splits(side, n_splits, is_in_bytes):
+    model = chain_model(n_splits, side)
+    # Each 253 thresholds of a feature take a column of bytes; the second chain would take too many for one tree.
+    assert (Predictor(model.ensemble).byte_trees is not None) == is_in_bytes
+    values = [None, -1.0, *(i / 2 for i in range(2 * n_splits + 10))]
+    found = model.predict(pl.DataFrame({"x": values}), output="margin")
+    assert found.to_list() == naive_margins(model, {"x": values}).tolist()
+
+
+def test_deep_trees_of_several_outputs_and_of_many_edges():
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({"x": rng.normal(size=3000), "z": rng.normal(size=3000), "y": rng.integers(0, 3, 3000)})
+    frame = frame.with_columns(z=pl.when(pl.col("x") > -1.5).then("z"))
+    settings = {"objective": "multi:softprob", "n_estimators": 3, "max_depth": 9, "min_child_weight": 0}
+    model = fb.fit(frame, "y", max_bin=2000, booster="dart", rate_drop=0.5, **settings)
+    trees = Predictor(model.ensemble).byte_trees
+    assert len(trees.columns) > 2
+    assert all(output.walk for output in trees.outputs)
+    margins = trees.over({name: FeatureType("float64") for name in "xz"}).margins(
+        frame.lazy(), model.ensemble.base_margins, Workers(1)
+    )
+    assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
 
 
 def test_several_outputs_and_a_single_leaf():

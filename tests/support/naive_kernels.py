@@ -34,6 +34,7 @@ TESTED_OTHERWISE = {
     "leaf_weight": "tests/splits/test_gain.py",
     "split_score": "tests/training/test_constraints.py",
     # elsewhere
+    "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
     "complete_histograms": "tests/engines/memory/test_sparse_codes.py",

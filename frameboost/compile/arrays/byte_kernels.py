@@ -6,11 +6,18 @@ import numpy as np
 
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["NO_TABLE", "add_leaves"]
+__all__ = ["BOUND", "CHILD", "COLUMN", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves", "add_leaves"]
 
 # Rows that pass a tree together: their nodes and one column of their codes stay in the first cache.
 _BLOCK = 1024
+MISSING = 255  # the code of missing values
 NO_TABLE = -1  # in ``table``, for a split that is not categorical
+# The fields of a node's word begin at these bits: the left child, whose sibling is next; the bound; whether codes are
+# rotated, so that the missing one, 255, comes first; the row of ``codes``.
+CHILD, BOUND, ROTATED, COLUMN = np.uint64(2**24 - 1), np.uint64(24), np.uint64(33), np.uint64(34)
+# Steps after which rows that are in a leaf are left out.
+ROUND = 5
+BOUNDS, BYTE, ONE = np.uint64(511), np.uint64(255), np.uint64(1)
 
 
 @kernel
@@ -46,21 +53,116 @@ def add_leaves(  # type: ignore[no-untyped-def]
     for start in range(0, n_rows, _BLOCK):
         size = min(_BLOCK, n_rows - start)
         for tree in range(len(starts) - 1):
-            node[:] = 0
-            for question in range(starts[tree], starts[tree + 1]):
-                own = codes[column[question], start : start + size]
-                here, left, below = number[question], np.uint8(number[question] + 1), bound[question]
-                other, equal = right[question], also[question]
-                # Without branches and wider types the compiler vectorises the loop: 32 or 64 rows an instruction.
-                if table[question] == NO_TABLE:
-                    for i in range(size):
-                        child = left if (own[i] < below) | (own[i] == equal) else other
-                        node[i] = child if node[i] == here else node[i]
-                else:
-                    goes_left = tables[table[question]]
-                    for i in range(size):
-                        child = left if goes_left[own[i]] else other
-                        node[i] = child if node[i] == here else node[i]
+            first, last = starts[tree], starts[tree + 1]
+            _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node)
             leaf_values = value[tree]
             for i in range(size):
                 margins[start + i] += leaf_values[node[i]]
+
+
+@kernel
+def _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node):  # type: ignore[no-untyped-def]
+    """Write to ``node`` where the rows from ``start`` on get by the questions ``first`` to ``last - 1`` of a tree."""
+    node[:] = 0
+    for question in range(first, last):
+        own = codes[column[question], start : start + size]
+        here, left, below = number[question], np.uint8(number[question] + 1), bound[question]
+        other, equal = right[question], also[question]
+        # Without branches and wider types the compiler vectorises the loop: 32 or 64 rows an instruction.
+        if table[question] == NO_TABLE:
+            for i in range(size):
+                child = left if (own[i] < below) | (own[i] == equal) else other
+                node[i] = child if node[i] == here else node[i]
+        else:
+            goes_left = tables[table[question]]
+            for i in range(size):
+                child = left if goes_left[own[i]] else other
+                node[i] = child if node[i] == here else node[i]
+
+
+@kernel
+def add_deep_leaves(  # type: ignore[no-untyped-def]
+    codes,
+    starts,
+    number,
+    column,
+    bound,
+    also,
+    right,
+    table,
+    tables,
+    entry,
+    roots,
+    height,
+    words,
+    table_of,
+    value,
+    margins,
+):
+    """Add the leaf values of all trees to the margins, in tree order; rows walk below the top of each tree.
+
+    The first arguments are those of `add_leaves`, for the tops of the trees only.
+
+    Parameters
+    ----------
+    entry
+        uint32 (trees, 256): the node where the walk begins, for each node number of the top.
+    roots
+        int64 (trees,): where each tree's nodes start in the arrays below.
+    height
+        int64 (trees,): the most steps from the end of the top to a leaf, or any number above `ROUND`.
+    words
+        uint64 (nodes,): a node, see `frameboost.compile.arrays.deep_trees`.
+    table_of
+        int64 (nodes,): the row of ``tables`` of a categorical split; empty if no node has one.
+    value
+        float64 (nodes,): the leaf values, and -0 in the inner nodes.
+    """
+    n_rows = codes.shape[1]
+    top, node, row = np.empty(_BLOCK, dtype=np.uint8), np.empty(_BLOCK, dtype=np.uint32), np.empty(_BLOCK, np.uint32)
+    for start in range(0, n_rows, _BLOCK):
+        size = min(_BLOCK, n_rows - start)
+        for tree in range(len(starts) - 1):
+            first, last = starts[tree], starts[tree + 1]
+            _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, top)
+            begin, nodes, leaf_values = entry[tree], words[roots[tree] :], value[roots[tree] :]
+            for i in range(size):
+                node[i], row[i] = begin[top[i]], i
+            questions = table_of[roots[tree] :] if len(table_of) > 0 else table_of
+            open_ = size
+            while open_ > 0:
+                _step(codes, start, nodes, questions, tables, min(height[tree], ROUND), row[:open_], node)
+                if height[tree] <= ROUND:
+                    for i in range(size):
+                        margins[start + i] += leaf_values[node[i]]
+                    break
+                n_rows_left = 0
+                for i in range(open_):  # without branches: rows that are in a leaf have arrived, others add -0
+                    margins[start + row[i]] += leaf_values[node[i]]
+                    is_open = nodes[node[i]] & CHILD != node[i]
+                    row[n_rows_left], node[n_rows_left] = row[i], node[i]
+                    n_rows_left += is_open
+                open_ = n_rows_left
+
+
+@kernel
+def _step(codes, start, nodes, questions, tables, n_steps, row, node):  # type: ignore[no-untyped-def]
+    """Move each of the rows ``start + row`` so many steps down from its node."""
+    stride = np.uint64(codes.shape[1])
+    own = codes.reshape(-1)[start:]
+    for _ in range(n_steps):
+        if len(questions) == 0:
+            # Without branches all rows take a step in the same instructions.
+            for i in range(len(row)):
+                word = nodes[node[i]]
+                code = own[(word >> COLUMN) * stride + np.uint64(row[i])] + (word >> ROTATED & ONE)
+                node[i] = (word & CHILD) + np.uint64((code & BYTE) >= (word >> BOUND & BOUNDS))
+        else:
+            for i in range(len(row)):
+                word, asked = nodes[node[i]], questions[node[i]]
+                code = own[(word >> COLUMN) * stride + np.uint64(row[i])]
+                if asked == NO_TABLE:
+                    is_right = (code + (word >> ROTATED & ONE) & BYTE) >= (word >> BOUND & BOUNDS)
+                else:
+                    is_right = not tables[asked, code]
+                node[i] = (word & CHILD) + np.uint64(is_right)

@@ -3,7 +3,8 @@
 A walk down a tree branches differently for each row, so the processor can neither predict nor vectorise it. Here codes
 and node numbers are bytes. All inner nodes are visited in preorder, and at each one the rows that are there move to a
 child, 32 or 64 rows an instruction. That is many more comparisons than a walk makes, and takes a tenth of its time;
-it pays up to about a hundred leaves a tree.
+it pays up to about a hundred leaves a tree. Of larger trees only the top is visited so, and rows walk from there (see
+`frameboost.compile.arrays.deep_trees`).
 
 For example the tree ``x < 3 ? (y < 5 ? a : b) : c`` has in preorder node 0 (x), 1 (y), 2 (a), 3 (b), 4 (c), and two
 questions: node 0 with children 1 and 4, node 1 with children 2 and 3. Three rows (x, y) = (1, 9), (7, 0), (2, 4) move
@@ -26,7 +27,8 @@ import polars as pl
 from frameboost.binning.arrays import Codes, is_in_numpy, padded
 from frameboost.binning.codes import code_expr
 from frameboost.binning.kernels import bin_values
-from frameboost.compile.arrays.byte_kernels import NO_TABLE, add_leaves
+from frameboost.compile.arrays.byte_kernels import MISSING, NO_TABLE, add_deep_leaves, add_leaves
+from frameboost.compile.arrays.deep_trees import TOP_LEVELS, PackedTrees
 from frameboost.compile.arrays.flat_trees import FloatArray, TreeArrays
 from frameboost.compile.arrays.predict_kernels import LEAF
 from frameboost.runtime.workers import Workers
@@ -35,17 +37,23 @@ from frameboost.schema.types import FeatureType
 __all__ = ["MISSING", "MOST_EDGES", "ByteScorer", "ByteTrees"]
 
 # A column of bytes has the codes 0 to 253 for 253 edges. No row has the code 254; missing values have 255.
-MOST_EDGES, _NO_CODE, MISSING = 253, 254, 255
+MOST_EDGES, _NO_CODE = 253, 254
 _MOST_NODES = 255
+# What a tree beyond that may take, on average: columns, each of which is coded, and tables of 256 bytes.
+_MOST_COLUMNS, _MOST_TABLES = 4, 512
 # Rows that are coded and scored together: their codes stay in the cache.
 _CHUNK = 1 << 14
 # Where the right child is in a question, which is known only once the left subtree is numbered.
-_RIGHT = 4
+_RIGHT = 2
+_NO_NODE = -1
 
 
 @dataclass(frozen=True)
 class _Questions:
-    """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.byte_kernels.add_leaves`."""
+    """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.byte_kernels.add_leaves`.
+
+    Of deep trees they are those of the top; ``walk`` has the further arguments of `add_deep_leaves`.
+    """
 
     starts: npt.NDArray[np.int64]
     number: npt.NDArray[np.uint8]
@@ -55,6 +63,15 @@ class _Questions:
     right: npt.NDArray[np.uint8]
     table: npt.NDArray[np.int64]
     value: FloatArray
+    walk: tuple[npt.NDArray[Any], ...] = ()
+
+    def add_leaves(self, codes: Codes, tables: npt.NDArray[np.bool_], margins: FloatArray) -> None:
+        """Add the leaf values of rows, given by their codes."""
+        asked = self.starts, self.number, self.column, self.bound, self.also, self.right, self.table, tables
+        if self.walk:
+            add_deep_leaves(codes, *asked, *self.walk, self.value, margins)  # type: ignore[call-arg]
+        else:
+            add_leaves(codes, *asked, self.value, margins)
 
 
 @dataclass(frozen=True)
@@ -81,15 +98,22 @@ class ByteTrees:
 
     @classmethod
     def compile(cls, arrays: TreeArrays, n_outputs: int) -> ByteTrees | None:
-        """Return the ensemble over bytes; None if a tree has too many nodes, or a feature too many categories."""
+        """Return the ensemble over bytes; None if a feature has too many categories, or deep trees ask too much."""
         sizes = np.diff([*arrays.roots, len(arrays.feature)])
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
         many = (len(e) > MOST_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
-        if max(sizes, default=0) > _MOST_NODES or any(many):
+        if any(many):
             return None
         columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), MOST_EDGES)]
-        place = {column: number for number, column in enumerate(columns)}
         asked = np.flatnonzero(arrays.table_at != NO_TABLE)
+        is_deep = bool(max(sizes, default=0) > _MOST_NODES)
+        more_columns = len(columns) - len(arrays.features)
+        if is_deep and (
+            more_columns > _MOST_COLUMNS * len(sizes)
+            or len(asked) > _MOST_TABLES * len(sizes)
+            or not PackedTrees.can_number(max(sizes))
+        ):
+            return None
         tables = np.zeros((len(asked), 256), dtype=np.bool_)
         table_of = np.full(len(arrays.feature), NO_TABLE)
         table_of[asked] = np.arange(len(asked))
@@ -99,16 +123,14 @@ class ByteTrees:
             named = np.unpackbits(arrays.tables[at : at + (missing + 9) // 8], bitorder="little").astype(np.bool_)
             table[: missing + 2] = named[: missing + 2]
             table[MISSING], table[missing] = named[missing], False
-        builder = _Builder(arrays, place, table_of)
+        builder = _Builder(arrays, columns, table_of, is_deep=is_deep)
         outputs = [builder.questions(np.flatnonzero(arrays.outputs == k).tolist()) for k in range(n_outputs)]
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
     def add_leaves(self, codes: Codes, margins: Sequence[FloatArray]) -> None:
         """Add the leaf values of rows, given by their codes (uint8 (columns, rows)), to the margins of each output."""
         for q, sums in zip(self.outputs, margins, strict=True):
-            add_leaves(
-                codes, q.starts, q.number, q.column, q.bound, q.also, q.right, q.table, self.tables, q.value, sums
-            )
+            q.add_leaves(codes, self.tables, sums)
 
     def over(self, types: Mapping[str, FeatureType]) -> ByteScorer:
         """Return the ensemble over columns of those types."""
@@ -210,60 +232,73 @@ _Reader = Callable[[int, int, int, Codes], None]
 
 
 class _Builder:
-    """Puts the inner nodes of trees in preorder."""
+    """Puts the inner nodes of trees in preorder; of deep trees those of the top, and packs the others."""
 
     def __init__(
-        self, arrays: TreeArrays, place: Mapping[tuple[int, int], int], table_of: npt.NDArray[np.int64]
+        self, arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: npt.NDArray[np.int64], *, is_deep: bool
     ) -> None:
         self._arrays = arrays
-        self._place = place
-        self._lists = {name: getattr(arrays, name).tolist() for name in _NODE_ARRAYS}
-        self._table_of = table_of.tolist()
+        self._asked = _in_bytes(arrays, columns, table_of)
+        self._packed = PackedTrees.compile(arrays, *self._asked) if is_deep else None
+        self._levels = TOP_LEVELS if is_deep else _MOST_NODES
+        self._links = arrays.feature.tolist(), arrays.left.tolist(), arrays.right.tolist()
 
     def questions(self, trees: Sequence[int]) -> _Questions:
         """Return the inner nodes of those trees."""
-        value = np.zeros((len(trees), _MOST_NODES + 1))
+        ends = np.full((len(trees), _MOST_NODES + 1), _NO_NODE)
         starts, asked = [0], []
-        for tree, values in zip(trees, value, strict=True):
-            asked += self._in_preorder(int(self._arrays.roots[tree]), values)
+        for tree, own_ends in zip(trees, ends, strict=True):
+            asked += self._in_preorder(int(self._arrays.roots[tree]), own_ends)
             starts.append(len(asked))
-        number, column, bound, also, right, table = np.array(asked, dtype=np.int64).reshape(-1, 6).T
+        number, node, right = np.array(asked, dtype=np.int64).reshape(-1, 3).T
+        column, bound, also, table = self._asked[:, node]
+        value = self._arrays.value
+        walk: tuple[npt.NDArray[Any], ...] = ()
+        if self._packed is None:
+            value = np.where(ends == _NO_NODE, 0, value[ends])
+        else:
+            value = self._packed.value
+            walk = self._packed.from_nodes(self._arrays.roots[trees], ends)
         return _Questions(
-            np.array(starts), number.astype(np.uint8), column.copy(), bound.astype(np.uint8), also.astype(np.uint8),
-            right.astype(np.uint8), table.copy(), value,
+            np.array(starts), number.astype(np.uint8), column, bound.astype(np.uint8), also.astype(np.uint8),
+            right.astype(np.uint8), table, value, walk
         )  # fmt: skip
 
-    def _in_preorder(self, root: int, values: FloatArray) -> list[tuple[int, ...]]:
-        """Return a tree's questions in preorder, so that a left child has the next number; write the leaf values."""
-        nodes = self._lists
+    def _in_preorder(self, root: int, ends: npt.NDArray[np.int64]) -> list[list[int]]:
+        """Return a tree's questions in preorder, so that a left child has the next number; write which nodes end it.
+
+        A question is its number, its node, and the number of the right child.
+        """
+        feature, left, right = self._links
         asked: list[list[int]] = []
-        # Nodes to visit, each with the question whose right child it is, if any.
-        open_: list[tuple[int, list[int] | None]] = [(root, None)]
+        # Nodes to visit, each with its level, and with the question whose right child it is, if any.
+        open_: list[tuple[int, int, list[int] | None]] = [(root, 0, None)]
         number = 0
         while open_:
-            node, parent = open_.pop()
+            node, level, parent = open_.pop()
             if parent is not None:
                 parent[_RIGHT] = number
-            if nodes["feature"][node] == LEAF:
-                values[number] = nodes["value"][node]
+            if feature[node] == LEAF or level == self._levels:
+                ends[number] = node
             else:
-                question = [number, *self._question(node)]
+                question = [number, node, 0]
                 asked.append(question)
-                open_ += [(nodes["right"][node], question), (nodes["left"][node], None)]
+                open_ += [(right[node], level + 1, question), (left[node], level + 1, None)]
             number += 1
-        return [tuple(question) for question in asked]
-
-    def _question(self, node: int) -> tuple[int, int, int, int, int]:
-        """Return ``column``, ``bound``, ``also``, a place for ``right``, and ``table`` of `add_leaves`."""
-        feature, bound = self._lists["feature"][node], self._lists["bound"][node]
-        if self._table_of[node] != NO_TABLE:
-            return self._place[feature, 0], 0, _NO_CODE, 0, self._table_of[node]
-        also = MISSING if self._lists["missing_left"][node] else _NO_CODE
-        if bound == self._arrays.missing[feature]:  # every present value goes left
-            return self._place[feature, 0], _NO_CODE, also, 0, NO_TABLE
-        rank = bound - 1
-        first = rank // MOST_EDGES * MOST_EDGES
-        return self._place[feature, first], rank - first + 1, also, 0, NO_TABLE
+        return asked
 
 
-_NODE_ARRAYS = ("feature", "bound", "missing_left", "left", "right", "value")
+def _in_bytes(
+    arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return int64 (4, nodes): ``column``, ``bound``, ``also`` and ``table`` of `add_leaves` for each node."""
+    first_column = np.array([place for place, (_, edge) in enumerate(columns) if edge == 0], dtype=np.int64)
+    is_leaf, is_table = arrays.feature == LEAF, table_of != NO_TABLE
+    feature = np.where(is_leaf, 0, arrays.feature)
+    if not len(first_column):  # every tree is a single leaf
+        return np.zeros((4, len(feature)), dtype=np.int64)
+    is_any = arrays.bound == arrays.missing[feature]  # every present value goes left
+    rank = np.where(is_leaf | is_table | is_any, 0, arrays.bound - 1)
+    bound = np.where(is_table, 0, np.where(is_any, _NO_CODE, rank % MOST_EDGES + 1))
+    also = np.where(arrays.missing_left & ~is_table, MISSING, _NO_CODE)
+    return np.stack([first_column[feature] + rank // MOST_EDGES, bound, also, table_of])
