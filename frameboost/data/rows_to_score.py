@@ -93,12 +93,9 @@ def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series
 
 def _with_dates(source: LocalSource, features: Sequence[Feature]) -> LocalSource:
     """Return the source with times as dates where the model has dates, if they are all at midnight."""
-    given = source.types()
-    names = [
-        feature.name
-        for feature in features
-        if feature.type.family == "date" and (kind := given.get(feature.name)) and kind.family == "timestamp"
-    ]
+    of_dates = [feature.name for feature in features if feature.type.family == "date"]
+    given = source.types() if of_dates else {}
+    names = [name for name in of_dates if (kind := given.get(name)) and kind.family == "timestamp"]
     for name in names:
         if isinstance(source, FrameSource):
             found = source.frame.select((column(name) != column(name).dt.truncate("1d")).any()).collect().item()

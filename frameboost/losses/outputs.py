@@ -42,6 +42,13 @@ class Output:
     labels: Mapping[str, str | bool] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
+    @property
+    def is_margin(self) -> bool:
+        """Whether the output is the only margin as it is."""
+        return (
+            [value.text for value in self.values] == list(self.margins) and len(self.margins) == 1 and not self.is_class
+        )
+
     def margins_behind(self) -> list[list[int]]:
         """Return, for each value, the numbers of the margins that it depends on, directly or through stages.
 

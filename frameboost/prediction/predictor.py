@@ -24,6 +24,7 @@ from frameboost.schema.types import FeatureType
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
+    from frameboost.compile.arrays.few_rows import FewRows
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
 __all__ = ["OutputName", "Predictor"]
@@ -52,6 +53,7 @@ class Predictor:
         self.ensemble = ensemble
         # What the last call prepared: most calls have columns of the same types and want the same output.
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
+        self._last_plain: tuple[tuple[list[str], list[type]], ByteScorer | None] | None = None
         self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
 
     @cached_property
@@ -60,6 +62,12 @@ class Predictor:
         from frameboost.compile.arrays.flat_trees import TreeArrays
 
         return TreeArrays.compile(self.ensemble.trees, self.ensemble.features)
+
+    @cached_property
+    def _few_rows(self) -> FewRows:
+        from frameboost.compile.arrays.few_rows import FewRows
+
+        return FewRows(self.arrays, self.ensemble.features)
 
     @cached_property
     def byte_trees(self) -> ByteTrees | None:
@@ -102,6 +110,8 @@ class Predictor:
 
     def _values(self, wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
         """Return an output of rows with these margins."""
+        if wanted.is_margin and not may_be_null:
+            return pl.Series("prediction", margins[0])
         columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
         if len(columns) > _MOST_AT_ONCE:
             return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
@@ -120,6 +130,11 @@ class Predictor:
 
     def _margins(self, data: Any, base_margin: str | Sequence[str] | None) -> list[Any]:
         """Return the margins of each output; ``base_margin`` has the columns to start from in place of the model's."""
+        if base_margin is None and (codes := self._few_rows.codes(data)) is not None:
+            return list(self.arrays.margins(codes, self.ensemble.base_margins, in_parallel=False))
+        if base_margin is None and isinstance(data, pl.DataFrame) and (scorer := self._plain_scorer(data)) is not None:
+            with closing(Workers()) as workers:
+                return list(scorer.margins_of_plain(data, self.ensemble.base_margins, workers))
         source = open_rows(data, self.ensemble.features)
         types = find_features(source, self.ensemble.features)
         started = find_margins(source, base_margin, self.ensemble.n_outputs)
@@ -136,6 +151,21 @@ class Predictor:
             with closing(Workers()) as workers:
                 return self._scorer(self.byte_trees, types).margins(frame, bases, workers)
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
+
+    def _plain_scorer(self, frame: pl.DataFrame) -> ByteScorer | None:
+        """Return the scorer of a frame whose columns can be read as they are; frames with the same columns share it."""
+        if self.byte_trees is None:
+            return None
+        key = frame.columns, list(map(type, frame.dtypes))
+        if self._last_plain is None or self._last_plain[0] != key:
+            types = find_features(open_rows(frame, self.ensemble.features), self.ensemble.features)
+            schema = frame.schema
+            # Types of numbers have no parameters, so the types' classes say all.
+            are_numbers = all(kind.is_float or kind.is_integer for kind in types.values())
+            are_read = all(schema[name] == kind.physical_dtype for name, kind in types.items())  # not Float16
+            scorer = self._scorer(self.byte_trees, types)
+            self._last_plain = key, scorer if are_numbers and are_read and scorer.is_plain else None
+        return self._last_plain[1]
 
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())

@@ -146,6 +146,9 @@ class ByteScorer:
         arrays = trees.arrays
         self._exprs = [arrays.value_expr(i, kind) for i, kind in enumerate(types)]
         self._edges = [arrays.edges_in(i, kind) for i, kind in enumerate(types)]
+        # Asked of each column at each call.
+        pairs = zip(arrays.features, types, strict=True)
+        self._is_float = [kind.is_float and not feature.type.is_categorical for feature, kind in pairs]
         self._padded: dict[tuple[int, int, np.dtype[Any]], npt.NDArray[Any]] = {}
 
     def margins(
@@ -164,8 +167,28 @@ class ByteScorer:
         """
         # Where every tree is a single leaf there is no column to take the number of rows from.
         values = frame.select(self._exprs or pl.repeat(0, pl.len(), dtype=pl.UInt8)).collect()
-        n_rows = len(values)
-        read = [self._reader(i, column) for i, column in enumerate(values)] if self._exprs else []
+        return self._margins(values.get_columns() if self._exprs else [], len(values), base_margins, workers)
+
+    def margins_of_plain(
+        self, frame: pl.DataFrame, base_margins: Sequence[float | FloatArray], workers: Workers
+    ) -> list[FloatArray]:
+        """Return `margins` of a frame whose columns can be read as they are (see `is_plain`), without a query."""
+        columns = [frame.get_column(feature.name) for feature in self._trees.arrays.features]
+        return self._margins(columns, len(frame), base_margins, workers)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether columns of these types hold the values that are compared."""
+        pairs = zip(self._trees.arrays.features, self._types, strict=True)
+        return all(
+            (kind.is_float or kind.is_integer) and not feature.type.is_categorical and not feature.zero_is_missing
+            for feature, kind in pairs
+        )
+
+    def _margins(
+        self, values: Sequence[pl.Series], n_rows: int, base_margins: Sequence[float | FloatArray], workers: Workers
+    ) -> list[FloatArray]:
+        read = [self._reader(i, column) for i, column in enumerate(values)]
         margins = [np.full(n_rows, base) for base in base_margins]
 
         def score(start: int) -> None:
@@ -200,11 +223,11 @@ class ByteScorer:
         """Return the function that writes one column of a feature's codes for a range of rows."""
         feature = self._trees.arrays.features[i]
         is_categorical = feature.type.is_categorical
-        if is_in_numpy(feature, values):
+        if self._is_float[i] or is_in_numpy(feature, values):
             array = values.to_numpy()
 
             def from_values(start: int, stop: int, first: int, out: Codes) -> None:
-                n_edges = len(self._edges[i][first : first + MOST_EDGES])
+                n_edges = max(min(len(self._edges[i]) - first, MOST_EDGES), 0)
                 bin_values(array, self._padded_edges(i, first, array.dtype), n_edges, MISSING, start, stop, out)
 
             return from_values

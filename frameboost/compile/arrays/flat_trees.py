@@ -139,8 +139,13 @@ class TreeArrays:
 
     def code_exprs(self, types: Mapping[str, FeatureType]) -> list[pl.Expr]:
         """Return the codes of columns that have the given types, a column for each of ``features``."""
-        dtype = pl.UInt16 if max(self.missing, default=0) < 2**16 - 1 else pl.UInt32
+        dtype = pl.UInt16 if self.code_dtype == np.uint16 else pl.UInt32
         return [self._code(i, types[f.name]).cast(dtype).alias(str(i)) for i, f in enumerate(self.features)]
+
+    @property
+    def code_dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The type of the codes."""
+        return np.dtype(np.uint16 if max(self.missing, default=0) < 2**16 - 1 else np.uint32)
 
     def _code(self, i: int, scored: FeatureType) -> pl.Expr:
         feature, missing = self.features[i], int(self.missing[i])

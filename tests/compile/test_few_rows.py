@@ -1,0 +1,101 @@
+"""Few rows, and frames of plain numbers, are scored without a query, and as by columns."""
+
+import random
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.compile.arrays.few_rows import FewRows
+from frameboost.errors import DataError
+from frameboost.prediction.predictor import Predictor
+from frameboost.schema.types import FeatureType
+from tests.support.random_models import naive_margins, random_model, random_values, to_polars
+
+NAMES = ["a", "b", "c", "d"]
+KINDS = [["float32", "float64", "int8", "uint64"], ["int64", "string", "float64", "string"],
+         ["date", "int64", "boolean", "decimal(9,2)"]]  # fmt: skip
+
+
+def coded(model, data):
+    return FewRows(Predictor(model.ensemble).arrays, model.ensemble.features).codes(data)
+
+
+@pytest.mark.parametrize("types", KINDS)
+def test_rows_by_themselves_score_as_by_hand(types):
+    rng = random.Random(str(types))
+    kinds = [FeatureType(name) for name in types]
+    model = random_model(kinds, NAMES, rng, n_trees=6, depth=5)
+    columns = {name: random_values(kind, 60, rng) for name, kind in zip(NAMES, kinds, strict=True)}
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for name, kind in zip(NAMES, kinds, strict=True)])
+    expected = naive_margins(model, columns)
+    assert model.predict(frame, output="margin").to_numpy().tobytes() == expected.tobytes()
+    more = frame.select(pl.lit("other").alias("e"), *reversed(NAMES))
+    for i in range(60):
+        for data in (frame[i : i + 2], more[i : i + 1]):
+            found = model.predict(data, output="margin").to_numpy()
+            assert found.tobytes() == expected[i : i + len(data)].tobytes()
+    if "date" not in types:
+        assert all(coded(model, frame[i]) is not None for i in range(60))
+        for i, row in enumerate(frame.iter_rows(named=True)):
+            assert coded(model, row) is not None
+            assert model.predict(row, output="margin").to_list() == [expected[i]]
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Return a model of x, and of z, which no tree asks about."""
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "z": [1, 1, 1, 1], "y": [0.0, 0.0, 8.0, 8.0]})
+    return fb.fit(frame, "y", n_estimators=1, max_depth=1, learning_rate=1.0, reg_lambda=0.0, min_child_weight=0)
+
+
+def test_numbers_of_other_types(model):
+    low, high = model.predict(pl.DataFrame({"x": [1.0, 4.0], "z": [1, 1]}))
+    assert low != high
+    rows = [{"x": 1, "z": 5}, {"x": np.float32(4), "z": None}, {"x": 2**70, "z": 1.5}, {"x": None, "z": 1},
+            {"x": float("nan"), "z": 1, "text": "of no use"}]  # fmt: skip
+    missing = model.predict(pl.DataFrame({"x": [None] * 20, "z": [1] * 20}, schema={"x": pl.Float64, "z": pl.Int64}))[0]
+    assert [model.predict(row)[0] for row in rows] == [low, high, high, missing, missing]
+    for x in (
+        pl.Series([1, 4], dtype=pl.UInt8),
+        pl.Series([1, 4], dtype=pl.Float16),
+        pl.Series(["1", "4"]).cast(pl.Decimal(9, 2)),
+    ):
+        assert model.predict(pl.DataFrame({"x": x, "z": [1, 1]})).to_list() == [low, high]
+    assert coded(model, pl.DataFrame({"x": [1.0] * 17, "z": [1] * 17})) is None
+
+
+@pytest.mark.parametrize("n_rows", [1, 100])
+def test_the_same_columns_with_other_types(model, n_rows):
+    low, high = model.predict(pl.DataFrame({"x": [1.0, 4.0], "z": [1, 1]}))
+    for dtype in (pl.Float32, pl.Float64, pl.Int64, pl.Float16, pl.Int8, pl.Float64):
+        x = pl.Series([4] * n_rows, dtype=dtype)
+        assert model.predict(pl.DataFrame({"x": x, "z": [1] * n_rows})).to_list() == [high] * n_rows
+    with_null = pl.DataFrame({"x": pl.Series([None, *[1] * n_rows]), "z": 1})
+    assert model.predict(with_null).to_list() == [model.predict({"x": None, "z": 1})[0], *[low] * n_rows]
+    for x in (pl.Series([None] * n_rows, dtype=pl.String), pl.Series([True] * n_rows), pl.Series([[1]] * n_rows)):
+        with pytest.raises(DataError, match="feature 'x' has type"):
+            model.predict(pl.DataFrame({"x": x, "z": [1] * n_rows}))
+        with pytest.raises(DataError, match="feature 'z' has type"):
+            model.predict(pl.DataFrame({"x": [1.0] * n_rows, "z": x}))
+    with pytest.raises(DataError, match="lacks 1 feature of the model: 'z'"):
+        model.predict(pl.DataFrame({"x": [1.0] * n_rows}))
+
+
+@pytest.mark.parametrize("row", [{"x": 1.0}, {"x": "1", "z": 1}, {"x": True, "z": 1}, {"x": 1, "z": "1"},
+                                 {"x": 1, "z": 1, "more": [1, 2]}, {"x": 1, "z": 1, 3: 4}])  # fmt: skip
+def test_a_row_that_cannot_be_scored(model, row):
+    with pytest.raises(DataError):
+        model.predict(row)
+
+
+def test_links_of_one_row_are_those_of_many():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"x": rng.normal(size=200), "y": rng.integers(0, 3, 200)})
+    for objective in ("multi:softprob", "count:poisson", "reg:squarederror"):
+        model = fb.fit(frame, "y", objective=objective, n_estimators=3, max_depth=2)
+        for output in ("mean", "margin", *(["class"] if objective == "multi:softprob" else [])):
+            many = model.predict(frame, output=output)
+            assert [model.predict(frame[i], output=output).to_list()[0] for i in range(20)] == many.to_list()[:20]
+            assert model.predict(frame[3], output=output).name == many.name == "prediction"
