@@ -2,7 +2,9 @@
 
 import copy
 import json
+import math
 import pickle
+import random
 import re
 
 import joblib
@@ -11,10 +13,16 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.ensemble import tree_file
 from frameboost.ensemble.model_file import read_model
+from frameboost.ensemble.tree_file import read_tree, tree_fields
+from frameboost.errors import ModelFileError
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.models import model_of_parts
+from tests.support.random_models import random_model
 
 GOLDEN = """{
 "format": "frameboost",
@@ -279,3 +287,29 @@ def test_more_outputs_than_trees_are_refused_before_a_loss_is_made_of_them(chang
     monkeypatch.setattr("frameboost.ensemble.model_file.read_foreign_loss", None)
     with pytest.raises(fb.ModelFileError, match=r"^damaged model: its 1 trees are not whole rounds of 9999 outputs$"):
         fb.load(path)
+
+
+def test_trees_that_are_read_at_once_pass_the_look_at_each_node():
+    rng = random.Random(3)
+    features = [Feature(name, FeatureType(kind)) for name, kind in (("a", "float32"), ("b", "float64"), ("c", "int8"))]
+    odd = [None, True, False, -1, 0, 1, 2, 3, 8, 0.5, 0.1, -0.0, 1e300, math.nan, math.inf, "1", [0], 2**70]
+    n_plain = n_damaged = 0
+    for _ in range(800):
+        used = features[: rng.choice([2, 2, 3])]
+        model = random_model([feature.type for feature in used], ["a", "b", "c"][: len(used)], rng, n_trees=1, depth=3)
+        fields = {name: list(values) for name, values in tree_fields(model.ensemble.trees[0], 1).items()}
+        if rng.random() < 0.8:
+            values = rng.choice(list(fields.values()))
+            values[rng.randrange(len(values))] = rng.choice([*odd, *values])
+        is_plain = tree_file._is_plain(fields, features)
+        n_plain += is_plain
+        if is_plain:
+            tree = read_tree(fields, 0, features, 1)
+            assert tree == tree_file._read_nodes(copy.deepcopy(fields), features, 0, "")
+        else:
+            try:
+                read_tree(fields, 0, features, 1)
+            except ModelFileError:
+                n_damaged += 1
+    assert n_plain > 80
+    assert n_damaged > 130
