@@ -157,15 +157,16 @@ class Predictor:
         if self.byte_trees is None:
             return None
         key = frame.columns, list(map(type, frame.dtypes))
-        if self._last_plain is None or self._last_plain[0] != key:
+        last = self._last_plain
+        if last is None or last[0] != key:
             types = find_features(open_rows(frame, self.ensemble.features), self.ensemble.features)
             schema = frame.schema
             # Types of numbers have no parameters, so the types' classes say all.
             are_numbers = all(kind.is_float or kind.is_integer for kind in types.values())
             are_read = all(schema[name] == kind.physical_dtype for name, kind in types.items())  # not Float16
             scorer = self._scorer(self.byte_trees, types)
-            self._last_plain = key, scorer if are_numbers and are_read and scorer.is_plain else None
-        return self._last_plain[1]
+            self._last_plain = last = key, scorer if are_numbers and are_read and scorer.is_plain else None
+        return last[1]
 
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())

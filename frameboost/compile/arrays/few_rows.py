@@ -88,12 +88,13 @@ class FewRows:
         columns = frame.columns
         if len(columns) * frame.height > _MOST_VALUES and frame.height > 1:
             return None
-        if self._last[0] != columns:
+        last, places = self._last
+        if last != columns:
             place = {name: i for i, name in enumerate(columns)}
             if not place.keys() >= set(self._names):
                 return None
-            self._last = columns, [place[name] for name in self._names]
-        places = self._last[1]
+            places = [place[name] for name in self._names]
+            self._last = columns, places
         rows = [[row[i] for i in places] for row in frame.rows()]
         if all(self._are_plain(row, set()) for row in rows):
             return rows
