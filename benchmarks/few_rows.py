@@ -14,7 +14,7 @@ from measuring import Comparison, Scale, Target, Way, lacking
 
 import frameboost as fb
 
-_FORMS = ("case", "sorted", "staged", "table", "udf")
+_FORMS = ("case", "lists", "sorted", "staged", "table", "udf")
 _SIZES = (1, 1_000, 200_000, 10_000_000)
 _TRAINED_ON, _MEGABYTES = 50_000, 40  # a longer text takes minutes to plan
 _VISITS = 5e9  # rows times trees times depth beyond which a form would take minutes

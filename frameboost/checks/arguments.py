@@ -256,6 +256,7 @@ BY_NAME: Mapping[str, Check] = {
     "where": condition,
     "name": column,
     "trees": table,
+    "rows": whole(0),
     # explaining and watching
     "approx": flag,
     "grid": anything,

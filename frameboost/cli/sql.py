@@ -44,9 +44,10 @@ def _add_query(group: Any) -> None:
         help="the columns to return beside the predictions; by default all, of '' none")  # fmt: skip
     add("--where", metavar="CONDITION", help="which rows, as SQL of the dialect")
     add("--name", metavar="COLUMN", help="the column of predictions; default prediction")
-    add("--form", metavar="{auto,case,sorted,staged,table}",
-        help="one expression a value, the same over sorted rows, common table expressions, or a query over a "
-        "table of trees; default auto: the first that fits into the database, rows not sorted")  # fmt: skip
+    add("--form", metavar="{auto,case,lists,sorted,staged,table}",
+        help="one expression a value, lists of nodes, expressions over sorted rows, common table expressions, "
+        "or a query over a table of trees; default auto: the first that fits, DuckDB's fastest")  # fmt: skip
+    add("--rows", type=int, metavar="N", help="about how many rows there are to score, by which auto chooses")
     add("--trees", metavar="TABLE", help="the table of trees, which --statements makes")
     add("--statements", action="store_true", help="the statements that make and fill the table of trees, first")
     how = group.add_mutually_exclusive_group()
@@ -55,8 +56,8 @@ def _add_query(group: Any) -> None:
     how.add_argument("--update", metavar="COLUMN", help="a statement that writes predictions into a column")
 
 
-_QUERY_OPTIONS = ("keep", "where", "name", "form", "view", "create_table", "update")
-_CONFLICTS = {"update": ("keep", "name", "form", "trees"), "create_table": ("name",)}
+_QUERY_OPTIONS = ("keep", "where", "name", "form", "rows", "view", "create_table", "update")
+_CONFLICTS = {"update": ("keep", "name", "form", "trees", "rows"), "create_table": ("name",)}
 
 
 def _option_name(name: str) -> str:
@@ -95,7 +96,7 @@ def _text(database: DatabaseModel, given: argparse.Namespace) -> tuple[str, bool
     if given.update is not None:
         return database.update_sql(given.table, given.update, where=given.where, output=given.output), True
     options: dict[str, Any] = {"output": given.output, "keep": given.keep, "where": given.where}
-    options |= {"form": given.form or "auto", "trees": given.trees}
+    options |= {"form": given.form or "auto", "trees": given.trees, "rows": given.rows}
     options |= {} if given.name is None else {"name": given.name}
     if given.view is not None:
         return database.create_view_sql(given.view, given.table, **options), True

@@ -14,6 +14,8 @@ import polars as pl
 from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
 from frameboost.checks.messages import counted, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
+from frameboost.compile.sql.costs import chosen_form
+from frameboost.compile.sql.node_lists import list_expression
 from frameboost.compile.sql.outputs import output_columns, output_sql
 from frameboost.compile.sql.scoring_query import FORMS, Destination
 from frameboost.compile.sql.size import check_size, exceeded_limit
@@ -86,9 +88,11 @@ class DatabaseModel:
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 
-    @checked()
-    def sql(self, output: OutputName = "mean") -> str:
+    @checked(form=word("auto", "case", "lists"))
+    def sql(self, output: OutputName = "mean", *, form: Literal["auto", "case", "lists"] = "case") -> str:
         """Return the model as one scalar expression over the feature columns, as `frameboost.Model.sql` describes it.
+
+        ``form`` is as in `frameboost.Model.query`: ``"lists"`` in DuckDB only, where ``"auto"`` may choose it.
 
         Examples
         --------
@@ -98,12 +102,15 @@ class DatabaseModel:
         (4.0
          + CASE WHEN `x` < 3 THEN -4.0 ELSE 4.0 END)
         """
-        return self._expression(output)
+        model = self._sql_model(output)
+        if chosen_form(model, form, None) != "lists":
+            return self._expression(output)
+        return list_expression(model, lambda margins: output_sql(model.output, margins, self.dialect, model.starts))
 
     @checked(form=_FORM)
     def query(
         self, table: str, *, keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
-        name: str = "prediction", form: Form = "auto", trees: str | None = None,
+        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: int | None = None,
     ) -> str:  # fmt: skip
         """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
 
@@ -118,12 +125,13 @@ class DatabaseModel:
         FROM [orders]
         WHERE x > 1
         """
-        return self._statement(Destination(), table, ScoringOptions(keep, where, output, name, form, trees))
+        return self._statement(Destination(), table, ScoringOptions(keep, where, output, name, form, trees, rows))
 
     @checked(view=name_of("the name of a view"), form=_FORM)
     def create_view_sql(
         self, view: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
         output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
+        rows: int | None = None,
     ) -> str:  # fmt: skip
         """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
 
@@ -146,12 +154,13 @@ class DatabaseModel:
         FROM "orders"
         """
         destination = Destination("view", self.dialect.quote_path(view))
-        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees))
+        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
 
     @checked(target=table, form=_FORM)
     def create_table_sql(
         self, target: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
         output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
+        rows: int | None = None,
     ) -> str:  # fmt: skip
         """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
 
@@ -167,7 +176,7 @@ class DatabaseModel:
         FROM [orders]
         """
         destination = Destination("table", self.dialect.quote_path(target))
-        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees))
+        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
 
     @checked(column=column)
     def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
@@ -343,7 +352,7 @@ class DatabaseModel:
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
         statement: Literal["query", "view", "table"] = "query", target: str | None = None,
         keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
-        name: str = "prediction", form: Form = "auto", trees: str | None = None,
+        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: int | None = None,
     ) -> None:  # fmt: skip
         """Write a SQL file that scores a table, for those without Python.
 
@@ -359,7 +368,7 @@ class DatabaseModel:
         statement, target
             ``"query"``: the query. ``"view"`` and ``"table"``: the statement that makes a view or a table named
             ``target``.
-        table, keep, where, output, name, form, trees
+        table, keep, where, output, name, form, trees, rows
             As in `query`.
 
         Examples
@@ -385,7 +394,7 @@ class DatabaseModel:
                 f"not {shown(statement)} with {shown(target)}"
             )
         destination = Destination() if target is None else Destination(statement, self.dialect.quote_path(target))
-        text = self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees))
+        text = self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
         write_text(path, f"{self._header(trained)}{text};\n")
 
     @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))

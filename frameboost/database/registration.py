@@ -29,4 +29,4 @@ def register(
         return
     about = f"output {output}, {ensemble.loss.name}, {len(ensemble.trees):,} trees"
     arguments = [column.name for column in database.columns]
-    create_macro(connection, place, arguments, database.sql(output), about, replace=replace)
+    create_macro(connection, place, arguments, database.sql(output, form="auto"), about, replace=replace)

@@ -16,7 +16,7 @@ from frameboost.errors import ParameterError
 __all__ = ["Form", "ScoringOptions", "SqlOutput", "scoring_statement"]
 
 SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
-Form = Literal["auto", "case", "sorted", "staged", "table"]
+Form = Literal["auto", "case", "lists", "sorted", "staged", "table"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class ScoringOptions:
     name: str = "prediction"
     form: Form = "auto"
     trees: str | None = None
+    rows: int | None = None
 
 
 def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, destination: Destination) -> str:
@@ -46,7 +47,7 @@ def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, dest
     def stages() -> Stages:
         return Stages(model.dialect, source, options.keep, read, options.where)
 
-    return scoring_query(model, stages, options.form, options.trees, options.name, destination)
+    return scoring_query(model, stages, options.form, options.trees, options.name, destination, options.rows)
 
 
 def _check_distinct(keep: Sequence[str] | None, predictions: Sequence[str]) -> None:

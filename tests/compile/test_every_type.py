@@ -137,7 +137,7 @@ def test_every_form_decides_alike(con, type_name, cast):
     assert scored(f"SELECT position, {model.sql('margin')} FROM t") == margins
     for statement in model.database().table_statements("trees"):
         con.execute(statement.replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
-    for form in ("case", "staged", "table", "sorted"):
+    for form in ("case", "lists", "staged", "table", "sorted"):
         how = {"form": form, "trees": "trees" if form == "table" else None}
         assert scored(model.query("t", keep=["position"], output="margin", **how)) == margins, form
     assert model.predict(con.table("t"), output="margin").to_list() == margins

@@ -1,4 +1,4 @@
-"""``form="sorted"``: rows sorted by their leaf in the first tree get the same scores, bit for bit, in any order."""
+"""``form="sorted"``: rows sorted by their leaf in the first tree get the same scores, bit for bit, in their order."""
 
 import random
 
@@ -25,7 +25,7 @@ def bits(values) -> list[int]:
 
 
 def by_id(con, query) -> dict[str, list]:
-    return con.sql(query).pl().sort("id").to_dict(as_series=False)
+    return con.sql(query).pl().to_dict(as_series=False)  # in the order of the rows
 
 
 @pytest.mark.slow
@@ -47,9 +47,10 @@ def test_rows_are_sorted_by_the_leaf_of_the_first_tree_that_splits():
     model = made([Feature(name, FeatureType("float64")) for name in ("x", "y")], trees)
     query = model.query("t", keep=["id"], where="id > 7", form="sorted")
     leaf = 'CASE WHEN "x" < 3.0e0 THEN CASE WHEN "y" < 5.0e0 THEN 0.0e0 ELSE 1.0e0 END ELSE 2.0e0 END'
-    stage = f'WITH stage_1 AS (\nSELECT "id", "x", "y"\nFROM "t"\nWHERE id > 7\nORDER BY {leaf}\n)\n'
+    columns = '"id", "x", "y", ROW_NUMBER() OVER () AS "v_1"'
+    stage = f'WITH stage_1 AS (\nSELECT {columns}\nFROM "t"\nWHERE id > 7\nORDER BY {leaf}\n)\n'
     assert query.startswith(stage + 'SELECT "id", (')
-    assert query.endswith('AS "prediction"\nFROM stage_1')
+    assert query.endswith('AS "prediction"\nFROM stage_1\nORDER BY "v_1"')
 
 
 def test_duckdb_sorts_before_it_scores(con):
@@ -106,7 +107,7 @@ def test_a_condition_chooses_rows(con, fitted):
 def test_all_columns_stay_where_none_is_named(con, fitted):
     model, frame = fitted
     con.register("arrived", frame[:100])
-    found = con.sql(model.query("arrived", form="sorted")).pl().sort("id")
+    found = con.sql(model.query("arrived", form="sorted")).pl()
     assert found.columns == [*frame.columns, "prediction"]
     assert found["prediction"].to_list() == model.predict(frame[:100]).to_list()
 
@@ -145,9 +146,11 @@ def test_a_model_without_splits_sorts_nothing(con):
 # --- which form -------------------------------------------------------------------------------------------------------
 
 
-def test_rows_are_sorted_only_with_form_sorted(fitted):
+def test_rows_are_sorted_where_there_are_many(fitted):
     model, _ = fitted
-    assert model.query("t") == model.query("t", form="case") != model.query("t", form="sorted")
+    in_order = model.query("t", form="sorted")
+    assert model.query("t", rows=10_000_000) == in_order
+    assert in_order not in (model.query("t"), model.query("t", rows=1_000))
 
 
 def test_other_databases_refuse_it(fitted):

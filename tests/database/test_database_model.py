@@ -39,7 +39,7 @@ EXPECTED = [(7, -3.5), (8, 104.0), (9, None)]
 def test_columns_and_margins_go_into_every_statement(con, database):
     ordered = "SELECT * FROM {} ORDER BY id"
     assert con.execute(f"SELECT id, {database.sql()} FROM t ORDER BY id").fetchall() == EXPECTED
-    for form in ("auto", "case", "staged", "sorted"):
+    for form in ("auto", "case", "lists", "staged", "sorted"):
         query = database.query("t", keep=["id"], form=form)
         assert con.execute(ordered.format(f"({query})")).fetchall() == EXPECTED
     con.execute(database.create_view_sql("v", "t", keep=["id"]))

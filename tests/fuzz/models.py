@@ -108,7 +108,7 @@ def duckdb_margins(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Colum
     rows = lambda query: [list(row[1:]) for row in sorted(con.execute(query).fetchall())]  # noqa: E731
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in model.features)
     found["sql"] = _unpacked(rows(f"SELECT position, {model.sql('margin')} FROM t"))
-    for form in ("auto", "case", "sorted", "staged", "table"):
+    for form in ("auto", "case", "lists", "sorted", "staged", "table"):
         trees = "trees" if form == "table" else None
         found[f"query, {form}"] = rows(model.query("t", keep=["position"], output="margin", form=form, trees=trees))
     has_udf = not any(column.kind.family == "duration" or column.type == "uint128" for column in columns)

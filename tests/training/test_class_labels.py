@@ -132,7 +132,7 @@ def test_expressions_queries_and_functions_say_what_predict_says():
         columns = [f"p_{label}" for label in model.classes]
         assert frame.lazy().select(model.expr("class")).collect()["prediction"].to_list() == labels
         assert frame.lazy().select(model.expr("probability")).collect()["prediction"].to_list() == shares.to_list()
-        for form in ("auto", "staged", "sorted"):
+        for form in ("auto", "lists", "staged", "sorted"):
             query = model.query("t", keep=["id"], output="class", form=form)
             assert [label for _, label in con.sql(query).order("id").fetchall()] == labels
         found = con.sql(model.query("t", keep=["id"], output="probability", name="p")).order("id")

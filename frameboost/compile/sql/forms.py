@@ -1,6 +1,6 @@
-"""The forms of a scoring query that have the trees in them: expressions (``case``), ``sorted`` and ``staged``.
+"""The forms of a scoring query that have the trees in them: ``case``, ``lists``, ``sorted`` and ``staged``.
 
-`frameboost.compile.sql.tree_table` has the fourth, over a table of the trees.
+`frameboost.compile.sql.tree_table` has the fifth, over a table of the trees.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from frameboost.compile.sql.case import n_terms, tree_sql
 from frameboost.compile.sql.deep_trees import tree_texts
+from frameboost.compile.sql.node_lists import list_margin, node_lists
 from frameboost.compile.sql.outputs import named_columns, uses_margins_once, values_sql
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
 
-__all__ = ["as_expressions", "in_stages", "output_query", "sort_rows"]
+__all__ = ["as_expressions", "in_stages", "output_query", "over_lists", "sort_rows"]
 
 # Trees in one column of a stage: few enough for the compilers of expressions, enough to keep columns few.
 _TREES_A_COLUMN = 50
@@ -38,6 +39,16 @@ def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -
     return stages.select(named_columns(output, values, name, dialect), into)
 
 
+# --- lists of nodes ---------------------------------------------------------------------------------------------------
+
+
+def over_lists(model: SqlModel, stages: Stages, name: str, into: str = "") -> str:
+    """Return the query whose first stage adds lists of nodes to each row, which `list_margin` walks."""
+    lists = stages.name(node_lists(model))
+    margins = {margin: list_margin(model, k, lists) for k, margin in enumerate(model.output.margins)}
+    return output_query(model, stages, margins, name, into)
+
+
 # --- the order of rows ------------------------------------------------------------------------------------------------
 
 
@@ -48,7 +59,7 @@ def sort_rows(model: SqlModel, stages: Stages) -> Stages:
     on the conditions above it, which later trees often ask again. So each vector evaluates fewer branches. Leaves are
     numbered from left to right, so that neighbours agree on the upper splits. For the tree
     ``x < 3 ? (y < 5 ? a : b) : c`` that is ``ORDER BY CASE WHEN x < 3 THEN CASE WHEN y < 5 THEN 0 ELSE 1 END ELSE 2
-    END``.
+    END``. The last SELECT restores the order that rows had.
     """
     tree = next((tree for tree in model.every_tree() if not tree.is_leaf(0)), None)
     if tree is None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.forms import as_expressions, in_stages, sort_rows
+from frameboost.compile.sql.costs import chosen_form
+from frameboost.compile.sql.forms import as_expressions, in_stages, over_lists, sort_rows
 from frameboost.compile.sql.size import exceeded_limit, is_too_long
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
@@ -18,7 +19,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["FORMS", "Destination", "scoring_query"]
 
-FORMS = ("auto", "case", "sorted", "staged", "table")
+FORMS = ("auto", "case", "lists", "sorted", "staged", "table")
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,26 @@ def scoring_query(
     trees_table: str | None,
     name: str,
     destination: Destination,
+    rows: int | None = None,
 ) -> str:
     """Return the query in a form, or the statement that makes a view or a table of it.
 
-    ``auto`` takes the first of ``case``, ``staged`` and ``table`` within the limits of the database.
+    ``auto`` takes the first of ``case``, ``staged`` and ``table`` within the limits of the database; in DuckDB the one
+    of ``case``, ``lists`` and ``sorted`` that is fastest for so many rows.
 
     Raises
     ------
     ParameterError
         If the model can't have that form, or none fits: then with the numbers.
     """
-    _check_form(form, trees_table, model.dialect)
+    if form == "table" and trees_table is None:
+        raise ParameterError("form='table' needs trees, the name of the table that table_statements fills")
+    fastest = chosen_form(model, form, rows)
     dialect, into = model.dialect, destination.into(model.dialect)
     is_view, fits_otherwise = destination.kind == "view", False
     noun = "view" if is_view else "query"
     reason = ""
-    for query, trees, in_one in _without_table(model, make_stages, form, name, into):
+    for query, trees, in_one in _without_table(model, make_stages, fastest, name, into):
         if query is None:
             reason = "the output has a margin in it several times, which takes form='staged'"
             continue
@@ -83,13 +88,6 @@ def scoring_query(
     raise ParameterError(f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}")
 
 
-def _check_form(form: str, trees_table: str | None, dialect: Dialect) -> None:
-    if form == "table" and trees_table is None:
-        raise ParameterError("form='table' needs trees, the name of the table that table_statements fills")
-    if form == "sorted" and not dialect.expressions.case_skips_unmet_whens:
-        raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
-
-
 def _without_table(
     model: SqlModel, make_stages: Callable[[], Stages], form: str, name: str, into: str
 ) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
@@ -98,6 +96,8 @@ def _without_table(
     def stages() -> Stages:
         return sort_rows(model, make_stages()) if form == "sorted" else make_stages()
 
+    if form == "lists":
+        yield over_lists(model, make_stages(), name, into), [], False
     if form in ("auto", "case", "sorted"):
         yield as_expressions(model, stages(), name, into), model.trees, True
     if form in ("auto", "staged", "sorted"):

@@ -65,6 +65,7 @@ class Stages:
         self._stages: list[str] = []
         self._fenced: set[int] = set()
         self._called: dict[str, str] = {}
+        self._order = ""
 
     def rename_lost(self) -> dict[str, str]:
         """Begin with a stage that renames columns whose names the database loses in stages; return the new names."""
@@ -115,9 +116,15 @@ class Stages:
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [name])
 
     def sort(self, key: str) -> None:
-        """Add a stage of the columns that are read and kept, its rows in the order of an expression."""
+        """Begin with a stage of the columns that are read and kept, its rows in the order of an expression.
+
+        `select` sorts them by their number again, which the stage adds.
+        """
+        [number] = self.reserve(1)
         columns = [self._everything()] if self.keep is None else self.reads
-        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}\nORDER BY {key}", [])
+        columns = [*columns, f"{self._dialect.statements.row_number} AS {number}"]
+        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}\nORDER BY {key}", [number])
+        self._order = f"\nORDER BY {number}"
 
     def aggregate(self, values: Mapping[str, str]) -> dict[str, str]:
         """Add a stage of one row of aggregates, and return their names."""
@@ -158,7 +165,7 @@ class Stages:
             )
         columns += [f"{value} AS {self._dialect.quote(name)}" for name, value in values.items()]
         self.check(len(columns))
-        return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}")
+        return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}{self._order}")
 
     def finish(self, final: str) -> str:
         """Return the query that ends in a SELECT that the caller has written."""

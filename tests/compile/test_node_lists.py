@@ -1,0 +1,206 @@
+"""``form="lists"``: nodes in lists give the same scores, bit for bit; and which form ``auto`` takes."""
+
+import math
+import random
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from tests.compile.test_dialects import grown, made
+from tests.support.cases import cases
+from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
+
+NO_BASE = (0.0,)
+FLOATS = [Feature(name, FeatureType("float64")) for name in ("x", "y")]
+
+
+@pytest.fixture(scope="module")
+def con() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def bits(values) -> list[int]:
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
+
+
+def full_tree(depth: int, feature: int = 0, first: float = 0.0):
+    """Return a complete tree for `grown`; the leaf of a row is the number of thresholds up to its value."""
+    half = 2.0 ** (depth - 1)
+    if depth == 0:
+        return first
+    return (feature, first + half, "right", full_tree(depth - 1, feature, first),
+            full_tree(depth - 1, feature, first + half))  # fmt: skip
+
+
+def full_trees(n_trees: int, depth: int) -> fb.Model:
+    return made(FLOATS, [grown(full_tree(depth, i % 2)) for i in range(n_trees)])
+
+
+# --- the same scores --------------------------------------------------------------------------------------------------
+
+
+@cases("type_name", [*TYPES, "decimal(15,3)"])
+def test_every_type_on_all_its_odd_values(con, type_name):
+    rng = random.Random(type_name)
+    kind = FeatureType(type_name)
+    model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
+    values = random_values(kind, 200, rng)
+    to_duckdb(con, pl.DataFrame([to_polars(kind, values, "x")]), "t")
+    margins = bits(naive_margins(model, {"x": values}))
+    expression = model.database().sql("margin", form="lists")
+    for query in (
+        model.query("t", keep=[], output="margin", form="lists"),
+        f"SELECT {expression} AS prediction FROM t",
+    ):
+        assert bits(con.sql(query).pl()["prediction"]) == margins
+
+
+def test_the_lists_of_a_small_model(con):
+    # Missing values of x go left in the first tree and right in the second: two answers, 2 and 3.
+    trees = [grown((0, 3.0, "left", -4.0, 4.0)), grown((0, 5.0, "right", -1.0, 1.0))]
+    query = made(FLOATS, trees, NO_BASE).query("t", keep=["id"], form="lists")
+    for name, items in {
+        "answer": "[2,3,1,1,1,1]' AS BIGINT", "threshold": "[3.0,5.0,inf,inf,inf,inf]' AS DOUBLE",
+        "child": "[3,5,3,4,5,6]' AS BIGINT", "value": "[0,0,-4.0,4.0,-1.0,1.0]' AS DOUBLE",
+    }.items():  # fmt: skip
+        assert f"CAST('{items}[])" in query, name
+    con.register("t", pl.DataFrame({"id": [1, 2, 3, 4, 5], "x": [2.0, 3.0, 6.0, None, math.nan]}))
+    assert con.execute(query).fetchall() == [(1, -5.0), (2, 3.0), (3, 5.0), (4, -3.0), (5, -3.0)]
+
+
+@pytest.mark.parametrize(("kind", "near"), [("int64", 2**53), ("uint64", 2**53), ("int64", -(2**53))])
+def test_whole_numbers_that_no_double_holds(con, kind, near):
+    numbers = [near + i for i in range(-3, 4)]
+    for threshold in numbers:
+        model = made([Feature("x", FeatureType(kind))], [grown((0, threshold, "right", 0.0, 1.0))], NO_BASE)
+        con.execute(f"CREATE OR REPLACE TABLE whole AS SELECT {near} + i AS x FROM range(-3, 4) r(i)")
+        found = con.execute(model.query("whole", keep=[], form="lists")).fetchall()
+        assert found == [(float(number >= threshold),) for number in numbers]
+
+
+@cases("threshold", [-math.inf, math.inf, 5e-324, -5e-324])
+def test_extreme_thresholds(con, threshold):
+    values = [-math.inf, -1.0, -5e-324, 0.0, 5e-324, 1.0, math.inf, math.nan]
+    con.register("extreme", pl.DataFrame({"x": values}))
+    for side in ("left", "right"):
+        model = made(FLOATS[:1], [grown((0, threshold, side, 0.0, 1.0))], NO_BASE)
+        goes_right = [side == "right" if math.isnan(value) else value >= threshold for value in values]
+        found = con.execute(model.query("extreme", keep=[], form="lists")).fetchall()
+        assert found == [(float(right),) for right in goes_right]
+
+
+def test_single_precision_thresholds_on_a_wider_column(con):
+    third = float(np.float32(1) / np.float32(3))
+    model = made([Feature("x", FeatureType("float32"))], [grown((0, third, "right", 0.0, 1.0))], NO_BASE)
+    con.register("wide", pl.DataFrame({"x": [np.nextafter(third, 0), third, np.nextafter(third, 1)]}))
+    assert con.execute(model.query("wide", keep=[], form="lists")).fetchall() == [(0.0,), (1.0,), (1.0,)]
+
+
+def test_the_deepest_trees(con):
+    tree = 0.0
+    for i in range(100):
+        tree = (0, 100.0 - i, "right", float(i), tree)
+    chain = made(FLOATS[:1], [grown(tree), grown(0.5)])
+    with pytest.raises(
+        fb.ParameterError, match=r"^form='lists' walks 100 levels at most, and a tree has 101; take 'auto'$"
+    ):
+        made(FLOATS[:1], [grown((0, 0.0, "right", 0.0, tree))]).query("t", form="lists")
+    con.execute("CREATE OR REPLACE TABLE deep AS SELECT i::DOUBLE AS x FROM range(-1, 102) r(i)")
+    by_case, by_lists = (con.execute(chain.query("deep", form=form)).fetchall() for form in ("case", "lists"))
+    assert by_lists == by_case
+
+
+# --- outputs, columns, macros and views -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def classes(con) -> tuple[fb.Model, pl.DataFrame]:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3_000, 2))
+    label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)
+    frame = pl.DataFrame(
+        {"id": range(3_000), "node": x[:, 0], "lists": x[:, 1], "kind": rng.choice(["a", "b", None], 3_000), "y": label}
+    )
+    con.register("classes", frame)
+    features = ["node", "lists", "kind"]
+    return fb.fit(
+        frame, "y", features=features, objective="multi:softprob", num_class=3, n_estimators=4, verbose=False
+    ), frame
+
+
+@cases("output", ["mean", "margin", "class", "leaf"])
+def test_several_outputs(con, classes, output):
+    model, _ = classes
+    by_case, by_lists = (
+        con.execute(model.query("classes", keep=["id"], output=output, form=form)).fetchall()
+        for form in ("auto", "lists")
+    )
+    assert by_lists == by_case
+    if output != "leaf":
+        expression = model.database().sql(output, form="lists")
+        assert con.execute(f"SELECT {expression} FROM classes").fetchall() == con.execute(
+            f"SELECT {model.sql(output)} FROM classes").fetchall()  # fmt: skip
+
+
+def test_all_columns_a_condition_and_margins_to_start_from(con, classes):
+    model, _ = classes
+    for how in ({"where": "id % 7 = 3"}, {"base_margin": ["node", "lists", "node"]}):
+        by_case, by_lists = (
+            con.sql(model.query("classes", output="margin", form=form, **how)).pl() for form in ("case", "lists")
+        )
+        assert by_lists.columns == by_case.columns
+        assert by_lists.equals(by_case)
+
+
+def test_a_macro_a_view_and_a_table_of_a_large_model(con):
+    model = full_trees(60, 6)
+    frame = pl.DataFrame({"x": [*range(-2, 70), None, math.nan], "y": [*range(73, -1, -1)]}, strict=False)
+    con.register("numbers", frame.cast(pl.Float64))
+    model.register(con, "score")
+    assert "list_transform" in con.execute(
+        "SELECT macro_definition FROM duckdb_functions() WHERE function_name = 'score'").fetchone()[0]  # fmt: skip
+    con.execute(model.database().create_view_sql("scored_view", "numbers", keep=[], rows=1))
+    con.execute(model.database().create_table_sql("scored_table", "numbers", keep=[], rows=1))
+    queries = ["SELECT score(x, y) FROM numbers", "FROM scored_view", "FROM scored_table"]
+    expected = model.predict(frame.cast(pl.Float64)).to_list()
+    assert [[value for (value,) in con.execute(query).fetchall()] for query in queries] == [expected] * 3
+
+
+# --- which form -------------------------------------------------------------------------------------------------------
+
+
+def form_of(query: str) -> str:
+    return "lists" if "list_transform" in query else "sorted" if "ORDER BY" in query else "case"
+
+
+@pytest.mark.parametrize(
+    ("n_trees", "depth", "forms"),
+    [(10, 2, "lists lists case case"), (100, 4, "lists lists sorted sorted"), (100, 6, "lists lists lists sorted")],
+)
+def test_auto_chooses_by_the_rows(n_trees, depth, forms):
+    model = full_trees(n_trees, depth)
+    found = [form_of(model.query("t", keep=["id"], rows=rows)) for rows in (1, 1_000, 200_000, 10_000_000)]
+    assert found == forms.split()
+    assert form_of(model.query("t", keep=["id"])) == ("case" if depth < 5 else "lists")
+
+
+def test_other_databases_have_no_lists():
+    model = full_trees(30, 6)
+    assert model.query("t", "postgres", keep=["id"], rows=1) == model.query("t", "postgres", keep=["id"])
+    with pytest.raises(
+        fb.ParameterError, match=r"^form='lists' is written for DuckDB only, so postgres has no such form$"
+    ):
+        model.query("t", "postgres", form="lists")
+
+
+def test_leaves_and_symmetric_trees_stay_expressions():
+    symmetric = (0, 1.0, "right", (1, 2.0, "right", (0, 5.0, "right", 1.0, 2.0), (0, 5.0, "right", 3.0, 4.0)),
+                 (1, 2.0, "right", (0, 5.0, "right", 5.0, 6.0), (0, 5.0, "right", 7.0, 8.0)))  # fmt: skip
+    model = made(FLOATS, [grown(symmetric)] * 9)
+    assert form_of(model.query("t", keep=["id"], rows=1)) == "case"
+    assert form_of(full_trees(9, 3).query("t", keep=["id"], output="leaf", rows=1)) == "case"
