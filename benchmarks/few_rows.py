@@ -27,6 +27,7 @@ class _Scored:
     con: duckdb.DuckDBPyConnection
     model: fb.Model
     table: str
+    n_rows: int
 
     def run(self, form: str) -> Any:
         """Write the query, and let DuckDB plan it and score all rows; a function is registered beforehand."""
@@ -35,7 +36,9 @@ class _Scored:
     def query(self, form: str) -> str:
         if form == "udf":
             return f"SELECT score({', '.join(self.model.features)}) AS prediction FROM {self.table}"
-        return self.model.query(self.table, form=form, keep=[], trees="trees" if form == "table" else None)
+        return self.model.query(
+            self.table, form=form, keep=[], trees="trees" if form == "table" else None, rows=self.n_rows
+        )
 
     def reason(self, form: str) -> str | None:
         """Return why a form is left out."""
@@ -67,7 +70,7 @@ def in_duckdb(n_trees: int, depth: int, scale: Scale) -> Comparison:
 def _of_size(con: duckdb.DuckDBPyConnection, model: fb.Model, n_rows: int) -> list[Way]:
     copies = f"range({(n_rows - 1) // 200_000 + 1})"
     con.execute(f"CREATE TABLE rows_{n_rows} AS SELECT trained.* FROM {copies}, trained LIMIT {n_rows}")
-    scored = _Scored(con, model, f"rows_{n_rows}")
+    scored = _Scored(con, model, f"rows_{n_rows}", n_rows)
     ways = [
         Way(f"frameboost {form}, {n_rows:,} row{'s' * (n_rows > 1)}", partial(scored.run, form), _as_it_is,
             lacking=scored.reason(form))

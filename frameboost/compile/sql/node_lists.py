@@ -28,6 +28,7 @@ is a condition, whose answer is 0 or 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.sql_model import SqlModel
@@ -46,6 +47,13 @@ def node_lists(model: SqlModel) -> dict[str, str]:
     """Return the lists as SQL, by their names: the answers of a row, and the fields of all nodes."""
     number = "FLOAT" if _is_of_singles(model) else "DOUBLE"
     answers = {f"CAST(0 AS {number})": 1}
+
+    @cache
+    def as_number(feature: int, missing_left: bool) -> str:
+        column, missing = model.columns[feature], "-Infinity" if missing_left else "NaN"
+        value = column.value if column.feature.type.name == "float32" else f"CAST({column.value} AS DOUBLE)"
+        return _choice(column.is_present(), value, f"CAST('{missing}' AS {number})")
+
     nodes = [(tree, 0) for tree in model.every_tree()]
     asked: list[int] = []
     thresholds: list[float] = []
@@ -55,8 +63,8 @@ def node_lists(model: SqlModel) -> dict[str, str]:
         if tree.is_leaf(node):
             answer, threshold, child = next(iter(answers)), float("inf"), len(children) + 1
         else:
-            column, child = model.columns[tree.feature[node]], len(nodes) + 1
-            answer, threshold, is_right = _question(column, tree, node, number)
+            child = len(nodes) + 1
+            answer, threshold, is_right = _question(model.columns, tree, node, as_number)
             pair = [(tree, tree.left[node]), (tree, tree.right[node])]
             nodes += pair if is_right else reversed(pair)
         asked.append(answers.setdefault(answer, len(answers) + 1))
@@ -113,14 +121,15 @@ def _is_of_singles(model: SqlModel) -> bool:
     return all(kind.name == "float32" for kind in kinds if kind.is_float or kind.is_integer)
 
 
-def _question(column: FeatureColumn, tree: Tree, node: int, number: str) -> tuple[str, float, bool]:
+def _question(
+    columns: Sequence[FeatureColumn], tree: Tree, node: int, as_number: Callable[[int, bool], str]
+) -> tuple[str, float, bool]:
     """Return the answer that a split needs, the threshold from which on it is yes, and whether yes leads right."""
-    threshold, kind = tree.threshold[node], column.feature.type
-    if isinstance(threshold, int | float) and (kind.is_float or (kind.is_integer and abs(threshold) < _WHOLE)):
-        missing = "-Infinity" if tree.missing_left[node] else "NaN"
-        if not (tree.missing_left[node] and threshold == -float("inf")):
-            value = column.value if kind.name == "float32" else f"CAST({column.value} AS DOUBLE)"
-            return _choice(column.is_present(), value, f"CAST('{missing}' AS {number})"), float(threshold), True
+    threshold, missing_left, column = tree.threshold[node], tree.missing_left[node], columns[tree.feature[node]]
+    kind = column.feature.type
+    is_number = isinstance(threshold, int | float) and (kind.is_float or (kind.is_integer and abs(threshold) < _WHOLE))
+    if is_number and not (missing_left and threshold == -float("inf")):  # as what is missing would be: -inf
+        return as_number(tree.feature[node], missing_left), float(threshold), True  # type: ignore[arg-type]
     condition, holds_left = column.test(tree, node)
     return _choice(condition, "1", "0"), 0.5, not holds_left
 
