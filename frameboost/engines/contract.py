@@ -83,12 +83,14 @@ class QueryWindow:
 class Sample:
     """The gradients of a tree grown on a sample of the rows, as expressions over ``g``, ``h`` and ``draw``.
 
-    ``draw`` is uniform in [0, 1), a hash of ``key`` and the row's position (see `frameboost.expressions.draws`).
+    ``draw`` is uniform in [0, 1), a hash of ``key`` and the row's position (see `frameboost.expressions.draws`). With a
+    ``share`` the expressions are ``g`` and ``h`` as they are where ``draw`` is below it, and 0 in other rows.
     """
 
     key: int
     g: Scalar
     h: Scalar
+    share: float | None = None
 
 
 class Engine(Protocol):

@@ -16,15 +16,19 @@ Draws for the first three rows; a sample of half of the rows takes those with a 
 [0.78, 0.994, 0.493]
 >>> pl.select(draw_expr(pl.int_range(3, dtype=pl.Int64), key).round(3)).to_series().to_list()
 [0.78, 0.994, 0.493]
+>>> draws(np.arange(3), key).round(3).tolist()
+[0.78, 0.994, 0.493]
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-__all__ = ["draw_expr", "draw_key", "draw_sql", "hash32"]
+__all__ = ["draw_expr", "draw_key", "draw_sql", "draws", "hash32"]
 
 _MASK = 2**32 - 1
 _FIRST, _SECOND, _THIRD = 0x45D9F3B, 0x7FEB352D, 0x2C1B3C6D
@@ -51,6 +55,18 @@ def draw_key(seed: int, *path: int) -> int:
 def draw_expr(position: pl.Expr, key: int) -> pl.Expr:
     """Return a uniform number in [0, 1) for each row position (Int64)."""
     return hash32(position % 2**32, key).cast(pl.Float64) / 2.0**32
+
+
+def draws(positions: npt.NDArray[np.int64], key: int) -> npt.NDArray[np.float64]:
+    """Return the same number for an array of positions."""
+    x = positions.astype(np.uint32)  # 32 bits wrap around by themselves
+    x *= _FIRST
+    x += key
+    for shift, factor in ((16, _SECOND), (15, _THIRD)):
+        x ^= x >> shift
+        x *= factor
+    x ^= x >> 16
+    return x / 2.0**32
 
 
 def draw_sql(position: str, key: int) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 __all__ = ["Places"]
@@ -39,12 +40,15 @@ class Places:
         """Return the position, Int64, of a row."""
         if len(self.runs) == 1:
             return row.cast(pl.Int64) + self.runs[0][1]
-        return row.map_batches(self._of, return_dtype=pl.Int64)
+        return row.map_batches(lambda rows: pl.Series(rows.name, self.of(rows.to_numpy())), return_dtype=pl.Int64)
 
-    def _of(self, rows: pl.Series) -> pl.Series:
-        numbers = rows.to_numpy().astype(np.int64)
-        run = np.searchsorted([first for first, _ in self.runs], numbers, side="right") - 1
-        return pl.Series(rows.name, numbers + np.array(self._added)[run])
+    def of(self, rows: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        """Return the positions of some rows."""
+        positions = rows.astype(np.int64)
+        added = np.array(self._added)
+        run = np.searchsorted([first for first, _ in self.runs], positions, side="right") - 1 if len(added) > 1 else 0
+        positions += added[run]
+        return positions
 
     def sql(self, row: str) -> str:
         """Return the position of a row in DuckDB's SQL."""

@@ -29,7 +29,8 @@ def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) ->
     key = draw_key(parameters.seed, _ROWS, tree)
     if parameters.sampling_method == "uniform":
         taken = f"draw < {share!r}"
-        return Sample(key, *(Expression(f"CASE WHEN {taken} THEN {x} ELSE 0 END", _PAIR) for x in "gh"))
+        g, h = (Expression(f"CASE WHEN {taken} THEN {x} ELSE 0 END", _PAIR) for x in "gh")
+        return Sample(key, g, h, share)
     bound = _gradient_bound(rows, output, parameters)
     # A row is drawn with probability p, and its gradients are divided by p (Ibragimov & Gusev 2019, "Minimal variance
     # sampling in stochastic gradient boosting").

@@ -13,6 +13,7 @@ import scipy.stats
 
 import frameboost as fb
 from frameboost.expressions.draws import draw_expr, draw_key, draw_sql, hash32
+from frameboost.expressions.draws import draws as in_numpy
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
@@ -55,6 +56,7 @@ def test_polars_duckdb_and_python_draw_the_same():
         in_polars = pl.DataFrame({"i": positions}).select(draw_expr(pl.col("i"), key)).to_series().to_list()
         in_duckdb = [value for (value,) in con.execute(f"SELECT {draw_sql('i', key)} FROM p").fetchall()]
         assert in_polars == in_python
+        assert in_numpy(np.array(positions), key).tolist() == in_python
         assert in_duckdb == in_python
         assert all(0 <= value < 1 for value in in_python)
 

@@ -18,10 +18,10 @@ from frameboost.engines.external_memory.gradients import RecomputedPairs
 from frameboost.engines.external_memory.node_kernels import group_rows
 from frameboost.engines.external_memory.node_numbers import NodeNumbers, Numbers
 from frameboost.engines.external_memory.roles import NARROW, narrowed
-from frameboost.engines.frame.gradients import tree_pairs
 from frameboost.engines.memory.histogram_kernels import build_share
 from frameboost.engines.memory.histograms import may_block
 from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
@@ -110,18 +110,16 @@ class ExternalMemoryEngine(ArrayEngine):
             if not len(self._sampled_pairs):
                 self._sampled_pairs = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
             pairs = self._sampled_pairs
-            self.workers.each(list(blocks(0, self.n_rows)), partial(self._draw, sample, pairs))
-            totals = self.gradients.round(pairs, [0.0, 0.0])  # only sums: samples stay on their grids
+            sums = self.workers.each(list(blocks(0, self.n_rows)), partial(self._draw_block, sample, pairs))
+            totals = Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
             self._sampled = pairs
         self.follow_tree()
         return totals
 
-    def _draw(self, sample: Sample, pairs: FloatArray, block: Block) -> None:
-        """Write g and h of the rows of a block that are in the sample, and zero for the others."""
-        g, h = self._pairs(block).T
-        rows = pl.LazyFrame({f"g_{self._output}": g, f"h_{self._output}": h})
-        numbers = pl.Series(np.arange(block.start, block.stop))
-        pairs[block.start : block.stop] = tree_pairs(rows, self._output, sample, self.places, numbers).to_numpy()
+    def _draw_block(self, sample: Sample, pairs: FloatArray, block: Block) -> Stats:
+        """Write g and h of the rows of a block that are in the sample, and zero for the others; return their sums."""
+        numbers = np.arange(block.start, block.stop)
+        return sample_pairs(sample, self._pairs(block), numbers, self.places, pairs[block.start : block.stop])
 
     def _pairs(self, block: Block, rows: RowNumbers | None = None) -> FloatArray:
         """Return g and h of a block in the current tree, or of some of its rows."""

@@ -11,6 +11,7 @@
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids
 - `programs`, `program_kernels`, `program_arrays`: a loss compiled for a vector machine
+- `sampling`: the g and h of a tree that is grown on a sample
 - `ranking`, `ranking_kernels`: sums over pairs of a query's rows
 - `held_out`: rows that are evaluated but not trained on
 - `task_sizes`: the least work that pays another thread

@@ -8,6 +8,7 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins
+from frameboost.engines.contract import Sample
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.nodes import RowPartition
@@ -18,7 +19,7 @@ from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
-from frameboost.splits.split import FloatArray, IntArray, Split
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
 __all__ = ["FEWEST_SORTED", "MemoryEngine"]
 
@@ -92,6 +93,14 @@ class MemoryEngine(ArrayEngine):
     def split_columns(self) -> SplitColumns:
         """The columns that splits compare."""
         return self.binned.by_column
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        totals = super().start_tree(output, sample)
+        if sample is not None:
+            g, h = self.gradient_pairs.T
+            self.partition.set_apart((g != 0) | (h != 0))
+        return totals
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""

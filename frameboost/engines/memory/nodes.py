@@ -53,6 +53,7 @@ class RowPartition:
         self.pieces: Pieces = np.empty((0, 3), dtype=np.int64)
         self._workers = workers
         self._n_nodes = 0
+        self._n_added = n_rows
         self._waiting: SplitTables | None = None
 
     @property
@@ -65,7 +66,20 @@ class RowPartition:
         number_rows(self.rows[: self.n_rows])
         self.pieces = np.array([[0, 0, self.n_rows]])
         self._n_nodes = 1
+        self._n_added = self.n_rows
         self._waiting = None
+
+    def set_apart(self, is_added: npt.NDArray[np.bool_]) -> None:
+        """Leave some rows of the root, whose gradients are zero, out of `shares`; they follow the splits all the same.
+
+        They come last in the root, in a piece of their own. A split keeps the rows of a piece in the same range of a
+        half, so what comes before that range are the other rows, in every node.
+        """
+        added = np.flatnonzero(is_added)
+        self._n_added = len(added)
+        self.rows[: self._n_added] = added
+        self.rows[self._n_added : self.n_rows] = np.flatnonzero(~is_added)
+        self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
     def order(self) -> npt.NDArray[np.uint32]:
         """Return all rows, node by node."""
@@ -76,15 +90,18 @@ class RowPartition:
     def shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
         """Divide the rows of some nodes into one share per thread, none smaller than ``smallest`` if there are several.
 
-        In the pieces of a share, a node is its place in ``nodes``.
+        In the pieces of a share, a node is its place in ``nodes``. Rows that are set apart are left out.
         """
         self._carry_out()
-        return self._shares(nodes, smallest)
+        pieces = self.pieces
+        if self._n_added < self.n_rows:
+            pieces = pieces[pieces[:, 1] % self.n_rows < self._n_added]
+        return self._shares(nodes, pieces, smallest)
 
-    def _shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
+    def _shares(self, nodes: Sequence[int], pieces: Pieces, smallest: int | None = None) -> Shares:
         smallest = self._workers.smallest(MOVED_ROWS_PER_TASK if smallest is None else smallest)
         wanted = np.array(nodes, dtype=np.int64)
-        parts, firsts = shares_of(wanted, self.pieces, self._n_nodes, self._workers.n_jobs, smallest)
+        parts, firsts = shares_of(wanted, pieces, self._n_nodes, self._workers.n_jobs, smallest)
         return parts, firsts
 
     def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Shares], npt.NDArray[np.int64]]) -> None:
@@ -99,7 +116,7 @@ class RowPartition:
         part
             Copies shares to the other half as `part_rows` does, and returns how many rows of each piece go left.
         """
-        shares = self._shares(nodes)
+        shares = self._shares(nodes, self.pieces)
         n_left = part(shares)
         self.pieces = move_pieces(np.array(nodes), children, self.pieces, shares[0], n_left, self.n_rows, self._n_nodes)
         self._n_nodes = max(self._n_nodes, int(children.max()) + 1)
@@ -130,13 +147,13 @@ class RowPartition:
         splits = self._waiting
         children = set() if splits is None else set(splits.children.ravel().tolist())
         nodes = [node for node in values if node not in children]
-        parts, firsts = self._shares(nodes)
+        parts, firsts = self._shares(nodes, self.pieces)
         team = self._workers.team(len(firsts) - 1)
         add_by_node(team, margins, self.rows, parts, firsts, np.array([values[node] for node in nodes]))
         if splits is None:
             return
         sides = np.array([(values[left], values[right]) for left, right in splits.children.tolist()])
-        parts, firsts = self._shares(splits.nodes)
+        parts, firsts = self._shares(splits.nodes, self.pieces)
         team = self._workers.team(len(firsts) - 1)
         for codes, places in splits.columns():
             add_by_side(team, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, sides, margins)

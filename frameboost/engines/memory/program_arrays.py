@@ -16,7 +16,7 @@ from frameboost.engines.memory.program_kernels import OPCODES
 from frameboost.engines.memory.programs import Program
 from frameboost.splits.split import FloatArray
 
-__all__ = ["MOST_ROWS", "compute_few"]
+__all__ = ["MOST_ROWS", "compute_few", "evaluate"]
 
 # Up to here a round takes a tenth of a millisecond longer at most, while the kernels take seconds to compile.
 MOST_ROWS = 1 << 13
@@ -26,6 +26,16 @@ def compute_few(
     program: Program, columns: Sequence[FloatArray], offsets: FloatArray, pairs: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Do what `program_kernels.compute_pairs` does, for all rows of ``columns``, which are arrays here."""
+    results = evaluate(program, columns)
+    with np.errstate(all="ignore"):
+        for k, result in enumerate(results):
+            pairs[k >> 1, :, k & 1] = (result + offsets[k]) - offsets[k]
+        largest = np.array([np.max(np.abs(result), initial=0.0) for result in results])
+        return largest, pairs.sum(axis=1).ravel()
+
+
+def evaluate(program: Program, columns: Sequence[FloatArray]) -> list[Any]:
+    """Return the results of a program: an array of all rows each, or one number for all rows."""
     registers: list[Any] = []
     with np.errstate(all="ignore"):
         for (operation, *operands), constant in zip(program.instructions.tolist(), program.constants, strict=True):
@@ -36,11 +46,7 @@ def compute_few(
             else:
                 function, arity = _FUNCTIONS[operation]
                 registers.append(function(*(registers[each] for each in operands[:arity])))
-        results = [registers[k] for k in program.results]
-        for k, result in enumerate(results):
-            pairs[k >> 1, :, k & 1] = (result + offsets[k]) - offsets[k]
-        largest = np.array([np.max(np.abs(result), initial=0.0) for result in results])
-        return largest, pairs.sum(axis=1).ravel()
+    return [registers[k] for k in program.results]
 
 
 def _exp(values: Any) -> Any:

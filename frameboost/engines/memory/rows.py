@@ -12,10 +12,10 @@ from frameboost.binning.value_counts import ValueCounts
 from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Sample
 from frameboost.engines.frame.engine import FrameEngine
-from frameboost.engines.frame.gradients import tree_pairs
 from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.ranking import pair_sums
+from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
@@ -52,6 +52,7 @@ class ArrayEngine(FrameEngine):
         self._columns = pl.DataFrame()
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._residuals: list[pl.Series] = []
+        self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -204,11 +205,24 @@ class ArrayEngine(FrameEngine):
         if sample is None:
             self.row_numbers = None  # all trees of a fit are grown on samples, or none
         else:
-            sampled = tree_pairs(self.all_rows(), output, sample, self.places, self.row_numbers)
-            self.gradient_pairs = self.storage.kept(sampled.to_numpy(order="c"))
-            totals = self.gradients.round(self.gradient_pairs, [0.0, 0.0])  # only sums: samples stay on their grids
+            totals = self._draw(sample, self.gradient_pairs)
         self.follow_tree()
         return totals
+
+    def _draw(self, sample: Sample, pairs: FloatArray) -> Stats:
+        """Set the pairs of the tree to those of a sample; return their sums."""
+        if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
+            self._of_sample = self.storage.empty(pairs.shape, np.float64, is_rewritten=True)
+        self.gradient_pairs = out = self._of_sample
+        numbers = self.row_numbers
+
+        def draw(slice_: tuple[int, int]) -> Stats:
+            rows = slice(*slice_)
+            own = np.arange(*slice_) if numbers is None else numbers[rows].to_numpy()
+            return sample_pairs(sample, pairs[rows], own, self.places, out[rows])
+
+        sums = self.workers.each(self.workers.slices(len(pairs), VALUES_PER_TASK), draw)
+        return Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""

@@ -17,8 +17,11 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
     columns = rng.integers(0, 5, (3, n_rows)).astype(np.uint8)
     workers = Workers(n_jobs)
     partition = RowPartition(n_rows, workers)
-    for _ in range(2):  # a tree may start where the one before has left its rows
+    for share in (1, 0.6, 0, 1):  # a tree may start where the one before has left its rows
         partition.start_tree()
+        is_added = rng.random(n_rows) < share
+        if share < 1:
+            partition.set_apart(is_added)
         node_of = np.zeros(n_rows, dtype=int)
         leaves, last = [0], 0
         for _ in range(5):
@@ -43,11 +46,11 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
 
             partition.split(list(children), np.array(list(children.values())), part)
             pieces, firsts = partition.shares(leaves)
-            assert len(firsts) == max(1, min(n_jobs, n_rows)) + 1
+            assert len(firsts) == max(1, min(n_jobs, is_added.sum())) + 1
             assert (np.diff(pieces[:, 0]) >= 0).all()
             for place, node in enumerate(leaves):
                 rows = [row for at, start, stop in pieces if at == place for row in partition.rows[start:stop]]
-                assert sorted(rows) == np.flatnonzero(node_of == node).tolist()
+                assert sorted(rows) == np.flatnonzero(is_added & (node_of == node)).tolist()
             rows_left = (partition.pieces[:, 2] - partition.pieces[:, 1]).sum()
             assert rows_left == n_rows, "nodes that have been split have no rows"
         order = partition.order()
