@@ -11,7 +11,7 @@ import numpy.typing as npt
 from frameboost.engines.contract import Engine, Sample
 from frameboost.expressions.draws import draw_key, hash32
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, Rounded, rounded
+from frameboost.losses.exact_sums import Aggregate, Rounded, rounded, rounded_on
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.node import OpenNode
 
@@ -36,11 +36,10 @@ def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) ->
     # sampling in stochastic gradient boosting").
     offsets = rounded(rows, {x: Expression(_scaled(x, bound, parameters, output), _names(output)) for x in "gh"})
     size = _size(parameters, None)
-    terms = (
-        Expression(f"CASE WHEN draw < {size} / {bound!r} THEN {_scaled(x, bound, parameters)} ELSE 0 END", _PAIR)
-        for x in "gh"
-    )
-    return Sample(key, *(Rounded(term, offsets[x].offset) for x, term in zip("gh", terms, strict=True)))
+    taken = f"draw < {size} / {bound!r}"
+    terms = {x: f"CASE WHEN {taken} THEN {_scaled(x, bound, parameters)} ELSE 0 END" for x in "gh"}
+    on_grids = rounded_on({x: offsets[x].offset for x in terms}, {x: Expression(terms[x], _PAIR) for x in terms})
+    return Sample(key, on_grids["g"], on_grids["h"])
 
 
 def _names(output: int) -> tuple[str, str]:

@@ -7,6 +7,7 @@
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)
 - `nodes`, `partition_kernels`: which rows each node has
+- `leaf_quantiles`: quantiles of the rows of a leaf
 - `split_tables`: splits of several nodes
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids

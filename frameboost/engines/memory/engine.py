@@ -11,12 +11,14 @@ from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.histograms import sum_by_bin
+from frameboost.engines.memory.leaf_quantiles import interpolated_quantile, weighted_quantile
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sparse_codes import coded, find_sparse
 from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
+from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
@@ -120,7 +122,19 @@ class MemoryEngine(ArrayEngine):
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        return self.quantiles_by_node(pl.Series(self.partition.of_rows()), self.hessians(), value, weight, alpha)
+        found = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
+        values, weights, h = found["value"], found.get("weight"), self.gradient_pairs[:, 1]
+        leaves = self.partition.leaves()
+        if (h <= 0).any():
+            leaves = {node: own for node, rows in leaves.items() if len(own := rows[h[rows] > 0])}
+
+        def quantile(rows: RowNumbers) -> float:
+            if weights is None:
+                return interpolated_quantile(values[rows], alpha)
+            return weighted_quantile(values[rows], weights[rows], alpha)
+
+        quantiles = self.workers.each(list(leaves.values()), quantile, alone=self.n_rows < VALUES_PER_TASK)
+        return dict(zip(leaves, quantiles, strict=True))
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""

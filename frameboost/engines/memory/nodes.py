@@ -158,6 +158,15 @@ class RowPartition:
         for codes, places in splits.columns():
             add_by_side(team, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, sides, margins)
 
+    def leaves(self) -> dict[int, npt.NDArray[np.uint32]]:
+        """Return the rows of each leaf that has any, without those that are set apart."""
+        self._carry_out()
+        found: dict[int, list[npt.NDArray[np.uint32]]] = {}
+        for node, start, stop in self.pieces.tolist():
+            if start < stop and start % self.n_rows < self._n_added:
+                found.setdefault(node, []).append(self.rows[start:stop])
+        return {node: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for node, pieces in found.items()}
+
     def of_rows(self) -> npt.NDArray[np.int32]:
         """Return the node of every row."""
         self._carry_out()

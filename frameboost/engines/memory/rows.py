@@ -14,13 +14,15 @@ from frameboost.engines.contract import Sample
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.gradients import GradientPairs
+from frameboost.engines.memory.program_arrays import evaluate
+from frameboost.engines.memory.programs import compile_program
 from frameboost.engines.memory.ranking import pair_sums
 from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Aggregate, Scalar
+from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
@@ -51,7 +53,7 @@ class ArrayEngine(FrameEngine):
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
-        self._residuals: list[pl.Series] = []
+        self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
 
     # --- columns ------------------------------------------------------------------------------------------------------
@@ -144,19 +146,33 @@ class ArrayEngine(FrameEngine):
 
     def computed_columns(self) -> list[pl.Series]:
         """See `FrameEngine.computed_columns`."""
-        margins = [pl.Series(name, values) for name, values in self.margin_arrays.items()]
-        return [*margins, *self._residuals, *self.gradients.columns()]
+        arrays = {**self.margin_arrays, **self._others}
+        return [*(pl.Series(name, values) for name, values in arrays.items()), *self.gradients.columns()]
 
     def array(self, name: str) -> FloatArray | None:
-        """Return a margin or a role as a contiguous array without copying it, None if it has NULLs."""
+        """Return a column as a contiguous array without copying it, None if it has NULLs."""
         assert self.rows is not None
-        if name in self.margin_arrays:
-            return self.margin_arrays[name]
+        for arrays in (self.margin_arrays, self._others):
+            if name in arrays:
+                return arrays[name]
         values = self.rows[name]
         if values.dtype != pl.Float64 or values.null_count():
             return None
         array = values.to_numpy()
         return array if array.flags.c_contiguous else None
+
+    def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
+        """Evaluate expressions row by row, as new arrays: by numpy where it can, else by polars."""
+        plain = [each.expression if isinstance(each, Rounded) else each for each in values.values()]
+        program = compile_program(plain, self.terms, {} if "weight" in self.row_names else {"weight": 1.0})
+        columns = [] if program is None else [self.array(name) for name in program.columns]
+        present = [column for column in columns if column is not None]
+        if program is None or len(present) < len(columns):
+            return {name: found.to_numpy() for name, found in self.by_row(values).to_dict().items()}
+        offsets = [each.offset if isinstance(each, Rounded) else None for each in values.values()]
+        results = [np.array(np.broadcast_to(each, self.n_rows), np.float64) for each in evaluate(program, present)]
+        rounded = (r if offset is None else (r + offset) - offset for r, offset in zip(results, offsets, strict=True))
+        return dict(zip(values, rounded, strict=True))
 
     def margins(self, name: str) -> Margins:
         """Return the rows' margins of that name, to be changed in place."""
@@ -187,7 +203,7 @@ class ArrayEngine(FrameEngine):
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
         self.gradients.forget()  # no expression reads them, and to hand them to polars takes a copy
-        self._residuals = self.storage.kept_frame(self.by_row(others)).get_columns() if others else []
+        self._others = {name: self.storage.kept(values) for name, values in self.computed(others).items()}
         self.gradients.compute(gradients, self)
 
     def compute_gradients_on(
@@ -195,7 +211,7 @@ class ArrayEngine(FrameEngine):
     ) -> dict[str, float]:
         """See `ShardEngine.compute_gradients_on`."""
         self.gradients.forget()
-        self._residuals = self.storage.kept_frame(self.by_row(others)).get_columns() if others else []
+        self._others = {name: self.storage.kept(values) for name, values in self.computed(others).items()}
         largest = self.gradients.compute_on([offsets[name] for name in gradients], gradients, self)
         return dict(zip(gradients, largest, strict=True))
 
