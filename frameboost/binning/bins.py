@@ -161,9 +161,20 @@ def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bi
         return np.arange(1, len(before), dtype=np.int64)
     if not total > 0.0:
         return np.empty(0, dtype=np.int64)
-    # Values of weight 0 at the end have rank 1, which would be a part of its own.
-    part = np.minimum(np.floor(before * float(max_bin) / total), max_bin - 1.0)
-    return np.flatnonzero(np.diff(part)) + 1
+
+    def part(places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        found: npt.NDArray[np.float64] = np.floor(before[places] * float(max_bin) / total)
+        return found
+
+    # The first value of each part, by binary search; as the operations of a rank round, it may be a neighbour. Values
+    # of weight 0 at the end have rank 1, which would be a part of its own, and is not looked for.
+    wanted, last = np.arange(1.0, max_bin), len(before) - 1
+    starts = np.searchsorted(before, wanted * (total / max_bin))
+    while (is_late := (starts > 0) & (part(np.maximum(starts - 1, 0)) >= wanted)).any():
+        starts -= is_late
+    while (is_early := (starts <= last) & (part(np.minimum(starts, last)) < wanted)).any():
+        starts += is_early
+    return np.unique(starts[starts <= last])
 
 
 def sample_condition(n_rows: int) -> tuple[int, int, int] | None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins, weighted_cut_positions
-from frameboost.binning.codes import rank_column
 from frameboost.binning.node_bins import NodeBins
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
@@ -34,15 +34,17 @@ class GlobalApproxEngine(MemoryEngine):
         """See `RebinningEngine.load_columns`."""
         self.load()
         self._ranks = np.empty((len(self.features), self.n_rows), dtype=np.uint32)
-        self._ranked: list[tuple[Bins, pl.Series]] = []
-        for i, feature in enumerate(self.features):
-            bins, distinct, self._ranks[i] = rank_column(feature, self.values(i))
-            self._ranked.append((bins, distinct))
+
+        def rank(i: int) -> tuple[Bins, pl.Series]:
+            return sort_column(self.features[i], self.values(i), self._ranks[i], np.empty(self.n_rows, np.uint32))
+
+        self._ranked = self.workers.each(range(len(self.features)), rank)
         self.drop_columns()
         self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = False
-        # Rows are partitioned by rank, which every tree can use: dropout follows trees of other bins (see
-        # `frameboost.training.dart`).
+        # Rows that follow a tree of other bins, as by dropout (see `frameboost.training.dart`), are partitioned by
+        # rank.
+        self._is_binned = False  # whether the codes are those of the tree
         counts = [b.count if b.feature.type.is_categorical else len(distinct) for b, distinct in self._ranked]
         self._rank_columns = SplitColumns([(np.arange(len(counts)), self._ranks)], np.array(counts) + 1)
         return [bins for bins, _ in self._ranked]
@@ -56,10 +58,10 @@ class GlobalApproxEngine(MemoryEngine):
             for i in range(first, last):
                 bins, distinct = self._ranked[i]
                 if not bins.feature.type.is_categorical:
-                    by_rank = np.zeros(len(distinct) + 1)
-                    sum_by_rank(self._ranks[i], weights, by_rank)
-                    running = np.cumsum(by_rank[:-1])
-                    cuts[i] = weighted_cut_positions(running - by_rank[:-1], running[-1], max_bin - bins.has_missing)
+                    below = np.zeros(len(distinct) + 2)  # of each distinct value, and of missing ones
+                    sum_by_rank(self._ranks[i], weights, below[1:])
+                    np.cumsum(below, out=below)
+                    cuts[i] = weighted_cut_positions(below[:-2], below[-2], max_bin - bins.has_missing)
 
         self.workers.over(len(self.features), propose)
         bins = [
@@ -67,11 +69,12 @@ class GlobalApproxEngine(MemoryEngine):
             for (bins, distinct), at in zip(self._ranked, cuts, strict=True)
         ]
         self._store_codes(bins, cuts)
+        self._is_binned = True
         return bins
 
     def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
         """Store every row's codes, given the ranks at which bins start."""
-        self.binned = BinnedColumns(bins, self.n_rows)
+        self.binned = BinnedColumns(bins, self.n_rows, room=getattr(self, "binned", None))
         columns = self.binned.columns
 
         def encode(first: int, last: int) -> None:
@@ -80,9 +83,9 @@ class GlobalApproxEngine(MemoryEngine):
                 if bins[i].feature.type.is_categorical:
                     columns[i][:] = ranks
                     continue
-                table = np.searchsorted(cuts[i], np.arange(len(distinct) + 1), side="right")
-                table[-1] = bins[i].missing
-                np.take(table.astype(columns[i].dtype), ranks, out=columns[i], mode="clip")
+                sizes = np.diff(cuts[i], prepend=0, append=len(distinct))
+                codes = np.append(np.arange(len(sizes)), bins[i].missing).astype(columns[i].dtype)
+                np.take(np.repeat(codes, np.append(sizes, 1)), ranks, out=columns[i], mode="clip")
 
         self.workers.over(len(bins), encode)
         self.binned.interleave(self.workers)
@@ -90,11 +93,18 @@ class GlobalApproxEngine(MemoryEngine):
     @property
     def split_columns(self) -> SplitColumns:
         """See `MemoryEngine.split_columns`."""
-        return self._rank_columns
+        return super().split_columns if self._is_binned else self._rank_columns
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        super().follow_tree()
+        self._is_binned = False
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
-        super().apply_splits(_by_rank(splits, [distinct for _, distinct in self._ranked]))
+        super().apply_splits(
+            splits if self._is_binned else _by_rank(splits, [distinct for _, distinct in self._ranked])
+        )
 
 
 class LocalApproxEngine(PresortedEngine):

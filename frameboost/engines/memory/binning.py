@@ -63,23 +63,36 @@ class BinnedColumns:
         The sparse features, None if there are none.
     """
 
-    def __init__(self, bins: Sequence[Bins], n_rows: int, common: Mapping[int, int] | None = None) -> None:
-        """Lay out the codes; ``common`` has the sparse features with the code of most rows (see `find_sparse`)."""
+    def __init__(
+        self,
+        bins: Sequence[Bins],
+        n_rows: int,
+        common: Mapping[int, int] | None = None,
+        room: BinnedColumns | None = None,
+    ) -> None:
+        """Lay out the codes; ``common`` has the sparse features with the code of most rows (see `find_sparse`).
+
+        The codes take the place of those in ``room`` where they have the same types: fresh memory is slow.
+        """
         self.layout = SlotLayout(bins)
         self.n_rows = n_rows
         self.sparse = SparseCodes(self.layout, common, n_rows) if common else None
-        self._dense: list[tuple[IntArray, Codes]] = [
-            (places, np.empty((int(places.max()) + 1, n_rows), dtype))
-            for dtype, places in places_by_type(bins, common or ())
-        ]
+        by_type = () if room is None else zip(room._dense, room.by_row, strict=True)
+        free = {columns.dtype: (columns, rows) for (_, columns), (rows, _) in by_type}
+        self._dense: list[tuple[IntArray, Codes]] = []
+        self.by_row: list[tuple[Codes, IntArray]] = []
+        for dtype, places in places_by_type(bins, common or ()):
+            shape = int(places.max()) + 1, n_rows
+            columns, rows = free.get(dtype, (None, None))
+            if columns is None or rows is None or columns.shape != shape:
+                columns, rows = np.empty(shape, dtype), np.empty((0, 0), dtype)
+            self._dense.append((places, columns))
+            self.by_row.append((rows, self.layout.offsets[:-1][places >= 0]))
         self.columns = {
             int(feature): codes[places[feature]]
             for places, codes in self._dense
             for feature in np.flatnonzero(places >= 0)
         }
-        self.by_row = [
-            (np.empty((0, 0), codes.dtype), self.layout.offsets[:-1][places >= 0]) for places, codes in self._dense
-        ]
 
     @property
     def by_column(self) -> SplitColumns:
