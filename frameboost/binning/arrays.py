@@ -19,9 +19,13 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
 __all__ = [
+    "LOOKED_AT",
     "MOST_IN_NUMPY",
     "Codes",
+    "bin_array",
     "bin_column",
+    "cuts_beside",
+    "frequent_value",
     "is_in_numpy",
     "padded",
     "places_by_type",
@@ -31,6 +35,8 @@ __all__ = [
 
 Codes = npt.NDArray[np.unsignedinteger]
 
+# The number of values by which a column is judged to be mostly one value.
+LOOKED_AT = 1 << 10
 # Columns of few values are left to numpy, as kernels take longer to compile.
 MOST_IN_NUMPY = 1 << 13
 
@@ -48,9 +54,38 @@ def propose_column(feature: Feature, values: pl.Series, max_bin: int, sample: pl
         return propose_bins(feature, values, max_bin, sample)
     has_missing = values.null_count() > 0
     looked_at = values if sample is None else values.filter(sample)
-    ordered = np.sort((looked_at.drop_nulls() if has_missing else looked_at).to_numpy())
-    cuts = with_one_zero(ordered[_cut_starts(ordered, max_bin - has_missing)])
+    array = (looked_at.drop_nulls() if has_missing else looked_at).to_numpy()
+    common = frequent_value(array)
+    if common is not None:
+        rest = array[np.flatnonzero(array != common)]  # faster than by the mask
+        cuts = cuts_beside(rest, common, len(array) - len(rest), max_bin - has_missing)
+    else:
+        ordered = np.sort(array)
+        cuts = with_one_zero(ordered[_cut_starts(ordered, max_bin - has_missing)])
     return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
+
+
+def frequent_value(array: npt.NDArray[Any]) -> Any:
+    """Return the value that three quarters of the numbers have, by some of them, evenly spaced; None if none has.
+
+    A value that half of them have is the median.
+    """
+    if len(array) < LOOKED_AT:
+        return None
+    looked_at = np.sort(array[:: len(array) // LOOKED_AT])
+    median = looked_at[len(looked_at) // 2]
+    return median if np.count_nonzero(looked_at == median) >= 0.75 * len(looked_at) else None
+
+
+def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
+    """Return the cuts of the numbers ``rest`` and ``n_common`` times the number ``common``, without sorting these."""
+    distinct, counts = np.unique(rest, return_counts=True)
+    at = np.searchsorted(distinct, common)
+    if n_common and (at == len(distinct) or distinct[at] != common):
+        distinct, counts = np.insert(distinct, at, common), np.insert(counts, at, 0)
+    counts[at : at + 1] += n_common
+    before = np.cumsum(counts) - counts
+    return with_one_zero(distinct)[cut_positions(before, int(counts.sum()), max_bin)]
 
 
 def sort_column(
@@ -108,7 +143,11 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
         expr = code_expr(pl.col(values.name), feature.type, feature.categories or bins.cuts, bins.missing)
         codes[:] = values.to_frame().select(expr).to_series().to_numpy()
         return
-    array = values.to_numpy()
+    bin_array(bins, values.to_numpy(), codes)
+
+
+def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
+    """Write the codes of the numbers of a column, of which NaN is missing, to ``codes``."""
     if len(array) <= MOST_IN_NUMPY:
         edges = np.array(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)

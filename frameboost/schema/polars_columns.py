@@ -38,7 +38,8 @@ def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
         if not kind.is_float:
             return values
         if not values.null_count():
-            values = values.rechunk()  # first, as an array of several chunks is a copy
+            if values.n_chunks() > 1:
+                values = values.rechunk()  # first, as an array of several chunks is a copy
             array = values.to_numpy()
             if len(array) and not np.isnan(array.min()):  # the minimum is NaN if any value is
                 return values

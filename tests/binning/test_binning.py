@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.binning.arrays import padded
+from frameboost.binning.arrays import frequent_value, padded, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
 from frameboost.binning.kernels import bin_values, cut_starts, interleave
@@ -118,3 +118,17 @@ def test_given_cuts_are_the_only_thresholds(column, cuts, expected):
 def test_no_cuts_is_one_bin():
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0]})
     assert len(fb.fit(frame, "y", cuts={"x": []}, n_estimators=1).trees) == 1
+
+
+@pytest.mark.parametrize("dtype", [pl.Float32, pl.Float64, pl.Int8, pl.Int64])
+@pytest.mark.parametrize("common", [0, 7, -3])
+@pytest.mark.parametrize("max_bin", [2, 5, 256])
+def test_a_column_of_mostly_one_value_has_the_cuts_of_all_its_values(dtype, common, max_bin):
+    rng = np.random.default_rng(0)
+    others = rng.integers(-100, 100, 4000)
+    values = pl.Series("x", np.where(rng.random(4000) < 0.9, common, others)).cast(dtype)
+    if dtype.is_float():
+        values = values.scatter(list(range(3, 4000, 50)), None) * 0.5
+    feature = Feature("x", FeatureType.from_polars(dtype))
+    assert frequent_value(values.to_numpy()) is not None
+    assert propose_column(feature, values, max_bin) == propose_bins(feature, values, max_bin)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes
+from frameboost.binning.arrays import Codes, bin_array, frequent_value, is_in_numpy
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.binning import BinnedColumns
@@ -54,7 +55,15 @@ class MemoryEngine(ArrayEngine):
 
     def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
         """Return some rows, None for all, and the codes of a sparse feature in them; others have the code of most."""
-        return None, coded(bins, self.values(number))
+        values = self.values(number)
+        # `find_sparse` looked at the same rows, so the code of most is that of the most frequent value.
+        array = values.to_numpy() if is_in_numpy(bins.feature, values) else None
+        if array is None or (common := frequent_value(array)) is None:
+            return None, coded(bins, values)
+        rows = np.flatnonzero(array != common)
+        codes: Codes = np.empty(len(rows), np.min_scalar_type(bins.largest_code))
+        bin_array(bins, array[rows], codes)
+        return rows.astype(np.uint32), codes
 
     # --- once a round -------------------------------------------------------------------------------------------------
 

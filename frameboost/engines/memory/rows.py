@@ -52,6 +52,7 @@ class ArrayEngine(FrameEngine):
         self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
+        self._physical: set[int] = set()  # features whose columns hold physical values, without NaN
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
@@ -64,12 +65,13 @@ class ArrayEngine(FrameEngine):
         If the storage holds no columns, only the roles are read, and no column is returned.
         """
         if self.rows is None:
-            n_held = len(self.features) if self.storage.holds_columns else 0
-            columns = [column(f.name).alias(str(i)) for i, f in enumerate(self.features[:n_held])]
-            everything = self.frame.select(*columns, *self.row_exprs).collect()
-            # Each round reads the roles as arrays.
-            self.rows = self.kept_roles(everything.select(self.row_names).rechunk())
-            self._columns = everything.drop(self.row_names)
+            held = self.features if self.storage.holds_columns else ()
+            names = dict.fromkeys([*(feature.name for feature in held), *self.roles.values()])
+            read = self.frame.select(map(column, names)).collect()
+            # Roles are computed apart: an expression beside the columns would have polars cut them into chunks. Each
+            # round reads the roles as arrays.
+            self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect().rechunk())
+            self._columns = read.select(column(feature.name).alias(str(i)) for i, feature in enumerate(held))
         return self._columns
 
     def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
@@ -84,8 +86,13 @@ class ArrayEngine(FrameEngine):
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop_columns`."""
         held = self.load()
+        if number in self._physical:
+            return held[str(number)]
         values = held[str(number)] if self.storage.holds_columns else self._read_again(number)
-        return physical_values(values, self.features[number].type)
+        found = physical_values(values, self.features[number].type)
+        if found is values and self.storage.holds_columns:
+            self._physical.add(number)
+        return found
 
     def _read_again(self, number: int) -> pl.Series:
         name = self.features[number].name

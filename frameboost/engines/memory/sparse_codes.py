@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column
+from frameboost.binning.arrays import LOOKED_AT, Codes, bin_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.sparse_columns import RowNumbers, SparseColumns
 from frameboost.engines.memory.sparse_kernels import gather_entries, write_entries
@@ -28,7 +28,6 @@ MOST_ENTRIES = 0.25
 # Fewer sparse columns, or values, are not worth finding the entries of each row.
 _FEWEST_COLUMNS = 8
 _FEWEST_VALUES = 1 << 17
-_ROWS_LOOKED_AT = 1 << 10
 
 
 def find_sparse(
@@ -37,7 +36,7 @@ def find_sparse(
     """Return the sparse features, each with the code of most of its rows: by some rows, evenly spaced."""
     if n_rows * len(bins) < _FEWEST_VALUES or len(bins) < _FEWEST_COLUMNS:
         return {}
-    step = max(1, n_rows // _ROWS_LOOKED_AT)
+    step = max(1, n_rows // LOOKED_AT)
 
     def most_frequent(feature: int) -> int:
         counts = np.bincount(coded(bins[feature], values(feature).gather_every(step)))

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes
-from frameboost.binning.bins import Bins, cut_positions
-from frameboost.binning.codes import sample_of, with_one_zero
+from frameboost.binning.arrays import Codes, cuts_beside
+from frameboost.binning.bins import Bins
+from frameboost.binning.codes import sample_of
 from frameboost.data.sources import SparseSource
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.sparse_codes import MOST_ENTRIES, coded
@@ -61,15 +61,8 @@ class SparseMatrixEngine(MemoryEngine):
         is_missing = values != values
         has_missing = bool(is_missing.any())
         looked_at = values if sampled is None else values[sampled[rows]]
-        n_zeros = n_sampled - len(looked_at)
         present = looked_at[looked_at == looked_at]
-        if n_zeros:  # one of them stands for all
-            present = np.append(present, np.zeros(1, present.dtype))
-        distinct, counts = np.unique(present, return_counts=True)
-        if n_zeros:
-            counts[np.searchsorted(distinct, 0)] += n_zeros - 1
-        before = np.append(0, np.cumsum(counts))
-        cuts = with_one_zero(distinct)[cut_positions(before[:-1], int(before[-1]), max_bin - has_missing)]
+        cuts = cuts_beside(present, 0, n_sampled - len(looked_at), max_bin - has_missing)
         return Bins(self.features[number], tuple(cuts.tolist()), has_missing=has_missing)
 
     def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
