@@ -3,6 +3,7 @@
 - `engine`, `binning`: binned columns (``hist``)
 - `sparse_codes`, `sparse_kernels`, `sparse_columns`: columns where most rows have one code
 - `sparse_matrix`: the same over a sparse matrix
+- `bundled_codes`: several features of few bins as one
 - `histograms`, `histogram_kernels`: sums of g and h by node and bin
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)

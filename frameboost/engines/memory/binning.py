@@ -13,6 +13,7 @@ from frameboost.binning.arrays import MOST_IN_NUMPY, Codes, bin_column, places_b
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
+from frameboost.engines.memory.bundled_codes import BundledCodes, find_bundles
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
@@ -61,6 +62,8 @@ class BinnedColumns:
         For each group its codes, (rows, features of the group), and the first slot of each of its features.
     sparse
         The sparse features, None if there are none.
+    bundled
+        The codes by row of features of few bins, which are in no group of ``by_row``; None if there are none.
     """
 
     def __init__(
@@ -77,17 +80,22 @@ class BinnedColumns:
         self.layout = SlotLayout(bins)
         self.n_rows = n_rows
         self.sparse = SparseCodes(self.layout, common, n_rows) if common else None
-        by_type = () if room is None else zip(room._dense, room.by_row, strict=True)
+        by_type = () if room is None else zip(room._dense, room.by_row, strict=False)
         free = {columns.dtype: (columns, rows) for (_, columns), (rows, _) in by_type}
+        bundles = find_bundles(bins, n_rows, common or ())
+        bundled = [feature for bundle in bundles for feature in bundle]
+        self.bundled = BundledCodes(self.layout, bundles, n_rows) if bundles else None
         self._dense: list[tuple[IntArray, Codes]] = []
         self.by_row: list[tuple[Codes, IntArray]] = []
-        for dtype, places in places_by_type(bins, common or ()):
+        for dtype, places in places_by_type(bins, {*(common or ()), *bundled}):
             shape = int(places.max()) + 1, n_rows
             columns, rows = free.get(dtype, (None, None))
             if columns is None or rows is None or columns.shape != shape:
                 columns, rows = np.empty(shape, dtype), np.empty((0, 0), dtype)
             self._dense.append((places, columns))
             self.by_row.append((rows, self.layout.offsets[:-1][places >= 0]))
+        if bundled:  # last, as this group is not in `by_row`
+            self._dense.append((_places(bundled, len(bins)), np.empty((len(bundled), n_rows), np.uint8)))
         self.columns = {
             int(feature): codes[places[feature]]
             for places, codes in self._dense
@@ -103,7 +111,10 @@ class BinnedColumns:
     @property
     def additions_per_row(self) -> int:
         """How many sums a row is added to, on average, at least 1."""
-        return max(1, len(self.columns) + (0 if self.sparse is None else self.sparse.additions_per_row))
+        groups = [codes for codes, _ in self.by_row] + ([] if self.bundled is None else [self.bundled.codes])
+        of_sparse = 0 if self.sparse is None else self.sparse.additions_per_row
+        of_dense = sum(int(codes.shape[1]) for codes in groups)
+        return max(1, of_dense + of_sparse)
 
     def fill(self, values: Callable[[int], pl.Series], workers: Workers, stored: StoredCodes) -> None:
         """Write the codes of all columns, given each feature's physical values, or what `SparseCodes.fill` takes."""
@@ -126,7 +137,7 @@ class BinnedColumns:
 
     def interleave(self, workers: Workers) -> None:
         """Write the codes by row, once the columns are written."""
-        for k, ((_, columns), (codes, slots)) in enumerate(zip(self._dense, self.by_row, strict=True)):
+        for k, ((_, columns), (codes, slots)) in enumerate(zip(self._dense, self.by_row, strict=False)):
             if codes.shape != columns.shape[::-1]:
                 codes = np.empty(columns.shape[::-1], columns.dtype)
                 self.by_row[k] = codes, slots
@@ -134,6 +145,15 @@ class BinnedColumns:
                 codes[:] = columns.T
             else:
                 workers.over(len(codes), partial(interleave, columns, codes, 0), smallest=VALUES_PER_TASK)
+        if self.bundled is not None:
+            self.bundled.fill(self.columns, workers)
+
+
+def _places(features: Sequence[int], n_features: int) -> IntArray:
+    """Return the place of each feature among some of them, -1 of the others."""
+    found = np.full(n_features, -1, np.int64)
+    found[features] = range(len(features))
+    return found
 
 
 def _sort_column(column: Codes, order: npt.NDArray[np.uint32]) -> None:

@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["FEWEST_BINS", "FEWEST_ROWS", "add_more", "build_histograms", "build_share", "clearing"]
+__all__ = ["FEWEST_BINS", "FEWEST_ROWS", "add_by_feature", "add_more", "build_histograms", "build_share", "clearing"]
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows and features of a block.
@@ -160,3 +160,32 @@ def add_more(parts, firsts, more, histograms, places):  # type: ignore[no-untype
     for share in range(1, len(firsts) - 1):
         if firsts[share] < firsts[share + 1] and parts[firsts[share], 0] == parts[firsts[share] - 1, 0]:
             histograms[places[parts[firsts[share], 0]]] += more[share - 1]
+
+
+@kernel
+def _add_one_by_feature(sums, sources, targets, slots, histograms, places, item):  # type: ignore[no-untyped-def]
+    found, histogram = sums[item], histograms[places[item]]
+    for i in range(len(slots)):
+        histogram[slots[i], 0] = histogram[slots[i], 1] = 0.0
+    for i in range(len(sources)):
+        histogram[targets[i], 0] += found[sources[i], 0]
+        histogram[targets[i], 1] += found[sources[i], 1]
+
+
+_adding_by_feature = outlined(_add_one_by_feature)
+
+
+@kernel
+def add_by_feature(team, sums, sources, targets, slots, histograms, places):  # type: ignore[no-untyped-def]
+    """Write the sums of features from those of their bundles.
+
+    Parameters
+    ----------
+    team, histograms, places
+        As for `build_histograms`.
+    sums
+        float64 (nodes, slots of bundles, 2).
+    sources, targets, slots
+        See `frameboost.engines.memory.bundled_codes.BundledCodes`.
+    """
+    share_out(team, _adding_by_feature((sums, sources, targets, slots, histograms, places)), len(places))

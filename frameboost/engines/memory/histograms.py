@@ -9,7 +9,13 @@ import numpy as np
 
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.binning import BinnedColumns
-from frameboost.engines.memory.histogram_kernels import FEWEST_BINS, FEWEST_ROWS, add_more, build_histograms
+from frameboost.engines.memory.histogram_kernels import (
+    FEWEST_BINS,
+    FEWEST_ROWS,
+    add_by_feature,
+    add_more,
+    build_histograms,
+)
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse_kernels import add_entries, complete_histograms
 from frameboost.engines.memory.task_sizes import ADDITIONS_PER_TASK
@@ -38,7 +44,7 @@ def sum_by_bin(
     for k, (codes, slots) in enumerate(binned.by_row):
         rows, blocks = partition.rows, may_block(codes, out.shape[1])
         build_histograms(team, codes, rows, parts, firsts, pairs, slots, out, places, more, k == 0, blocks)
-    sparse = binned.sparse
+    sparse, bundled = binned.sparse, binned.bundled
     if sparse is not None:
         is_first = not binned.by_row
         to_entries = sparse.starts, sparse.entries, partition.rows, parts, firsts, pairs, int(sparse.common[0])
@@ -47,6 +53,15 @@ def sum_by_bin(
         add_more(parts, firsts, more, out, places)
     if sparse is not None:
         complete_histograms(team, out, places, sparse.firsts, sparse.stops, sparse.common)
+    if bundled is not None:
+        codes, slots, all_nodes = bundled.codes, bundled.offsets[:-1], np.arange(len(nodes))
+        sums = np.empty((len(nodes), bundled.offsets[-1], 2))
+        more = np.zeros((count - 1, *sums.shape[1:]))
+        blocks = may_block(codes, sums.shape[1])
+        build_histograms(team, codes, partition.rows, parts, firsts, pairs, slots, sums, all_nodes, more, True, blocks)
+        if count > 1:
+            add_more(parts, firsts, more, sums, all_nodes)
+        add_by_feature(team, sums, bundled.sources, bundled.targets, bundled.slots, out, places)
 
 
 def may_block(codes: Codes, n_slots: int) -> Literal[True] | None:
