@@ -34,7 +34,15 @@ from frameboost.checks.messages import shown
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
-__all__ = ["SAMPLE_LIMIT", "Bins", "SlotLayout", "cut_positions", "sample_condition", "weighted_cut_positions"]
+__all__ = [
+    "SAMPLE_LIMIT",
+    "Bins",
+    "SlotLayout",
+    "codes_by_rank",
+    "cut_positions",
+    "sample_condition",
+    "weighted_cut_positions",
+]
 
 # Cuts of more rows come from a sample. Quantiles of a sample of four million are off by less than a thousandth of the
 # ranks, far less than a bin of 1/256; sorting more rows costs time and, in a database, memory.
@@ -175,6 +183,17 @@ def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bi
     while (is_early := (starts <= last) & (part(np.minimum(starts, last)) < wanted)).any():
         starts += is_early
     return np.unique(starts[starts <= last])
+
+
+def codes_by_rank(starts: npt.NDArray[np.int64], n_distinct: int, missing: int) -> npt.NDArray[np.unsignedinteger]:
+    """Return the code of each rank: of the distinct values, those at ``starts`` being cuts, and of missing values.
+
+    >>> codes_by_rank(np.array([2, 3]), 5, 3).tolist()
+    [0, 0, 1, 2, 2, 3]
+    """
+    sizes = np.diff(starts, prepend=0, append=n_distinct)
+    codes = np.append(np.arange(len(sizes)), missing).astype(np.min_scalar_type(missing))
+    return np.repeat(codes, np.append(sizes, 1))
 
 
 def sample_condition(n_rows: int) -> tuple[int, int, int] | None:

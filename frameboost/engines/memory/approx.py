@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.arrays import sort_column
-from frameboost.binning.bins import Bins, weighted_cut_positions
+from frameboost.binning.bins import Bins, codes_by_rank, weighted_cut_positions
 from frameboost.binning.node_bins import NodeBins
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
@@ -83,9 +83,8 @@ class GlobalApproxEngine(MemoryEngine):
                 if bins[i].feature.type.is_categorical:
                     columns[i][:] = ranks
                     continue
-                sizes = np.diff(cuts[i], prepend=0, append=len(distinct))
-                codes = np.append(np.arange(len(sizes)), bins[i].missing).astype(columns[i].dtype)
-                np.take(np.repeat(codes, np.append(sizes, 1)), ranks, out=columns[i], mode="clip")
+                table = codes_by_rank(cuts[i], len(distinct), bins[i].missing)
+                np.take(table.astype(columns[i].dtype, copy=False), ranks, out=columns[i], mode="clip")
 
         self.workers.over(len(bins), encode)
         self.binned.interleave(self.workers)

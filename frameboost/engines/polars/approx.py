@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins, SlotLayout, weighted_cut_positions
-from frameboost.binning.codes import code_dtype, code_expr, propose_bins
+from frameboost.binning.bins import Bins, SlotLayout, codes_by_rank, weighted_cut_positions
+from frameboost.binning.codes import code_dtype, code_expr, propose_bins, rank_column
 from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.schema.polars_columns import physical_expr
@@ -43,31 +44,31 @@ class PolarsApproxEngine(PolarsEngine):
                 bins = Bins(feature, has_missing=values.null_count() > 0)
             self.bins.append(bins)
         self.codes = self.values
+        self._ranked: dict[int, tuple[pl.Series, npt.NDArray[np.uint32]]] = {}
         return list(self.bins)
 
     def rebin(self, max_bin: int) -> list[Bins]:
-        """See `RebinningEngine.rebin`: h is summed by distinct value, one group-by per feature."""
-        rows = pl.concat([self.values, self.pairs], how="horizontal").lazy()
-        numeric = [i for i, b in enumerate(self.bins) if not b.feature.type.is_categorical]
-        weighed = pl.collect_all([
-            rows.select(pl.col(f"value_{i}").alias("value"), "h")
-            .filter(pl.col("value").is_not_null()).group_by("value").agg(pl.col("h").sum()).sort("value")
-            for i in numeric
-        ])  # fmt: skip
-        bins = list(self.bins)
-        for i, by_value in zip(numeric, weighed, strict=True):
-            h = by_value["h"].to_numpy()
-            running = np.cumsum(h)
-            at = weighted_cut_positions(running - h, running[-1], max_bin - bins[i].has_missing)
-            bins[i] = replace(bins[i], cuts=tuple(_plain(by_value["value"].gather(at))))
+        """See `RebinningEngine.rebin`: h is summed by rank, as each column is ranked once."""
+        h, bins, codes = self.pairs["h"].to_numpy(), list(self.bins), []
+        for i, each in enumerate(self.bins):
+            values = self.values[f"value_{i}"]
+            if not each.feature.type.is_categorical:
+                distinct, ranks = self._ranks(i)
+                running = np.cumsum(np.bincount(ranks, h, len(distinct) + 1)[:-1])
+                before, total = np.append(0.0, running[:-1]), running[-1] if len(running) else 0.0
+                at = weighted_cut_positions(before, total, max_bin - each.has_missing)
+                bins[i] = replace(each, cuts=tuple(_plain(distinct.gather(at))))
+                values = pl.Series(codes_by_rank(at, len(distinct), bins[i].missing)[ranks])
+            codes.append(values.cast(code_dtype(bins[i])).alias(str(i)))
         self.layout = SlotLayout(bins)
-        codes = [
-            code_expr(pl.col(f"value_{i}"), b.feature.type, b.cuts, b.missing) if i in numeric else pl.col(f"value_{i}")
-            for i, b in enumerate(bins)
-        ]
-        codes = [code.cast(code_dtype(b)).alias(str(i)) for i, (code, b) in enumerate(zip(codes, bins, strict=True))]
         self.codes = self.values.with_columns(codes)
         return bins
+
+    def _ranks(self, feature: int) -> tuple[pl.Series, npt.NDArray[np.uint32]]:
+        """Return the distinct values of a feature and the rows' ranks among them (see `rank_column`)."""
+        if feature not in self._ranked:
+            self._ranked[feature] = rank_column(self.features[feature], self.values[f"value_{feature}"])[1:]
+        return self._ranked[feature]
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: two group-bys per feature, by value and by bin."""
