@@ -58,6 +58,14 @@ def _strings(rows: pl.DataFrame) -> None:
     _fit(with_text, features=["float64", "text_0", "text_1"]).predict(with_text)
 
 
+def _few_values(rows: pl.DataFrame) -> None:
+    number = pl.col("int64")
+    few = [(number % (2 + k)).alias(f"few_{k}") for k in range(8)]
+    mostly_zero = [(number % 20 == k).cast(pl.Int64).alias(f"zero_{k}") for k in range(8)]
+    names = [expr.meta.output_name() for expr in (*few, *mostly_zero)]
+    _fit(rows.with_columns(*few, *mostly_zero), features=names)
+
+
 def _classes(rows: pl.DataFrame) -> None:
     _fit(rows, "class", objective="multi:softprob", n_estimators=1, valid=0.2).predict(rows)
 
@@ -102,6 +110,7 @@ def _explain(rows: pl.DataFrame) -> None:
 KINDS: dict[str, Callable[[pl.DataFrame], None]] = {
     "numbers": _numbers,
     "strings": _strings,
+    "few-values": _few_values,
     "classes": _classes,
     "sampling": _sampling,
     "quantiles": _quantiles,
