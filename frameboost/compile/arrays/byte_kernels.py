@@ -114,7 +114,7 @@ def add_deep_leaves(  # type: ignore[no-untyped-def]
     words
         uint64 (nodes,): a node, see `frameboost.compile.arrays.deep_trees`.
     table_of
-        int64 (nodes,): the row of ``tables`` of a categorical split; empty if no node has one.
+        int64 (nodes,): the row of ``tables`` of a categorical split; None if no node has one.
     value
         float64 (nodes,): the leaf values, and -0 in the inner nodes.
     """
@@ -128,10 +128,9 @@ def add_deep_leaves(  # type: ignore[no-untyped-def]
             begin, nodes, leaf_values = entry[tree], words[roots[tree] :], value[roots[tree] :]
             for i in range(size):
                 node[i], row[i] = begin[top[i]], i
-            questions = table_of[roots[tree] :] if len(table_of) > 0 else table_of
             open_ = size
             while open_ > 0:
-                _step(codes, start, nodes, questions, tables, min(height[tree], ROUND), row[:open_], node)
+                _step(codes, start, roots[tree], nodes, table_of, tables, min(height[tree], ROUND), row[:open_], node)
                 if height[tree] <= ROUND:
                     for i in range(size):
                         margins[start + i] += leaf_values[node[i]]
@@ -146,12 +145,12 @@ def add_deep_leaves(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _step(codes, start, nodes, questions, tables, n_steps, row, node):  # type: ignore[no-untyped-def]
+def _step(codes, start, root, nodes, table_of, tables, n_steps, row, node):  # type: ignore[no-untyped-def]
     """Move each of the rows ``start + row`` so many steps down from its node."""
     stride = np.uint64(codes.shape[1])
     own = codes.reshape(-1)[start:]
     for _ in range(n_steps):
-        if len(questions) == 0:
+        if table_of is None:  # which leaves the other loop out of the compilation
             # Without branches all rows take a step in the same instructions.
             for i in range(len(row)):
                 word = nodes[node[i]]
@@ -159,7 +158,7 @@ def _step(codes, start, nodes, questions, tables, n_steps, row, node):  # type: 
                 node[i] = (word & CHILD) + np.uint64((code & BYTE) >= (word >> BOUND & BOUNDS))
         else:
             for i in range(len(row)):
-                word, asked = nodes[node[i]], questions[node[i]]
+                word, asked = nodes[node[i]], table_of[root + node[i]]
                 code = own[(word >> COLUMN) * stride + np.uint64(row[i])]
                 if asked == NO_TABLE:
                     is_right = (code + (word >> ROTATED & ONE) & BYTE) >= (word >> BOUND & BOUNDS)

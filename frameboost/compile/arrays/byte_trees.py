@@ -63,7 +63,7 @@ class _Questions:
     right: npt.NDArray[np.uint8]
     table: npt.NDArray[np.int64]
     value: FloatArray
-    walk: tuple[npt.NDArray[Any], ...] = ()
+    walk: tuple[npt.NDArray[Any] | None, ...] = ()
 
     def add_leaves(self, codes: Codes, tables: npt.NDArray[np.bool_], margins: FloatArray) -> None:
         """Add the leaf values of rows, given by their codes."""
@@ -276,7 +276,7 @@ class _Builder:
         number, node, right = np.array(asked, dtype=np.int64).reshape(-1, 3).T
         column, bound, also, table = self._asked[:, node]
         value = self._arrays.value
-        walk: tuple[npt.NDArray[Any], ...] = ()
+        walk: tuple[npt.NDArray[Any] | None, ...] = ()
         if self._packed is None:
             value = np.where(ends == _NO_NODE, 0, value[ends])
         else:

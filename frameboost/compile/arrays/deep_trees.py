@@ -49,7 +49,7 @@ class PackedTrees:
     place: IntArray
     height: IntArray
     words: npt.NDArray[np.uint64]
-    table_of: IntArray
+    table_of: IntArray | None
     value: FloatArray
 
     @classmethod
@@ -76,11 +76,11 @@ class PackedTrees:
         there = start + place
         return cls(
             place, _heights(inner, left, right, len(start)), _moved(word, there).astype(np.uint64),
-            _moved(table_of, there) if (table_of != NO_TABLE).any() else np.empty(0, dtype=np.int64),
+            _moved(table_of, there) if (table_of != NO_TABLE).any() else None,
             _moved(np.where(arrays.feature == LEAF, arrays.value, -0.0), there),
         )  # fmt: skip
 
-    def from_nodes(self, roots: IntArray, ends: IntArray) -> tuple[npt.NDArray[np.generic], ...]:
+    def from_nodes(self, roots: IntArray, ends: IntArray) -> tuple[npt.NDArray[np.generic] | None, ...]:
         """Return the arguments ``entry`` to ``table_of`` of `add_deep_leaves`, given the ends of the trees' tops."""
         height = np.where(ends < 0, 0, self.height[ends]).max(axis=1, initial=0)
         return self.place[ends].astype(np.uint32), roots, height, self.words, self.table_of
