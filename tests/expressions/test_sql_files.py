@@ -79,6 +79,7 @@ def rendered(monkeypatch) -> dict[str, str]:
     )
     fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(sql, "MOST_OF_FEW", 0)
     fb.fit(con.table("t"), "y", n_estimators=2)
     for proposal in ("global", "local"):
         fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
