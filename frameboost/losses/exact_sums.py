@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import polars as pl
 
@@ -18,7 +18,9 @@ __all__ = [
     "Aggregator",
     "Rounded",
     "Scalar",
+    "SumsAtOnce",
     "exact_sum",
+    "exact_sum_in_two",
     "largest_magnitudes",
     "rounded",
     "rounded_on",
@@ -53,6 +55,14 @@ class Aggregator(Protocol):
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """Return aggregates over all rows."""
+
+
+@runtime_checkable
+class SumsAtOnce(Protocol):
+    """What rows have besides if they find the grids and take the sums on them in one call."""
+
+    def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
+        """Return `exact_sum` of themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,5 +118,10 @@ def rounded(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, Roun
 
 def exact_sum(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
     """Return sums over all rows, the same in any order."""
+    return rows.exact_sums(terms) if isinstance(rows, SumsAtOnce) else exact_sum_in_two(rows, terms)
+
+
+def exact_sum_in_two(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
+    """Return `exact_sum` by two aggregations: of the largest magnitudes, and of the terms on the grids for these."""
     sums = rows.aggregate({name: Aggregate("sum", term) for name, term in rounded(rows, terms).items()})
     return {name: value or 0.0 for name, value in sums.items()}

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import polars as pl
-
 from frameboost.checks.arguments import flag
 from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.expressions.numbers import value_of
 from frameboost.losses.exact_sums import Aggregate, exact_sum
 from frameboost.losses.loss import Term
 
@@ -112,8 +111,8 @@ class Metric:
                 values[name] = float(rows.n_rows)
             elif function == "avg":
                 values[name] = values[name] / values[f"{name}_count"] if values[f"{name}_count"] else math.nan
-        found = pl.select(outer.to_polars({name: pl.lit(value) for name, value in values.items()})).item()
-        return math.nan if found is None else float(found)  # as of a CASE without ELSE
+        found = value_of(outer, values)
+        return math.nan if found is None else found  # as of a CASE without ELSE
 
 
 @dataclass(frozen=True)

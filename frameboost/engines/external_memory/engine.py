@@ -87,7 +87,7 @@ class ExternalMemoryEngine(ArrayEngine):
     def array(self, name: str) -> npt.NDArray[Any] | None:
         """See `ArrayEngine.array`; that of a role may have fewer bytes."""
         assert self.rows is not None
-        if name not in self.margin_arrays and self.rows[name].dtype in NARROW:
+        if name not in self.margin_arrays and name in self.rows and self.rows[name].dtype in NARROW:
             return self.rows[name].to_numpy()
         return super().array(name)
 

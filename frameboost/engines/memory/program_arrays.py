@@ -35,17 +35,25 @@ def compute_few(
 
 
 def evaluate(program: Program, columns: Sequence[FloatArray]) -> list[Any]:
-    """Return the results of a program: an array of all rows each, or one number for all rows."""
+    """Return the program's results, arrays or, where they are the same in every row, numbers."""
     registers: list[Any] = []
+    are_given: list[bool] = []  # columns and constants, which are never NaN
     with np.errstate(all="ignore"):
         for (operation, *operands), constant in zip(program.instructions.tolist(), program.constants, strict=True):
-            if operation == OPCODES["COLUMN"]:
+            are_given.append(operation in (_COLUMN, _NUMBER))
+            if operation == _COLUMN:
                 registers.append(columns[operands[0]])
-            elif operation == OPCODES["NUMBER"]:
+            elif operation == _NUMBER:
                 registers.append(constant)
             else:
                 function, arity = _FUNCTIONS[operation]
-                registers.append(function(*(registers[each] for each in operands[:arity])))
+                read = operands[:arity]
+                arguments = [registers[each] for each in read]
+                if operation in _ORDERED and any(
+                    np.isnan(np.min(registers[each], initial=0.0)) for each in read if not are_given[each]
+                ):
+                    function = _ORDERED[operation]
+                registers.append(function(*arguments))
     return [registers[k] for k in program.results]
 
 
@@ -63,6 +71,11 @@ def _truth(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 def _greatest(a: Any, b: Any) -> Any:
     return np.where(a >= b, a, b)
+
+
+def _precedes(a: Any, b: Any) -> Any:
+    """Return where a < b, NaN being equal to itself and larger than any number, as in polars and DuckDB."""
+    return (a < b) | (np.isnan(b) & ~np.isnan(a))
 
 
 # Name -> the function, and the number of its operands.
@@ -92,3 +105,16 @@ _NAMED: Mapping[str, tuple[Callable[..., Any], int]] = {
     "CASE": (lambda condition, then, otherwise: np.where(condition != 0.0, then, otherwise), 3),
 }
 _FUNCTIONS = {OPCODES[name]: function for name, function in _NAMED.items()}
+_COLUMN, _NUMBER = OPCODES["COLUMN"], OPCODES["NUMBER"]
+# What takes the place of the functions above where a value is NaN, such as infinity less infinity.
+_WITH_NAN: Mapping[str, Callable[[Any, Any], Any]] = {
+    "GREATEST": lambda a, b: np.where((a >= b) | np.isnan(b), a, b),
+    "LEAST": lambda a, b: np.where((a <= b) | np.isnan(b), a, b),
+    "<": _truth(_precedes),
+    "<=": _truth(lambda a, b: ~_precedes(b, a)),
+    ">": _truth(lambda a, b: _precedes(b, a)),
+    ">=": _truth(lambda a, b: ~_precedes(a, b)),
+    "=": _truth(lambda a, b: (a == b) | (np.isnan(a) & np.isnan(b))),
+    "<>": _truth(lambda a, b: ~((a == b) | (np.isnan(a) & np.isnan(b)))),
+}
+_ORDERED = {OPCODES[name]: function for name, function in _WITH_NAN.items()}

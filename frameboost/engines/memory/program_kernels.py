@@ -81,33 +81,36 @@ def _arithmetic(operation, a, b, out, size):  # type: ignore[no-untyped-def]
             out[i] = a[i] / b[i]
     elif operation == _GREATEST:
         for i in range(size):
-            out[i] = a[i] if a[i] >= b[i] else b[i]
+            out[i] = a[i] if (a[i] >= b[i]) | (b[i] != b[i]) else b[i]
     elif operation == _LEAST:
         for i in range(size):
-            out[i] = a[i] if a[i] <= b[i] else b[i]
+            out[i] = a[i] if (a[i] <= b[i]) | (b[i] != b[i]) else b[i]
 
 
 @kernel(error_model="numpy")
 def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
-    """Write the truth of a comparison of two registers."""
+    """Write the truth of a comparison of two registers.
+
+    NaN, such as infinity less infinity, is equal to itself and larger than any number, as in polars and DuckDB.
+    """
     if operation == _LESS:
         for i in range(size):
-            out[i] = a[i] < b[i]
+            out[i] = (a[i] < b[i]) | ((b[i] != b[i]) & (a[i] == a[i]))
     elif operation == _AT_MOST:
         for i in range(size):
-            out[i] = a[i] <= b[i]
+            out[i] = (a[i] <= b[i]) | (b[i] != b[i])
     elif operation == _MORE:
         for i in range(size):
-            out[i] = a[i] > b[i]
+            out[i] = (a[i] > b[i]) | ((a[i] != a[i]) & (b[i] == b[i]))
     elif operation == _AT_LEAST:
         for i in range(size):
-            out[i] = a[i] >= b[i]
+            out[i] = (a[i] >= b[i]) | (a[i] != a[i])
     elif operation == _EQUAL:
         for i in range(size):
-            out[i] = a[i] == b[i]
+            out[i] = (a[i] == b[i]) | ((a[i] != a[i]) & (b[i] != b[i]))
     elif operation == _UNEQUAL:
         for i in range(size):
-            out[i] = a[i] != b[i]
+            out[i] = (a[i] != b[i]) & ((a[i] == a[i]) | (b[i] == b[i]))
     elif operation == _AND:
         for i in range(size):
             out[i] = a[i] * b[i]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Sample
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.memory.binning import propose_bins
+from frameboost.engines.memory.exact_sums import ExactSums
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.program_arrays import evaluate
 from frameboost.engines.memory.programs import compile_program
@@ -22,7 +24,7 @@ from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar
+from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar, exact_sum_in_two
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
@@ -48,7 +50,8 @@ class ArrayEngine(FrameEngine):
         super().__init__(frame, features, roles)
         self.workers = workers
         self.storage = storage
-        self.gradients = self.new_gradients({} if "weight" in roles else {"weight": 1.0})
+        self.constants = {} if "weight" in roles else {"weight": 1.0}
+        self.gradients = self.new_gradients(self.constants)
         self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
@@ -151,17 +154,29 @@ class ArrayEngine(FrameEngine):
         self.load()  # all of it will be needed, and a lazy frame should be read once
         return super().aggregate(aggregates)
 
+    def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
+        """See `SumsAtOnce.exact_sums`."""
+        self.load()
+        found = self._sums.of(terms, self)
+        return exact_sum_in_two(self, terms) if found is None else found
+
+    @cached_property
+    def _sums(self) -> ExactSums:
+        return ExactSums(self.n_rows, self.workers, self.constants, self.row_names)
+
     def computed_columns(self) -> list[pl.Series]:
         """See `FrameEngine.computed_columns`."""
         arrays = {**self.margin_arrays, **self._others}
         return [*(pl.Series(name, values) for name, values in arrays.items()), *self.gradients.columns()]
 
     def array(self, name: str) -> FloatArray | None:
-        """Return a column as a contiguous array without copying it, None if it has NULLs."""
+        """Return a column as a contiguous array without copying it, None if there is none or it has NULLs."""
         assert self.rows is not None
         for arrays in (self.margin_arrays, self._others):
             if name in arrays:
                 return arrays[name]
+        if name not in self.rows:
+            return None
         values = self.rows[name]
         if values.dtype != pl.Float64 or values.null_count():
             return None

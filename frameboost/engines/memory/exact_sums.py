@@ -1,0 +1,154 @@
+"""Exact sums of expressions over rows in memory, as metrics need them each round: by programs (see `programs`).
+
+The largest magnitude of an expression sets the grid that its sum is taken on. On many rows a program rounds to the
+grids of the round before, as for gradients, and sums again only if these turn out to be the wrong ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.engines.contract import Cumulative, QueryWindow
+from frameboost.engines.memory.program_arrays import MOST_ROWS, evaluate
+from frameboost.engines.memory.program_kernels import compute_pairs
+from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import grid_offset
+from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.workers import Workers
+from frameboost.splits.split import FloatArray
+
+__all__ = ["ExactSums"]
+
+# Rows that a kernel rounds at a time: what it writes stays in the processor's cache.
+_BLOCK = 1 << 13
+
+
+class _Rows(Protocol):
+    terms: dict[str, Scalar | Cumulative | QueryWindow]
+
+    def array(self, name: str) -> npt.NDArray[Any] | None: ...
+
+
+@dataclass
+class _Plan:
+    """How the sums of some expressions are computed, while the terms are defined as they were."""
+
+    terms: Mapping[str, Any]
+    program: Program | None  # of those that change from round to round; None if they are none, or have no program
+    wanted: tuple[str, ...] = ()
+    offsets: FloatArray = field(default_factory=lambda: np.empty(0))
+    known: dict[str, float] = field(default_factory=dict)
+
+
+class ExactSums:
+    """Sums over ``n_rows`` rows, or over fewer that are sums of these.
+
+    Parameters
+    ----------
+    n_rows
+        The number of rows, on which the grids depend.
+    workers
+        The threads.
+    constants
+        Columns with one value in all rows.
+    fixed
+        Columns that never change: sums of these alone are taken once.
+    """
+
+    def __init__(self, n_rows: int, workers: Workers, constants: Mapping[str, float], fixed: Sequence[str]) -> None:
+        self._n_rows = n_rows
+        self._workers = workers
+        self._constants = constants
+        self._fixed = frozenset(fixed)
+        self._plans: dict[tuple[tuple[str, Expression], ...], _Plan] = {}
+
+    def of(self, expressions: Mapping[str, Expression], rows: _Rows) -> dict[str, float] | None:
+        """Return the sums by name; None if there is no program for them, or if a number is NaN."""
+        key = tuple(expressions.items())
+        plan = self._plans.get(key)
+        if plan is None or plan.terms != rows.terms:
+            self._plans[key] = plan = self._planned(expressions, rows)
+        if plan.program is None:
+            return dict(plan.known) if len(plan.known) == len(expressions) else None
+        sums = self._sums(plan.program, plan, rows)
+        return None if sums is None else plan.known | dict(zip(plan.wanted, sums, strict=True))
+
+    def _planned(self, expressions: Mapping[str, Expression], rows: _Rows) -> _Plan:
+        terms = dict(rows.terms)
+        alone = {name: compile_program([each], terms, self._constants) for name, each in expressions.items()}
+        constant = [name for name, program in alone.items() if program and self._fixed.issuperset(program.columns)]
+        plan = _Plan(terms, None)
+        for name in constant:
+            program = alone[name]
+            assert program is not None
+            found = self._sums(program, _Plan(terms, program, (name,)), rows)
+            if found is None:
+                return plan
+            plan.known[name] = found[0]
+        plan.wanted = tuple(name for name in expressions if name not in plan.known)
+        wanted = [expressions[name] for name in plan.wanted]
+        plan.program = compile_program(wanted, terms, self._constants) if wanted else None
+        return plan
+
+    def _sums(self, program: Program, plan: _Plan, rows: _Rows) -> list[float] | None:
+        arrays = [rows.array(name) for name in program.columns]
+        columns = [array for array in arrays if array is not None]
+        if len(columns) < len(arrays):
+            return None
+        n_rows = len(columns[0]) if columns else self._n_rows
+        if n_rows <= MOST_ROWS:
+            return self._of_few(evaluate(program, [np.asarray(each, np.float64) for each in columns]), n_rows)
+        if len(plan.offsets) != len(program.results):
+            plan.offsets = np.zeros(len(program.results))
+        while True:
+            largest, sums = self._of_many(program, columns, plan.offsets, n_rows)
+            if np.isnan(largest).any():
+                return None
+            offsets = [grid_offset(each, self._n_rows) for each in largest.tolist()]
+            if offsets == plan.offsets.tolist():
+                return sums.tolist()  # type: ignore[no-any-return]
+            plan.offsets = np.array(offsets)
+
+    def _of_few(self, results: Sequence[Any], n_rows: int) -> list[float] | None:
+        sums = []
+        for values in results:
+            largest = max(-float(np.min(values, initial=0.0)), float(np.max(values, initial=0.0)))
+            if largest != largest:
+                return None
+            offset = grid_offset(largest, self._n_rows)
+            on_grid = (values + offset) - offset
+            sums.append(float(np.add.reduce(on_grid)) if np.ndim(on_grid) else float(on_grid) * n_rows)
+        return sums
+
+    def _of_many(
+        self, program: Program, columns: Sequence[npt.NDArray[Any]], offsets: FloatArray, n_rows: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the largest magnitude of each result, and its sum on the grid of its offset."""
+        n_results = len(program.results)
+        even = np.append(program.results, program.results[:1])[: n_results + n_results % 2]  # the kernel takes pairs
+        own_offsets = np.append(offsets, offsets[:1])[: len(even)]
+
+        def of_slice(slice_: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
+            rounded = np.empty((len(even) // 2, _BLOCK, 2))
+            largest, sums = np.zeros((2, len(even)))
+            for start in range(*slice_, _BLOCK):
+                stop = min(start + _BLOCK, slice_[1])
+                block = [np.ascontiguousarray(column[start:stop], np.float64) for column in columns]
+                addresses = np.array([column.ctypes.data for column in block], dtype=np.int64)
+                found = compute_pairs(
+                    program.instructions, program.constants, addresses, even, 0, stop - start, own_offsets, rounded
+                )
+                np.maximum(largest, found[0], out=largest)  # NaN if one is
+                sums += found[1]
+            return largest, sums
+
+        slices = self._workers.slices(n_rows, VALUES_PER_TASK)
+        largest, sums = zip(*self._workers.each(slices, of_slice), strict=True)
+        return np.max(largest, axis=0)[:n_results], np.sum(sums, axis=0)[:n_results]
