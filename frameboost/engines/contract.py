@@ -38,7 +38,7 @@ from frameboost.binning.value_counts import ValueCounts
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.places import Places
 from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Aggregate, Scalar
+from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
@@ -160,12 +160,10 @@ class Engine(Protocol):
         the lowest value at which the running sum of weights reaches alpha of the total. Both are XGBoost's definitions.
         """
 
-    def aggregate_scores(
-        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
-    ) -> dict[str, float | None]:
-        """Return aggregates over the distinct scores.
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """Return the distinct scores, to be aggregated before the margins change; its ``n_rows`` is that of the rows.
 
-        Their expressions are over ``positive`` and ``negative``, the sums over the rows of a score, ``positive_above``
+        Expressions are over ``positive`` and ``negative``, the sums over the rows of a score, ``positive_above``
         and ``negative_above``, over the rows of higher scores, and ``positive_total`` and ``negative_total``.
         """
 

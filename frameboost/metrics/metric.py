@@ -13,7 +13,7 @@ from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.numbers import value_of
-from frameboost.losses.exact_sums import Aggregate, exact_sum
+from frameboost.losses.exact_sums import Aggregate, exact_sum, rounded
 from frameboost.losses.loss import Term
 
 __all__ = ["CurveMetric", "Metric"]
@@ -116,23 +116,6 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class _ByScore:
-    """The distinct scores as rows of `exact_sum`."""
-
-    rows: Engine
-    score: Expression
-    positive: Expression
-    negative: Expression
-
-    @property
-    def n_rows(self) -> int:
-        return self.rows.n_rows
-
-    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        return self.rows.aggregate_scores(self.score, self.positive, self.negative, aggregates)
-
-
-@dataclass(frozen=True)
 class CurveMetric:
     """The area under a curve over the rows in descending order of their scores; the mean of one curve for each class.
 
@@ -151,10 +134,12 @@ class CurveMetric:
         """Return the mean of the areas."""
         weighted_sum, weights = 0.0, 0.0
         for score, positive, negative in self.scores:
-            by_score = _ByScore(rows, score, positive, negative)
-            sums = exact_sum(by_score, {"area": self.area, "positive": Expression("positive", ("positive",))})
-            total = by_score.aggregate({"total": Aggregate("max", self.total)})["total"] or math.nan
-            share = sums["positive"] if self.by_share and len(self.scores) > 1 else 1.0
-            weighted_sum += share * sums["area"] / total
+            sides = rounded(rows, {"positive": positive, "negative": negative})
+            found = rows.aggregate({name: Aggregate("sum", side) for name, side in sides.items()})
+            totals = {f"{name}_total": value or 0.0 for name, value in found.items()}
+            by_score = rows.by_score(score, sides["positive"], sides["negative"])
+            area = exact_sum(by_score, {"area": self.area})["area"]
+            share = totals["positive_total"] if self.by_share and len(self.scores) > 1 else 1.0
+            weighted_sum += share * area / (value_of(self.total, totals) or math.nan)
             weights += share
         return weighted_sum / weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -16,7 +17,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.places import Places
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.expressions.sql_files import render
-from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
+from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar, largest_magnitudes, rounded, rounded_on
 from frameboost.schema.feature import Feature
 
 __all__ = ["TableEngine"]
@@ -175,10 +176,14 @@ class TableEngine:
         rows, names = self.query()
         return self._aggregated(aggregates, names, "aggregate", rows=rows)
 
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """See `Engine.by_score`."""
+        return _Scores(self, score, positive, negative)
+
     def aggregate_scores(
         self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
     ) -> dict[str, float | None]:
-        """See `Engine.aggregate_scores`."""
+        """Return aggregates over the distinct scores (see `Engine.by_score`)."""
         rows, names = self.query()
         sides = [f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total")]
         return self._aggregated(
@@ -254,6 +259,23 @@ class TableEngine:
     def close(self) -> None:
         """See `Engine.close`."""
         self.session.close()
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The distinct scores; each aggregation finds them by a query of its own, which keeps nothing."""
+
+    rows: TableEngine
+    score: Scalar
+    positive: Scalar
+    negative: Scalar
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        return self.rows.aggregate_scores(self.score, self.positive, self.negative, aggregates)
 
 
 def _present_double(column: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import cast
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -12,13 +11,15 @@ import polars as pl
 from frameboost.binning.codes import distinct_values, sample_of
 from frameboost.binning.value_counts import ValueCounts, in_numpy
 from frameboost.engines.contract import Cumulative, QueryWindow
+from frameboost.engines.frame.aggregation import aggregated, in_polars
 from frameboost.engines.frame.ranking import PAIR_SUMS, query_expr, window_expr
+from frameboost.engines.frame.scores import ScoreTable
 from frameboost.expressions.places import Places
-from frameboost.losses.exact_sums import Aggregate, Scalar
+from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr
 
-__all__ = ["FrameEngine", "aggregate_by_score"]
+__all__ = ["FrameEngine"]
 
 _FEWEST_STREAMED = 1 << 17
 
@@ -96,28 +97,21 @@ class FrameEngine:
             if isinstance(term, Cumulative):
                 rows = _running_sum(rows, name, term)
             else:
-                value = window_expr(term) if isinstance(term, QueryWindow) else _in_polars(term)
+                value = window_expr(term) if isinstance(term, QueryWindow) else in_polars(term)
                 rows = rows.with_columns(value.alias(name))
         return rows
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
-        return _aggregated(self.all_rows(), aggregates)
+        return aggregated(self.all_rows(), aggregates)
 
-    def aggregate_scores(
-        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
-    ) -> dict[str, float | None]:
-        """See `Engine.aggregate_scores`."""
-        return aggregate_by_score(self._by_score(score, positive, negative), aggregates)
-
-    def _by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.LazyFrame:
-        named = {"score": score, "positive": positive, "negative": negative}
-        by_row = self.all_rows().select(each.to_polars().alias(name) for name, each in named.items())
-        return by_row.group_by("score").agg(pl.col("positive", "negative").sum())
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """See `Engine.by_score`."""
+        return ScoreTable(self.score_sums(score, positive, negative), self.n_rows)
 
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
         """Evaluate expressions row by row, as float64."""
-        wanted = [_in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
+        wanted = [in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
         rows = self.all_rows().with_columns(wanted).select(list(values))
         # The streaming engine evaluates all expressions on one cache-sized batch at a time, on all threads. Starting it
         # takes longer than few rows do.
@@ -179,40 +173,17 @@ class FrameEngine:
 
     def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
         """See `ShardEngine.score_sums`."""
-        return self._by_score(score, positive, negative).collect()
+        named = {"score": score, "positive": positive, "negative": negative}
+        by_row = self.all_rows().select(each.to_polars().alias(name) for name, each in named.items())
+        return by_row.group_by("score").agg(pl.col("positive", "negative").sum()).collect()
 
     def query_names(self) -> pl.Series:
         """See `ShardEngine.query_names`."""
         return self.frame.select(column(self.roles["qid"]).cast(pl.String).unique()).collect().to_series()
 
 
-def aggregate_by_score(by_score: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-    """Return `Engine.aggregate_scores`, given each distinct ``score`` and the sums of its rows."""
-    sides = ("positive", "negative")
-    above = [(pl.col(side).cum_sum() - pl.col(side)).alias(f"{side}_above") for side in sides]
-    totals = [pl.col(side).sum().alias(f"{side}_total") for side in sides]
-    return _aggregated(by_score.sort("score", descending=True).with_columns(*above, *totals), aggregates)
-
-
-def _in_polars(value: Scalar) -> pl.Expr:
-    """Return an expression for polars, memoised: each round evaluates the same ones."""
-    return _memoised(cast("Hashable", value))
-
-
-@lru_cache(maxsize=1024)
-def _memoised(value: Hashable) -> pl.Expr:
-    return cast("Scalar", value).to_polars()
-
-
 def _present_float(name: str) -> pl.Expr:
     return column(name).cast(pl.Float64).fill_nan(None)
-
-
-def _aggregated(rows: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-    # Columns first: to polars, the sum of the literal 1 is 1, not the number of rows.
-    by_row = rows.with_columns(_in_polars(a.expression).alias(name) for name, a in aggregates.items())
-    wanted = [getattr(pl.col(name), a.function)().cast(pl.Float64) for name, a in aggregates.items()]
-    return by_row.select(wanted).collect().row(0, named=True)
 
 
 def _running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.LazyFrame:

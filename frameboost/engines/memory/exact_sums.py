@@ -24,7 +24,7 @@ from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
-__all__ = ["ExactSums"]
+__all__ = ["ExactSums", "values_by_row"]
 
 # Rows that a kernel rounds at a time: what it writes stays in the processor's cache.
 _BLOCK = 1 << 13
@@ -152,3 +152,23 @@ class ExactSums:
         slices = self._workers.slices(n_rows, VALUES_PER_TASK)
         largest, sums = zip(*self._workers.each(slices, of_slice), strict=True)
         return np.max(largest, axis=0)[:n_results], np.sum(sums, axis=0)[:n_results]
+
+
+def values_by_row(
+    program: Program, columns: Sequence[npt.NDArray[Any]], n_rows: int, workers: Workers
+) -> list[FloatArray]:
+    """Return the results of a program in every row, those of zero without their sign."""
+    columns = [np.ascontiguousarray(column, np.float64) for column in columns]
+    if n_rows <= MOST_ROWS:
+        return [np.broadcast_to(np.float64(0.0) + values, (n_rows,)) for values in evaluate(program, columns)]
+    n_results = len(program.results)
+    even = np.append(program.results, program.results[:1])[: n_results + n_results % 2]
+    pairs = np.empty((len(even) // 2, n_rows, 2))
+    addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
+    as_they_are = np.zeros(len(even))
+
+    def compute(first: int, last: int) -> None:
+        compute_pairs(program.instructions, program.constants, addresses, even, first, last, as_they_are, pairs)
+
+    workers.over(n_rows, compute, smallest=VALUES_PER_TASK)
+    return [pairs[k >> 1, :, k & 1] for k in range(n_results)]

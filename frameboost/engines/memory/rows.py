@@ -14,17 +14,18 @@ from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Sample
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.memory.binning import propose_bins
-from frameboost.engines.memory.exact_sums import ExactSums
+from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.program_arrays import evaluate
 from frameboost.engines.memory.programs import compile_program
 from frameboost.engines.memory.ranking import pair_sums
 from frameboost.engines.memory.sampling import sample_pairs
+from frameboost.engines.memory.scores import ScoreArrays, ScoreSums
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar, exact_sum_in_two
+from frameboost.losses.exact_sums import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
@@ -59,6 +60,8 @@ class ArrayEngine(FrameEngine):
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
+        self._aggregates: dict[Aggregate, float | None] = {}  # of roles, which never change
+        self._score_sums: ScoreSums = {}
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -150,9 +153,46 @@ class ArrayEngine(FrameEngine):
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`."""
+        """See `Engine.aggregate`; what is aggregated over roles alone is kept for the fit."""
         self.load()  # all of it will be needed, and a lazy frame should be read once
-        return super().aggregate(aggregates)
+        known = self._aggregates
+        if new := {name: each for name, each in aggregates.items() if each not in known}:
+            found = super().aggregate(new)
+            kept = {each: found[name] for name, each in new.items() if self._is_fixed(each.expression)}
+            known.update(kept)
+            return {name: found[name] if name in found else known[each] for name, each in aggregates.items()}
+        return {name: known[each] for name, each in aggregates.items()}
+
+    def _is_fixed(self, expression: Scalar) -> bool:
+        """Whether an expression has the same values in every round."""
+        if isinstance(expression, Rounded):
+            expression = expression.expression
+        if not isinstance(expression, Expression):
+            return False
+        used = {name for name in expression.columns if expression.uses(name)}
+        return used <= {*self.row_names, "weight"} and used.isdisjoint(self.terms)
+
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """See `Engine.by_score`."""
+        values = self.values_of([score, positive, negative])
+        if values is None or any(np.isnan(each).any() for each in values):
+            return super().by_score(score, positive, negative)
+        return ScoreArrays(values[0], values[1], values[2], self.workers, self._score_sums)
+
+    def values_of(self, expressions: Sequence[Scalar]) -> list[FloatArray] | None:
+        """Return the values of expressions in every row, None if there is no program for them."""
+        self.load()
+        bare = [each.expression if isinstance(each, Rounded) else each for each in expressions]
+        program = compile_program(bare, self.terms, self.constants)
+        arrays = [] if program is None else [self.array(name) for name in program.columns]
+        columns = [array for array in arrays if array is not None]
+        if program is None or len(columns) < len(arrays):
+            return None
+        values = values_by_row(program, columns, self.n_rows, self.workers)
+        return [
+            (found + each.offset) - each.offset if isinstance(each, Rounded) else found
+            for each, found in zip(expressions, values, strict=True)
+        ]
 
     def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
         """See `SumsAtOnce.exact_sums`."""

@@ -15,7 +15,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import cut_intervals, cuts_of_counts, cuts_within
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
-from frameboost.engines.frame.engine import aggregate_by_score
+from frameboost.engines.frame.scores import ScoreTable
 from frameboost.engines.shards.merging import merged_aggregates, merged_scores, sum_histograms, sum_stats
 from frameboost.engines.shards.pool import Call, ShardPool
 from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted_quantiles
@@ -23,7 +23,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Aggregate, Scalar
+from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
@@ -236,8 +236,6 @@ class ShardedEngine:
 
     # --- metrics ------------------------------------------------------------------------------------------------------
 
-    def aggregate_scores(
-        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
-    ) -> dict[str, float | None]:
-        """See `Engine.aggregate_scores`."""
-        return aggregate_by_score(merged_scores(self._ask("score_sums", score, positive, negative)), aggregates)
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """See `Engine.by_score`."""
+        return ScoreTable(merged_scores(self._ask("score_sums", score, positive, negative)), self.n_rows)

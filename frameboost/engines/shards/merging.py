@@ -64,6 +64,6 @@ def merged(method: str, results: list[Any]) -> list[Any]:
     return [_SUMS[method](results)] if is_sum(method) else results
 
 
-def merged_scores(parts: Sequence[pl.DataFrame]) -> pl.LazyFrame:
+def merged_scores(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Return the sums of each distinct score over all rows."""
-    return pl.concat(parts).lazy().group_by("score").agg(pl.col("positive", "negative").sum())
+    return pl.concat(parts).group_by("score").agg(pl.col("positive", "negative").sum())
