@@ -34,18 +34,19 @@ def discount(place: str) -> str:
 def ideal_terms(prefix: str, truncation: int, *, exponential: bool) -> dict[str, Term]:
     """Return terms that end with ``ideal``, the ideal DCG of a row's query, in units of its largest gain, ``best``.
 
-    Gains go up to 2^31 − 1. On a grid that holds the largest, the smaller ones would lose their bits, so each one is
-    divided by the largest gain of its query.
+    They begin with ``gain``, that of each row. Gains go up to 2^31 − 1. On a grid that holds the largest, the smaller
+    ones would lose their bits, so each one is divided by the largest gain of its query.
     """
-    best, place = f"{prefix}best", f"{prefix}ideal_place"
-    share = f"({label_gain(exponential=exponential)}) / {best} * ({discount(place)})"
+    gain, best, place = f"{prefix}gain", f"{prefix}best", f"{prefix}ideal_place"
+    share = f"{gain} / {best} * ({discount(place)})"
     return {
-        best: OverQuery("max", Expression(label_gain(exponential=exponential), ("label",))),
+        gain: Expression(label_gain(exponential=exponential), ("label",)),
+        best: OverQuery("max", Expression(gain, (gain,))),
         place: OverQuery("rank", Expression("label", ("label",))),
         f"{prefix}ideal": OverQuery(
             "sum",
             Expression(f"CASE WHEN {best} > 0 AND {place} < {truncation} THEN {share} ELSE 0 END",
-                       ("label", best, place)),
+                       (gain, best, place)),
         ),
     }  # fmt: skip
 
@@ -77,10 +78,11 @@ def ranking_loss(
         "place": OverQuery("rank", margin),
         "highest": OverQuery("max", margin),
         "lowest": OverQuery("min", margin),
-        # Weights are divided by their mean over the queries.
+        # Weights are divided by their mean over the queries: that of one row of each, the same in every round.
+        "label_place": OverQuery("rank", Expression("label", ("label",))),
         "mean_weight": Ratio(
-            Expression("CASE WHEN place = 0 THEN weight ELSE 0 END", ("place", "weight")),
-            Expression("CASE WHEN place = 0 THEN 1 ELSE 0 END", ("place",)),
+            Expression("CASE WHEN label_place = 0 THEN weight ELSE 0 END", ("label_place", "weight")),
+            Expression("CASE WHEN label_place = 0 THEN 1 ELSE 0 END", ("label_place",)),
         ),
     }
     terms |= _change_terms(change, truncation, exponential=ndcg_exp_gain)
@@ -104,9 +106,9 @@ def ranking_loss(
 
 def _change_terms(change: Change, truncation: int, *, exponential: bool) -> dict[str, Term]:
     if change == "ndcg":
-        share = f"({label_gain(exponential=exponential)}) / best / ideal"
+        share = "gain / best / ideal"
         return ideal_terms("", truncation, exponential=exponential) | {
-            "gain_share": Expression(f"CASE WHEN ideal > 0 THEN {share} ELSE 0 END", ("label", "best", "ideal")),
+            "gain_share": Expression(f"CASE WHEN ideal > 0 THEN {share} ELSE 0 END", ("gain", "best", "ideal")),
             "discount": Expression(discount("place"), ("place",)),
         }
     if change == "map":

@@ -15,7 +15,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import OverQuery
 from frameboost.losses.loss import Term
-from frameboost.losses.ranking import DEFAULT_TRUNCATION, discount, ideal_terms, label_gain
+from frameboost.losses.ranking import DEFAULT_TRUNCATION, discount, ideal_terms
 from frameboost.metrics.metric import Metric
 
 __all__ = ["RANKING_METRICS", "base_name", "is_ranking", "ranking_metric"]
@@ -63,7 +63,7 @@ def is_ranking(metric: object) -> bool:
 
 def _ndcg(truncation: int, *, exponential: bool) -> tuple[dict[str, Term], str, str]:
     terms = ideal_terms("ndcg_", truncation, exponential=exponential)
-    row = f"({label_gain(exponential=exponential)}) / ndcg_best * ({discount('ndcg_place')}) / ndcg_ideal"
+    row = f"ndcg_gain / ndcg_best * ({discount('ndcg_place')}) / ndcg_ideal"
     return terms, row, "ndcg_ideal > 0"
 
 

@@ -92,6 +92,7 @@ class MemoryEngine(ArrayEngine):
         order = self.partition.order()
         self.row_numbers = numbers = pl.Series(order)
         self.rows = self.rows[numbers]
+        self.fixed_values.clear()
         buffer = self.gradients.pairs.ravel()[: self.n_rows]  # which are about to be computed anew
         for margins in self.margin_arrays.values():
             take_rows(margins, order, buffer)

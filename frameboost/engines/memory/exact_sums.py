@@ -6,7 +6,7 @@ grids of the round before, as for gradients, and sums again only if these turn o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,12 +35,15 @@ class _Rows(Protocol):
 
     def array(self, name: str) -> npt.NDArray[Any] | None: ...
 
+    def fixed_key(self, expression: Scalar) -> Hashable | None: ...
+
 
 @dataclass
 class _Plan:
-    """How the sums of some expressions are computed, while the terms are defined as they were."""
+    """How the sums of some expressions are computed, while the terms and the fixed expressions are what they were."""
 
     terms: Mapping[str, Any]
+    keys: list[Hashable | None]  # of the fixed expressions, None for others
     program: Program | None  # of those that change from round to round; None if they are none, or have no program
     wanted: tuple[str, ...] = ()
     offsets: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -58,40 +61,34 @@ class ExactSums:
         The threads.
     constants
         Columns with one value in all rows.
-    fixed
-        Columns that never change: sums of these alone are taken once.
     """
 
-    def __init__(self, n_rows: int, workers: Workers, constants: Mapping[str, float], fixed: Sequence[str]) -> None:
+    def __init__(self, n_rows: int, workers: Workers, constants: Mapping[str, float]) -> None:
         self._n_rows = n_rows
         self._workers = workers
         self._constants = constants
-        self._fixed = frozenset(fixed)
         self._plans: dict[tuple[tuple[str, Expression], ...], _Plan] = {}
 
     def of(self, expressions: Mapping[str, Expression], rows: _Rows) -> dict[str, float] | None:
         """Return the sums by name; None if there is no program for them, or if a number is NaN."""
         key = tuple(expressions.items())
         plan = self._plans.get(key)
-        if plan is None or plan.terms != rows.terms:
-            self._plans[key] = plan = self._planned(expressions, rows)
+        keys = [rows.fixed_key(each) for each in expressions.values()]
+        if plan is None or plan.keys != keys or plan.terms != rows.terms:
+            self._plans[key] = plan = self._planned(expressions, rows, keys)
         if plan.program is None:
             return dict(plan.known) if len(plan.known) == len(expressions) else None
         sums = self._sums(plan.program, plan, rows)
         return None if sums is None else plan.known | dict(zip(plan.wanted, sums, strict=True))
 
-    def _planned(self, expressions: Mapping[str, Expression], rows: _Rows) -> _Plan:
+    def _planned(self, expressions: Mapping[str, Expression], rows: _Rows, keys: list[Hashable | None]) -> _Plan:
+        """Return how sums are computed from now on; those of fixed expressions are computed at once."""
         terms = dict(rows.terms)
-        alone = {name: compile_program([each], terms, self._constants) for name, each in expressions.items()}
-        constant = [name for name, program in alone.items() if program and self._fixed.issuperset(program.columns)]
-        plan = _Plan(terms, None)
-        for name in constant:
-            program = alone[name]
-            assert program is not None
-            found = self._sums(program, _Plan(terms, program, (name,)), rows)
-            if found is None:
-                return plan
-            plan.known[name] = found[0]
+        plan = _Plan(terms, keys, None)
+        fixed = [name for name, key in zip(expressions, keys, strict=True) if key is not None]
+        program = compile_program([expressions[name] for name in fixed], terms, self._constants)
+        sums = None if program is None else self._sums(program, _Plan(terms, [], program), rows)
+        plan.known = {} if sums is None else dict(zip(fixed, sums, strict=True))
         plan.wanted = tuple(name for name in expressions if name not in plan.known)
         wanted = [expressions[name] for name in plan.wanted]
         plan.program = compile_program(wanted, terms, self._constants) if wanted else None

@@ -34,7 +34,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.syntax import case_parts
 from frameboost.losses.exact_sums import Scalar
 
-__all__ = ["Program", "compile_program"]
+__all__ = ["Program", "Programs", "compile_program"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,24 @@ def compile_program(
         np.array([constant for _, constant in assembler.registers], dtype=np.float64),
         np.array(results, dtype=np.int64),
     )
+
+
+class Programs:
+    """Programs of the expressions of each round, compiled anew only when the terms have changed."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[tuple[Scalar, ...], tuple[Mapping[str, object], Program | None]] = {}
+
+    def of(
+        self, wanted: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow],
+        known: Mapping[str, float],
+    ) -> Program | None:  # fmt: skip
+        """Return `compile_program`; ``known`` is the same in every call."""
+        key = tuple(wanted)
+        found = self._compiled.get(key)
+        if found is None or found[0] != terms:
+            found = self._compiled[key] = dict(terms), compile_program(wanted, terms, known)
+        return found[1]
 
 
 class _NotAProgramError(Exception):

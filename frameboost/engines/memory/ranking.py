@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-import polars as pl
+from collections.abc import Mapping
 
-from frameboost.engines.frame.ranking import PAIR_SUMS
+import numpy as np
+
 from frameboost.engines.memory import ranking_kernels
+from frameboost.engines.memory.queries import Queries
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.runtime.workers import Workers
+from frameboost.splits.split import FloatArray
 
 __all__ = ["pair_sums"]
 
@@ -21,23 +23,22 @@ _CHANGES = {
 }
 
 
-def pair_sums(rows: pl.LazyFrame, pairs: Pairs, offset: float, workers: Workers) -> pl.DataFrame:
-    """Return ``pair_g``, ``pair_h`` and ``pair_size`` of every row (see `Engine.sum_pairs`)."""
-    table = rows.select("qid", *pairs.columns).with_row_index("position").collect()
-    ranked = table.select("qid", "place", "position").sort("qid", "place")
-    starts = np.append(np.flatnonzero(ranked["qid"].rle_id().diff().fill_null(1).to_numpy()), len(table))
+def pair_sums(
+    queries: Queries, columns: Mapping[str, FloatArray], pairs: Pairs, offset: float, workers: Workers
+) -> FloatArray:
+    """Return ``pair_g``, ``pair_h`` and ``pair_size`` of every row, (3, rows) (see `Engine.sum_pairs`)."""
     change, names = _CHANGES[pairs.change]
-    labels, margins = table["label"].to_numpy(), table["margin"].to_numpy()
-    first_of_row, second_of_row, relevant = (table[name].to_numpy() for name in names)
-    order, out = ranked["position"].cast(pl.Int64).to_numpy(), np.zeros((len(table), 3))
+    first_of_row, second_of_row, relevant = (columns[name] for name in names)
+    order, starts, n_rows = queries.by_place(columns["place"]), queries.starts, len(queries.rows)
+    out = np.empty((n_rows, 3))
 
     def add(first: int, last: int) -> None:
         ranking_kernels.sum_pairs(
-            order, starts, labels, margins, change, first_of_row, second_of_row, relevant,
+            order, starts, columns["label"], columns["margin"], change, first_of_row, second_of_row, relevant,
             pairs.truncation, pairs.by_difference, offset, first, last, out,
         )  # fmt: skip
 
     n_queries = len(starts) - 1
-    n_pairs = len(table) * min(pairs.truncation, int(np.diff(starts).max()))
+    n_pairs = n_rows * min(pairs.truncation, int(np.diff(starts).max()))
     workers.over(n_queries, add, smallest=n_queries * VALUES_PER_TASK // n_pairs)
-    return pl.DataFrame(out + 0.0, schema=PAIR_SUMS)
+    return np.ascontiguousarray(out.T) + 0.0

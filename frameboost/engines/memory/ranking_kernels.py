@@ -9,6 +9,73 @@ from frameboost.runtime.kernel import kernel
 __all__ = ["sum_pairs"]
 
 
+# Each step is a loop over all partners of one row, of which all but that of EXP are vector instructions. ``rows`` has
+# labels, margins and the two columns of the change, by place.
+
+
+@kernel(error_model="numpy")
+def _pair(place, count, rows, paired, signs, powers):  # type: ignore[no-untyped-def]
+    """Write the places behind that have another label, 1 or -1 for pairs in or out of order, and EXP of the margins.
+
+    Returns
+    -------
+    int64
+        Their number.
+    """
+    label, margin, size = rows[0, place], rows[1, place], 0
+    for other in range(place + 1, count):
+        paired[size] = other
+        size += rows[0, other] != label
+    for k in range(size):
+        signs[k] = 1.0 if label > rows[0, paired[k]] else -1.0
+    for k in range(size):
+        powers[k] = np.exp((margin - rows[1, paired[k]]) * signs[k])
+    return size
+
+
+@kernel(error_model="numpy")
+def _weigh(place, size, rows, paired, change, relevant, divides, weights):  # type: ignore[no-untyped-def]
+    """Write the weight of each pair."""
+    label, margin, first, second = rows[0, place], rows[1, place], rows[2, place], rows[3, place]
+    if change == 0:
+        weights[:size] = 1.0
+    elif change == 1:
+        for k in range(size):
+            weights[k] = abs((first - rows[2, paired[k]]) * (second - rows[3, paired[k]]))
+    else:
+        for k in range(size):
+            other = paired[k]
+            hits, at, at_other = rows[2, other], place + 1, other + 1
+            between = (rows[3, other] - rows[0, other] / at_other) - second
+            if label < rows[0, other]:
+                weight = hits / at_other - (first + 1) / at - between
+            else:
+                weight = first / at - hits / at_other + between
+            weights[k] = abs(weight / relevant)
+    if divides:
+        for k in range(size):
+            weights[k] /= abs(margin - rows[1, paired[k]]) + 0.01
+
+
+@kernel(error_model="numpy")
+def _add(place, size, paired, signs, powers, weights, offset, sums):  # type: ignore[no-untyped-def]
+    """Add each pair's numbers to the sums of both of its rows."""
+    g = h = total = 0.0
+    for k in range(size):
+        chance, weight, other = 1.0 / (1.0 + powers[k]), weights[k], paired[k]
+        pull = ((chance * weight) + offset) - offset
+        curvature = ((2.0 * max(chance * (1.0 - chance), 1e-16) * weight) + offset) - offset
+        g += signs[k] * pull
+        h += curvature
+        total += pull
+        sums[0, other] += signs[k] * pull
+        sums[1, other] += curvature
+        sums[2, other] += pull
+    sums[0, place] -= g
+    sums[1, place] += h
+    sums[2, place] += total
+
+
 @kernel
 def sum_pairs(  # type: ignore[no-untyped-def]
     order, starts, labels, margins, change, first_of_row, second_of_row, relevant, truncation, by_difference, offset,
@@ -37,38 +104,26 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     offset
         Rounds sizes and curvatures to a grid: ``(x + offset) - offset``.
     out
-        float64 (rows, 3), zero at first, written: ``pair_g``, ``pair_h`` and ``pair_size``.
+        float64 (rows, 3), written: ``pair_g``, ``pair_h`` and ``pair_size``.
     """
+    longest = 0
     for query in range(first, last):
-        start = starts[query]
-        stop = starts[query + 1]
-        divides = by_difference and margins[order[start]] > margins[order[stop - 1]]
-        for place_i in range(min(stop - start, truncation)):
-            i = order[start + place_i]
-            for place_j in range(place_i + 1, stop - start):
-                j = order[start + place_j]
-                if labels[i] == labels[j]:
-                    continue
-                weight = 1.0
-                if change == 1:
-                    weight = abs((first_of_row[i] - first_of_row[j]) * (second_of_row[i] - second_of_row[j]))
-                elif change == 2:
-                    before_j = second_of_row[j] - labels[j] / (place_j + 1)
-                    between = before_j - second_of_row[i]
-                    if labels[i] < labels[j]:
-                        weight = first_of_row[j] / (place_j + 1) - (first_of_row[i] + 1) / (place_i + 1) - between
-                    else:
-                        weight = first_of_row[i] / (place_i + 1) - first_of_row[j] / (place_j + 1) + between
-                    weight = abs(weight / relevant[i])
-                if divides:
-                    weight /= abs(margins[i] - margins[j]) + 0.01
-                upper, lower = (i, j) if labels[i] > labels[j] else (j, i)
-                chance = 1.0 / (1.0 + np.exp(margins[upper] - margins[lower]))
-                size = ((chance * weight) + offset) - offset
-                curvature = ((2.0 * max(chance * (1.0 - chance), 1e-16) * weight) + offset) - offset
-                out[upper, 0] -= size
-                out[lower, 0] += size
-                out[i, 1] += curvature
-                out[j, 1] += curvature
-                out[i, 2] += size
-                out[j, 2] += size
+        longest = max(longest, starts[query + 1] - starts[query])
+    rows, sums = np.empty((4, longest)), np.empty((3, longest))
+    paired = np.empty(longest, dtype=np.int64)
+    signs, powers, weights = np.empty(longest), np.empty(longest), np.empty(longest)
+    for query in range(first, last):
+        start, count = starts[query], starts[query + 1] - starts[query]
+        for place in range(count):
+            row = order[start + place]
+            rows[0, place], rows[1, place] = labels[row], margins[row]
+            rows[2, place], rows[3, place] = first_of_row[row], second_of_row[row]
+            sums[0, place] = sums[1, place] = sums[2, place] = 0.0
+        divides = by_difference and rows[1, 0] > rows[1, count - 1]
+        for place in range(min(count, truncation)):
+            size = _pair(place, count, rows, paired, signs, powers)
+            _weigh(place, size, rows, paired, change, relevant[order[start + place]], divides, weights)
+            _add(place, size, paired, signs, powers, weights, offset, sums)
+        for place in range(count):
+            row = order[start + place]
+            out[row, 0], out[row, 1], out[row, 2] = sums[0, place], sums[1, place], sums[2, place]

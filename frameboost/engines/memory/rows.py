@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,17 +11,19 @@ import polars as pl
 from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.checks.messages import reason, shown
-from frameboost.engines.contract import Sample
+from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.frame.engine import FrameEngine
+from frameboost.engines.frame.ranking import PAIR_SUMS
 from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.program_arrays import evaluate
-from frameboost.engines.memory.programs import compile_program
+from frameboost.engines.memory.programs import Programs, compile_program
 from frameboost.engines.memory.ranking import pair_sums
 from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.engines.memory.term_arrays import TermArrays
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
@@ -60,8 +62,11 @@ class ArrayEngine(FrameEngine):
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
-        self._aggregates: dict[Aggregate, float | None] = {}  # of roles, which never change
+        self._ranking = TermArrays()
+        self._programs = Programs()
+        self._aggregates: dict[Hashable, float | None] = {}  # that are the same in every round
         self._score_sums: ScoreSums = {}
+        self.fixed_values: dict[Hashable, FloatArray] = {}  # of expressions, while the rows keep their order
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -152,38 +157,74 @@ class ArrayEngine(FrameEngine):
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`; what is aggregated over roles alone is kept for the fit."""
-        self.load()  # all of it will be needed, and a lazy frame should be read once
-        known = self._aggregates
-        if new := {name: each for name, each in aggregates.items() if each not in known}:
-            found = super().aggregate(new)
-            kept = {each: found[name] for name, each in new.items() if self._is_fixed(each.expression)}
-            known.update(kept)
-            return {name: found[name] if name in found else known[each] for name, each in aggregates.items()}
-        return {name: known[each] for name, each in aggregates.items()}
+    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.define`."""
+        if "qid" not in self.row_names:
+            super().define(terms)
+            return
+        self.load()
+        for name, term in terms.items():
+            if self._ranking.define(name, term, self):
+                self.terms.pop(name, None)
+            else:
+                super().define({name: term})
 
-    def _is_fixed(self, expression: Scalar) -> bool:
-        """Whether an expression has the same values in every round."""
-        if isinstance(expression, Rounded):
-            expression = expression.expression
-        if not isinstance(expression, Expression):
-            return False
-        used = {name for name in expression.columns if expression.uses(name)}
-        return used <= {*self.row_names, "weight"} and used.isdisjoint(self.terms)
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`; what is the same in every round is kept."""
+        self.load()  # all of it will be needed, and a lazy frame should be read once
+        keys = {name: (each.function, self.fixed_key(each.expression)) for name, each in aggregates.items()}
+        known = {name: self._aggregates[key] for name, key in keys.items() if key in self._aggregates}
+        if new := {name: each for name, each in aggregates.items() if name not in known}:
+            found = self._of_arrays(new) or super().aggregate(new)
+            self._aggregates.update({keys[name]: value for name, value in found.items() if keys[name][1] is not None})
+            known |= found
+        return {name: known[name] for name in aggregates}
+
+    def _of_arrays(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None] | None:
+        """Return aggregates by programs, None where polars must be asked."""
+        if not self.n_rows or any(
+            a.function == "sum" and not isinstance(a.expression, Rounded) for a in aggregates.values()
+        ):
+            return None
+        values = self.values_of([each.expression for each in aggregates.values()])
+        if values is None or any(np.isnan(each).any() for each in values):
+            return None
+        return {
+            name: float(getattr(np, each.function)(found))
+            for (name, each), found in zip(aggregates.items(), values, strict=True)
+        }
+
+    def fixed_key(self, expression: Scalar) -> Hashable | None:
+        """Return what an expression with the same values in every round is recognised by; None for others."""
+        return self._ranking.key(expression, self)
 
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
         """See `Engine.by_score`."""
-        values = self.values_of([score, positive, negative])
-        if values is None or any(np.isnan(each).any() for each in values):
+        values = [self._kept_values(each) for each in (score, positive, negative)]
+        known = [each for each in values if each is not None and not np.isnan(each).any()]
+        if len(known) < len(values):
             return super().by_score(score, positive, negative)
-        return ScoreArrays(values[0], values[1], values[2], self.workers, self._score_sums)
+        return ScoreArrays(known[0], known[1], known[2], self.workers, self._score_sums)
+
+    def _kept_values(self, expression: Scalar) -> FloatArray | None:
+        """Return `values_of` one expression; those that are the same in every round are kept."""
+        key = self.fixed_key(expression)
+        if key in self.fixed_values:
+            return self.fixed_values[key]
+        found = self.values_of([expression])
+        if found is not None and key is not None:
+            self.fixed_values[key] = self.storage.kept(np.ascontiguousarray(found[0]))
+        return None if found is None else found[0]
 
     def values_of(self, expressions: Sequence[Scalar]) -> list[FloatArray] | None:
         """Return the values of expressions in every row, None if there is no program for them."""
         self.load()
+        if len(expressions) == 1 and isinstance(expressions[0], Expression):  # such as a margin that rows are ranked by
+            stored = self.array(expressions[0].text)
+            if stored is not None:
+                return [np.asarray(stored, np.float64)]
         bare = [each.expression if isinstance(each, Rounded) else each for each in expressions]
-        program = compile_program(bare, self.terms, self.constants)
+        program = self._programs.of(bare, self.terms, self.constants)
         arrays = [] if program is None else [self.array(name) for name in program.columns]
         columns = [array for array in arrays if array is not None]
         if program is None or len(columns) < len(arrays):
@@ -202,17 +243,17 @@ class ArrayEngine(FrameEngine):
 
     @cached_property
     def _sums(self) -> ExactSums:
-        return ExactSums(self.n_rows, self.workers, self.constants, self.row_names)
+        return ExactSums(self.n_rows, self.workers, self.constants)
 
     def computed_columns(self) -> list[pl.Series]:
         """See `FrameEngine.computed_columns`."""
-        arrays = {**self.margin_arrays, **self._others}
+        arrays = {**self.margin_arrays, **self._ranking.arrays, **self._others}
         return [*(pl.Series(name, values) for name, values in arrays.items()), *self.gradients.columns()]
 
     def array(self, name: str) -> FloatArray | None:
         """Return a column as a contiguous array without copying it, None if there is none or it has NULLs."""
         assert self.rows is not None
-        for arrays in (self.margin_arrays, self._others):
+        for arrays in (self.margin_arrays, self._ranking.arrays, self._others):
             if name in arrays:
                 return arrays[name]
         if name not in self.rows:
@@ -254,7 +295,15 @@ class ArrayEngine(FrameEngine):
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
-        self.store_pairs(self.storage.kept_frame(pair_sums(self.all_rows(), pairs, offset, self.workers)))
+        names = [name for name in pairs.columns if self.array(name) is None]
+        computed = self.values_of([Expression(name, (name,)) for name in names]) if names else []
+        if computed is None:
+            table = self.all_rows().select(names).collect()
+            computed = [table[name].to_numpy() for name in names]
+        columns = {name: np.ascontiguousarray(values) for name, values in zip(names, computed, strict=True)}
+        columns |= {name: array for name in pairs.columns if (array := self.array(name)) is not None}
+        sums = pair_sums(self._ranking.queries_of(self), columns, pairs, offset, self.workers)
+        self._ranking.arrays |= {name: self.storage.kept(each) for name, each in zip(PAIR_SUMS, sums, strict=True)}
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 

@@ -44,22 +44,27 @@ class ScoreArrays:
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         falling = -score
         order = np.argsort(falling)
-        self._score = falling[order]
-        starts = np.flatnonzero(np.diff(self._score, prepend=-np.inf) != 0.0) if len(order) else order
-        self._score = -self._score[starts]
+        falling = falling[order]
+        is_last = np.ones(len(order), np.bool_)
+        np.not_equal(falling[1:], falling[:-1], out=is_last[:-1])
+        last = np.flatnonzero(is_last)
+        self._score = -falling[last]
         self._columns: dict[str, FloatArray] = {}
         totals = []
         for side, values in (("positive", positive), ("negative", negative)):
-            of_score = np.add.reduceat(values[order], starts) if len(order) else values
-            running = np.cumsum(of_score)
-            self._columns |= {side: of_score, f"{side}_above": running - of_score}
-            totals.append(float(running[-1]) if len(running) else 0.0)
+            up_to = np.cumsum(values[order])[last]
+            above = np.append(0.0, up_to[:-1])[: len(last)]
+            self._columns |= {side: up_to - above, f"{side}_above": above}
+            totals.append(float(up_to[-1]) if len(last) else 0.0)
         known = {"positive_total": totals[0], "negative_total": totals[1]}
-        self._sums = sums.setdefault((totals[0], totals[1]), ExactSums(self.n_rows, workers, known, ()))
+        self._sums = sums.setdefault((totals[0], totals[1]), ExactSums(self.n_rows, workers, known))
 
     def array(self, name: str) -> FloatArray | None:
         """Return a column; the totals are none, but constants."""
         return self._columns.get(name)
+
+    def fixed_key(self, _: Scalar) -> None:
+        """Say that no expression over scores is the same in every round."""
 
     def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
         """See `SumsAtOnce.exact_sums`."""

@@ -27,6 +27,12 @@ EXPRESSIONS = [
     "CASE WHEN margin < 0 THEN EXP(margin) ELSE 1 - EXP(-margin) END",
     "half * 3 + once",
     "label * weight",
+    # where there is NaN: larger than any number, and equal to itself
+    "CASE WHEN LN(label) > margin THEN 1 WHEN LN(margin) < LN(label) THEN 2 ELSE 3 END",
+    "CASE WHEN LN(label) >= margin THEN 1 WHEN LN(margin) <= LN(label) THEN 2 ELSE 3 END",
+    "CASE WHEN LN(label) = LN(margin) THEN 1 WHEN SQRT(label) <> LN(margin) THEN 2 ELSE 3 END",
+    "CASE WHEN margin > LN(label) THEN 1 WHEN margin < SQRT(label) THEN 2 WHEN margin >= LN(label) THEN 3 ELSE 4 END",
+    "GREATEST(LN(label), margin, SQRT(margin)) + LEAST(margin, LN(label))",
 ]
 TERMS = {"half": Expression("margin / 2"), "once": Expression("half - 1", (*NAMES, "half"))}
 

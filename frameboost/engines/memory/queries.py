@@ -1,0 +1,107 @@
+"""Windows over the rows of each query, on arrays: queries are laid side by side once, and ranked row by row.
+
+Rows 0 to 4 of the queries 7, 5, 7, 7, 5 are laid out as 1, 4 (of query 5) and 0, 2, 3 (of query 7). Queries of similar
+lengths are the lines of one matrix, so that numpy sorts all of them in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.splits.split import FloatArray, IntArray
+
+__all__ = ["Queries"]
+
+# The lines of a matrix are at most this much longer than the shortest query in it.
+_PADDING = 1.25
+
+
+class Queries:
+    """The rows by query.
+
+    Attributes
+    ----------
+    rows
+        Row numbers, those of a query side by side, in ascending order.
+    starts
+        Where each query starts in ``rows``; last, the number of rows.
+
+    Parameters
+    ----------
+    query_of
+        The query of each row.
+    """
+
+    def __init__(self, query_of: npt.NDArray[Any]) -> None:
+        self.rows: IntArray = np.argsort(query_of, kind="stable").astype(np.int64, copy=False)
+        ordered = query_of[self.rows]
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
+        self.starts: IntArray = np.append(first, len(ordered)).astype(np.int64, copy=False)
+        self._lengths = np.diff(self.starts)
+        self._are_in_order = bool(np.array_equal(self.rows, np.arange(len(self.rows))))
+        self._first = self.starts[:-1]
+        self._matrices = list(self._in_matrices())
+
+    def _in_matrices(self) -> Iterator[tuple[IntArray, npt.NDArray[np.bool_] | None]]:
+        """Return matrices of positions in ``rows``, each line those of a query; shorter ones are padded.
+
+        Beside each matrix is which of its positions are of rows, None if all are.
+        """
+        n_rows = len(self.rows)
+        by_length = np.argsort(self._lengths, kind="stable")
+        lengths, at = self._lengths[by_length], 0
+        while at < len(lengths):
+            until = int(np.searchsorted(lengths, lengths[at] * _PADDING, side="right"))
+            within = np.arange(lengths[until - 1])
+            lines = self._first[by_length[at:until], None] + within
+            is_row = within < lengths[at:until, None]
+            yield (lines, None) if is_row.all() else (np.where(is_row, lines, n_rows), is_row)
+            at = until
+
+    def window(self, function: str, values: FloatArray, order: FloatArray | None) -> FloatArray:
+        """Return a `QueryWindow` of every row; sums are of values on a grid."""
+        if function == "rank":
+            ranked = self.ranked(values)
+            return self._by_row(ranked, np.arange(len(ranked)) - np.repeat(self._first, self._lengths))
+        if function == "running":
+            assert order is not None
+            ranked = self.ranked(-order)
+            total = np.cumsum(values[ranked])
+            before = np.append(0.0, total)[self._first]
+            return self._by_row(ranked, total - np.repeat(before, self._lengths))
+        reduced = {"sum": np.add, "min": np.minimum, "max": np.maximum}[function].reduceat(
+            self._side_by_side(values), self._first
+        )
+        of_row = np.repeat(reduced, self._lengths)
+        return of_row if self._are_in_order else self._by_row(self.rows, of_row)
+
+    def _side_by_side(self, values: FloatArray) -> FloatArray:
+        return values if self._are_in_order else values[self.rows]
+
+    def ranked(self, values: FloatArray) -> IntArray:
+        """Return the row numbers by query, within it by value, the highest first, equals in the order of the rows."""
+        falling = np.append(-self._side_by_side(values), np.inf)  # what lines are padded with comes last
+        order = np.empty(len(self.rows), np.int64)
+        for lines, is_row in self._matrices:
+            ranked = np.take_along_axis(lines, np.argsort(falling[lines], axis=1, kind="stable"), axis=1)
+            if is_row is None:
+                order[lines] = ranked
+            else:
+                order[lines[is_row]] = ranked[is_row]
+        return order if self._are_in_order else self.rows[order]
+
+    def by_place(self, place: FloatArray) -> IntArray:
+        """Return the row numbers by query, within it by their place, from 0."""
+        order = np.empty(len(self.rows), np.int64)
+        order[np.repeat(self._first, self._lengths) + place[self.rows].astype(np.int64)] = self.rows
+        return order
+
+    @staticmethod
+    def _by_row(rows: IntArray, values: npt.NDArray[Any]) -> FloatArray:
+        found = np.empty(len(rows))
+        found[rows] = values
+        return found
