@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, overload
 
 import numba
@@ -16,7 +16,7 @@ from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.sigutils import normalize_signature
 
-__all__ = ["kernel"]
+__all__ = ["is_compiled", "kernel"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _has_warned = False
@@ -58,8 +58,29 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     return compiled
 
 
+def is_compiled(function: Any) -> bool:
+    """Whether a kernel has been compiled for some types, in this process or an earlier one."""
+    if not isinstance(function, Dispatcher):  # NUMBA_DISABLE_JIT
+        return False
+    return bool(function.overloads) or _is_in_cache(function)
+
+
+@cache
+def _is_in_cache(function: Any) -> bool:
+    found = function._cache
+    return isinstance(found, _Cache) and found.has_code_for(function.targetctx.codegen().magic_tuple())
+
+
 class _Cache(FunctionCache):
     """Numba's cache of a function, whose disk errors become a warning."""
+
+    def has_code_for(self, processor: Any) -> bool:
+        """Return whether there is code for this kind of processor."""
+        try:
+            index = self._cache_file._load_index()  # type: ignore[no-untyped-call]
+        except Exception:  # a damaged file: `load_overload` will say so
+            return False
+        return any(key[1] == processor for key in index)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code compiled for these types, or None."""

@@ -45,6 +45,20 @@ def _without_rights_of_root():
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
+def _twice(x):
+    return 2 * x
+
+
+def test_it_is_known_whether_a_kernel_has_been_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    first = kernel.kernel(_twice)
+    assert not kernel.is_compiled(first)
+    assert first(4) == 8
+    assert kernel.is_compiled(first)
+    assert kernel.is_compiled(kernel.kernel(_twice))  # as in another process
+    assert not kernel.is_compiled(_twice)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="root's capabilities are Linux's")
 def test_kernels_work_without_any_writable_folder(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.program_arrays import MOST_ROWS, evaluate
+from frameboost.engines.memory.program_arrays import evaluate, is_for_numpy
 from frameboost.engines.memory.program_kernels import compute_pairs
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -100,7 +100,7 @@ class ExactSums:
         if len(columns) < len(arrays):
             return None
         n_rows = len(columns[0]) if columns else self._n_rows
-        if n_rows <= MOST_ROWS:
+        if is_for_numpy(n_rows):
             return self._of_few(evaluate(program, [np.asarray(each, np.float64) for each in columns]), n_rows)
         if len(plan.offsets) != len(program.results):
             plan.offsets = np.zeros(len(program.results))
@@ -156,7 +156,7 @@ def values_by_row(
 ) -> list[FloatArray]:
     """Return the results of a program in every row, those of zero without their sign."""
     columns = [np.ascontiguousarray(column, np.float64) for column in columns]
-    if n_rows <= MOST_ROWS:
+    if is_for_numpy(n_rows):
         return [np.broadcast_to(np.float64(0.0) + values, (n_rows,)) for values in evaluate(program, columns)]
     n_results = len(program.results)
     even = np.append(program.results, program.results[:1])[: n_results + n_results % 2]

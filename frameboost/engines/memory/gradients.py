@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.memory.program_arrays import MOST_ROWS, compute_few
+from frameboost.engines.memory.program_arrays import MOST_ROWS, compute_block
 from frameboost.engines.memory.program_kernels import compute_shares
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -158,7 +158,7 @@ class GradientPairs:
     def run(self, p: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
         if n_rows <= MOST_ROWS:
-            most, sums = compute_few(p, columns, self._offsets, self.pairs)
+            most, sums = compute_block(p, columns, n_rows, self._offsets, self.pairs)
             self._set_totals(sums)
             return most.tolist()  # type: ignore[no-any-return]
         addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
