@@ -161,7 +161,10 @@ def test_views_and_queries_within_limits_of_ones_own_run(name, tmp_path):
         ({"depth": 20, "text": None, "elements": None}, "staged"),
     ):  # fmt: skip
         view = model.database(name, limits=limits).create_view_sql("v", "t", **how)
-        assert form == ("table" if quote("trees") in view else "staged" if "stage_1" in view else "case")
+        if "list_transform" in view:
+            assert (name, form) in {("duckdb", "case"), ("duckdb", "staged")}, "the fastest is within the limits"
+        else:
+            assert form == ("table" if quote("trees") in view else "staged" if "stage_1" in view else "case")
         warehouse.run(f"DROP VIEW IF EXISTS {quote('v')}")
         warehouse.run(view)
         queries = [f"SELECT * FROM {quote('v')}", model.query("t", name, **how, limits=limits)]

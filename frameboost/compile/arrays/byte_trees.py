@@ -320,7 +320,7 @@ def _in_bytes(
     feature = np.where(is_leaf, 0, arrays.feature)
     if not len(first_column):  # every tree is a single leaf
         return np.zeros((4, len(feature)), dtype=np.int64)
-    is_any = arrays.bound == arrays.missing[feature]  # every present value goes left
+    is_any = arrays.bound > arrays.missing[feature]  # every present value goes left
     rank = np.where(is_leaf | is_table | is_any, 0, arrays.bound - 1)
     bound = np.where(is_table, 0, np.where(is_any, _NO_CODE, rank % MOST_EDGES + 1))
     also = np.where(arrays.missing_left & ~is_table, MISSING, _NO_CODE)

@@ -105,11 +105,12 @@ class TreeArrays:
                     at, table_end = table_end, table_end + len(tables[-1])
                 table_at.append(at)
                 # A value is below the edge of rank r if at most r edges are not above it. Without a threshold the
-                # split asks whether the value is present: every code but the missing one is below.
+                # split asks whether the value is present: every code but the missing one is below, that of a category
+                # which no split names too.
                 if f == LEAF:
                     bound.append(0)
                 else:
-                    bound.append(missing[place[f]] if threshold is None else ranks[place[f]][threshold] + 1)
+                    bound.append(missing[place[f]] + 2 if threshold is None else ranks[place[f]][threshold] + 1)
 
         def flat(name: str) -> list[Any]:
             return [x for tree in trees for x in getattr(tree, name)]
