@@ -297,7 +297,7 @@ def test_what_fails_leaves_what_was_there(con, form, monkeypatch):
         newer().register(con, "f", output="odds", **FORMS[form])
     with pytest.raises(fb.ParameterError, match=r"uint128|read-only"):
         wide.register(con, "f", form="udf", replace=True)
-    monkeypatch.setattr(fb.DatabaseModel, "sql", lambda *_: "1 +")
+    monkeypatch.setattr(fb.DatabaseModel, "sql", lambda *_, **__: "1 +")
     if form != "udf":
         with pytest.raises(duckdb.ParserException):
             newer().register(con, "f", **FORMS[form])
