@@ -1,0 +1,107 @@
+"""What a round of training costs, in queries and calls of kernels, which no noise changes.
+
+A fit of two more rounds is compared with a fit, so that what is done once a fit is left out.
+"""
+
+from collections import Counter
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.duckdb import engine as duckdb_engine
+from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
+from frameboost.engines.memory import histograms, nodes
+from frameboost.engines.polars import histograms as polars_histograms
+from frameboost.training import histograms as pool
+from frameboost.training import splitter
+
+DEPTH = 4
+
+
+@pytest.fixture
+def counts(monkeypatch) -> Counter:
+    """Count the statements of DuckDB, the queries of polars and the calls of kernels."""
+    counted: Counter[str] = Counter()
+
+    def counting(place, name, kind):
+        original = getattr(place, name)
+
+        def call(*args, **kwargs):
+            counted[kind] += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(place, name, call)
+
+    counting(DuckDBSession, "_query", "statements")
+    counting(OwnDatabaseSession, "_query", "statements")
+    counting(pl.LazyFrame, "collect", "queries")
+    counting(pl, "collect_all", "queries")
+    for place, name in (
+        (histograms, "build_histograms"), (nodes, "part_rows"), (nodes, "add_by_side"), (splitter, "scan_histograms"),
+        (pool, "subtract_from_parents"),
+    ):  # fmt: skip
+        counting(place, name, name)
+    return counted
+
+
+def table(n: int = 600) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.normal(size=(n, 5)), schema=list("abcde"))
+    return frame.with_columns(y=pl.col("a") * pl.col("b") + pl.Series(rng.normal(size=n)), late=pl.col("c") > 0)
+
+
+def of_a_round(counts: Counter, data, **how) -> dict[str, float]:
+    """Return the counts of a round."""
+    seen = []
+    for n_rounds in (3, 3, 5):  # the first may fill caches
+        counts.clear()
+        model = fb.fit(data, "y", **{"n_estimators": n_rounds, "max_depth": DEPTH, "exclude": "late"} | how)
+        assert model.n_trees == n_rounds
+        seen.append(Counter(counts))
+    more = seen[2] - seen[1]
+    return {kind: count / 2 for kind, count in more.items()}
+
+
+IN_MEMORY = dict.fromkeys(["build_histograms", "scan_histograms", "subtract_from_parents"], DEPTH)
+ROUNDS = {
+    "plain": ({}, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1}),
+    # Held-out rows move as those of training do, and metrics take no query.
+    "valid": ({"valid": "late"}, IN_MEMORY | {"part_rows": 2 * (DEPTH - 1), "add_by_side": 2}),
+    "subsample": ({"subsample": 0.5}, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1}),
+    # Rows move to the last level too, and quantiles are selected there.
+    "quantiles": ({"objective": "reg:absoluteerror"}, IN_MEMORY | {"part_rows": DEPTH}),
+    # Seven splits make eight leaves; the children of the last are not searched.
+    "lossguide": (
+        {"grow_policy": "lossguide", "max_leaves": 8, "max_depth": 0},
+        dict.fromkeys(IN_MEMORY, 7) | {"part_rows": 6, "add_by_side": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_round_in_memory(counts, name):
+    how, expected = ROUNDS[name]
+    assert of_a_round(counts, table(), engine="numba", **how) == expected
+
+
+def test_a_round_in_polars(counts, monkeypatch):
+    # The largest gradients, the gradients, those of the tree; a query of histograms and one of nodes for each level.
+    queries = 3 + 2 * DEPTH
+    for most in (0, 1 << 17):
+        monkeypatch.setattr(polars_histograms, "_MOST_AT_ONCE", most)
+        assert of_a_round(counts, table(), engine="polars")["queries"] == queries
+
+
+def test_a_round_in_duckdb(counts, monkeypatch):
+    con = duckdb.connect()
+    con.register("frame", table())
+    con.execute("CREATE TABLE t AS FROM frame")
+    # The largest gradients, the gradients, the table before dropped, their sums, the leaves; histograms of each level.
+    few = 5 + DEPTH
+    for most, statements in ((1 << 17, few), (0, few + DEPTH - 1)):  # and of many rows the nodes of each level but one
+        monkeypatch.setattr(duckdb_engine, "MOST_OF_FEW", most)
+        assert of_a_round(counts, con.table("t"))["statements"] == statements
+        assert of_a_round(counts, table(), engine="duckdb")["statements"] == statements
