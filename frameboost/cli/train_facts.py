@@ -10,9 +10,7 @@ import polars as pl
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.sources import FrameSource, Source
 from frameboost.data.spark_source import SparkSource
-from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.model.model import Model
-from frameboost.schema.polars_columns import column
 
 __all__ = ["train_facts"]
 
@@ -61,19 +59,9 @@ def _why(model: Model, training: Source, given: argparse.Namespace) -> str:
     if len(given.target) > 1:
         return f"as the targets {listed(given.target)} are {adjective}"
     what = f"is {adjective}" if adjective else f"has {len(model.classes):,} labels"
-    if kind is not None and kind.is_integer and _is_zero_or_one(training, given.target[0]):
+    if model._hint:  # which the fit has found by its own look at the labels
         what = "is 0 or 1; --objective binary:logistic would predict the probability of 1"
     return f"as target {shown(given.target[0])} {what}"
-
-
-def _is_zero_or_one(source: Source, target: str) -> bool:
-    if isinstance(source, FrameSource):
-        ends = source.frame.select(lowest=column(target).min(), highest=column(target).max()).collect().row(0)
-    else:
-        assert not isinstance(source, SparkSource)
-        quoted = quote_identifier(target)
-        ends = source.relation.aggregate(f"MIN({quoted}), MAX({quoted})").fetchall()[0]
-    return ends == (0, 1)
 
 
 def _classes(model: Model) -> dict[str, str]:
