@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -12,6 +13,8 @@ import polars as pl
 from frameboost.expressions.expression import Expression
 
 __all__ = ["value_of"]
+
+_Program = Callable[[Mapping[str, float]], Any]
 
 
 def value_of(expression: Expression, numbers: Mapping[str, float]) -> float | None:
@@ -21,26 +24,28 @@ def value_of(expression: Expression, numbers: Mapping[str, float]) -> float | No
     3.0
     """
     try:
-        return float(expression.fold(_OfNumbers(numbers)))
+        return float(_program(expression)(numbers))
     except (ArithmeticError, ValueError, LookupError):  # what Python has no number for, or may round otherwise
         found = pl.select(expression.to_polars({name: pl.lit(value) for name, value in numbers.items()})).item()
         return None if found is None else float(found)
 
 
-class _OfNumbers:
-    """Computes with numbers; an exception where there is NaN, or a function whose last bit may differ."""
+@lru_cache(maxsize=256)
+def _program(expression: Expression) -> _Program:
+    return expression.fold(_Closures())
 
-    def __init__(self, numbers: Mapping[str, float]) -> None:
-        self._numbers = numbers
 
-    def column(self, name: str) -> Any:
-        return _number(self._numbers[name])
+class _Closures:
+    """Makes functions of the numbers; they raise an exception where there is NaN, or no function of that name."""
 
-    def number(self, value: float) -> Any:
-        return value
+    def column(self, name: str) -> _Program:
+        return lambda numbers: _number(numbers[name])
 
-    def apply(self, function: str, *arguments: Any) -> Any:
-        return _number(_FUNCTIONS[function](*arguments))
+    def number(self, value: float) -> _Program:
+        return lambda _: value
+
+    def apply(self, function: str, *arguments: _Program) -> _Program:
+        return lambda numbers: _number(_FUNCTIONS[function](*[argument(numbers) for argument in arguments]))
 
 
 def _number(value: Any) -> Any:
@@ -61,6 +66,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "NOT": operator.not_,
     "ABS": abs,
     "SQRT": math.sqrt,
+    "EXP": math.exp,  # the C library's function, as in polars
+    "LN": math.log,
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,

@@ -96,13 +96,11 @@ def _mlogloss(name: str, at: float | None, loss: Loss, parameters: Mapping[str, 
 
 def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     names = prediction_names(loss.classes)
-    cases = " ".join(
-        f"WHEN label = {k} AND {p} >= GREATEST({', '.join(names)})"
-        # A tie is predicted as the first class.
-        + "".join(f" AND {earlier} < {p}" for earlier in names[:k]) + " THEN 0"
-        for k, p in enumerate(names)
-    )  # fmt: skip
-    return Metric(name, _mean(f"CASE {cases} ELSE 1 END"))
+    # A tie is predicted as the first class.
+    found = " ".join(f"WHEN {p} >= largest_prediction THEN {k}" for k, p in enumerate(names))
+    largest = Expression(f"GREATEST({', '.join(names)})", names)
+    return Metric(name, _mean(f"CASE WHEN label = CASE {found} END THEN 0 ELSE 1 END"),
+                  terms={"largest_prediction": largest})  # fmt: skip
 
 
 _SIDES = tuple(f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total"))

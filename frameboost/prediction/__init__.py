@@ -1,6 +1,7 @@
 """Predictions and explanations of an ensemble, computed in Python.
 
 - `predictor`: predictions by compiled kernels or polars expressions
+- `few_outputs`: outputs of a few rows, number by number
 - `contributions`: contributions of features (SHAP, Saabas, interactions)
 - `shap_explanation`: contributions as the object that SHAP's plots take
 - `partial_dependence`: the mean prediction as a function of one feature

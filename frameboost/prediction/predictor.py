@@ -17,6 +17,7 @@ from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import OUTPUTS, Output
+from frameboost.prediction.few_outputs import few_outputs
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import Workers
 from frameboost.schema.polars_columns import column
@@ -112,6 +113,8 @@ class Predictor:
         """Return an output of rows with these margins."""
         if wanted.is_margin and not may_be_null:
             return pl.Series("prediction", margins[0])
+        if not may_be_null and (found := few_outputs(wanted, margins)) is not None:
+            return found.alias("prediction")
         columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
         if len(columns) > _MOST_AT_ONCE:
             return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")

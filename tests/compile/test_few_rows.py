@@ -99,3 +99,19 @@ def test_links_of_one_row_are_those_of_many():
             many = model.predict(frame, output=output)
             assert [model.predict(frame[i], output=output).to_list()[0] for i in range(20)] == many.to_list()[:20]
             assert model.predict(frame[3], output=output).name == many.name == "prediction"
+
+
+@pytest.mark.parametrize("output", ["mean", "margin", "class", "probability"])
+@pytest.mark.parametrize("labels", [[0, 1], [False, True], ["no", "yes"], [0, 1, 2], ["a", "b", "c"]], ids=str)
+def test_outputs_of_few_rows_are_those_of_many(labels, output):
+    rng = np.random.default_rng(len(labels))
+    frame = pl.DataFrame({"x": rng.normal(size=64), "y": [labels[k] for k in rng.integers(len(labels), size=64)]})
+    objective = {} if isinstance(labels[-1], str) else {"objective": "multi:softprob"} if len(labels) > 2 else {}
+    binary = {} if len(labels) > 2 or objective else {"objective": "binary:logistic"}
+    model = fb.fit(frame, "y", n_estimators=3, max_depth=2, **objective, **binary)
+    whole = model.predict(frame, output=output)
+    for n_rows in (1, 2, 7):
+        few = model.predict(frame[:n_rows], output=output)
+        assert few.dtype == whole.dtype
+        assert few.name == whole.name
+        assert few.to_list() == whole[:n_rows].to_list()

@@ -19,6 +19,7 @@ NUMBERS = [0.0, -0.0, 0.1, -3.7, 1e300, math.inf, math.nan]
         "LEAST(a / b, 1) - GREATEST(a, -b)",
         "CASE WHEN a > b THEN a WHEN NOT (a = b OR b <= 0) AND a <> 3 THEN -b ELSE 2 END",
         "CASE WHEN a >= b THEN 1 END",
+        "1 / (1 + EXP(-a)) + LN(b)",
         "CASE WHEN a / b IS NULL THEN 1 ELSE EXP(a) + LN(b) + POWER(a, 2) END",
     ],
 )
