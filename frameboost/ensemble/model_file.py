@@ -31,7 +31,7 @@ from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.leaf_grid import largest_leaves, on_leaf_grid
 from frameboost.trees.tree import Tree
 
 __all__ = ["FORMAT", "VERSION", "dump_model", "read_model"]
@@ -249,9 +249,10 @@ def _feature(item: object, number: int) -> Feature:
 
 def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
     """Check that leaves are on their grid and sums are finite, so that every sum is exact and equal in every engine."""
-    largest = [*map(abs, base_margins), *(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in trees)]
-    if not math.isfinite(sum(largest)):
+    if not math.isfinite(sum([*map(abs, base_margins), *largest_leaves(trees)])):
         raise ModelFileError("damaged model: its margins are not finite")
+    if _are_on_grid(base_margins, trees):
+        return
     leaves = [
         replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))
         for tree in trees
@@ -263,3 +264,11 @@ def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
         for node, value in enumerate(tree.value):
             if rounded.value[node] != value:
                 fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)
+
+
+def _are_on_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> bool:
+    """Whether all values are, those of inner nodes too, as in the files that are written here."""
+    try:
+        return on_leaf_grid(base_margins, trees) == (tuple(base_margins), tuple(trees))
+    except OverflowError:  # the value of an inner node may be far beyond those of the leaves
+        return False

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from frameboost.expressions.grid import bit_step
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["on_leaf_grid"]
+__all__ = ["largest_leaves", "on_leaf_grid"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -40,19 +40,19 @@ def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[
         of_outputs[tree.output].append(i)
     for base, own in zip(base_margins, of_outputs, strict=True):
         values = [np.array(trees[i].value) for i in own]
-        is_leaf = [np.array(trees[i].feature) == LEAF for i in own]
-        step = _step([abs(base), *_largest(values, is_leaf)])
+        step = _step([abs(base), *largest_leaves([trees[i] for i in own])])
         base_on_grid.append(_steps(base, step) * step)
         for i, rounded in zip(own, _rounded(values, step), strict=True):
             on_grid[i] = replace(trees[i], value=rounded)
     return tuple(base_on_grid), tuple(on_grid)
 
 
-def _largest(values: Sequence[FloatArray], is_leaf: Sequence[npt.NDArray[np.bool_]]) -> list[float]:
+def largest_leaves(trees: Sequence[Tree]) -> list[float]:
     """Return the largest magnitude among each tree's leaves."""
-    if not values:
+    if not trees:
         return []
-    magnitudes = np.where(np.concatenate(is_leaf), np.abs(np.concatenate(values)), 0.0)
+    values, is_leaf = ([np.array(getattr(tree, field)) for tree in trees] for field in ("value", "feature"))
+    magnitudes = np.where(np.concatenate(is_leaf) == LEAF, np.abs(np.concatenate(values)), 0.0)
     found: list[float] = np.maximum.reduceat(magnitudes, _starts(values)).tolist()
     return found
 
