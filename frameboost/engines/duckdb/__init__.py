@@ -9,6 +9,7 @@
 - `histograms`: sums of g and h by node and bin
 - `nodes`: which node each row is in
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
+- `weighted_cuts`: cuts for each tree, from sums of h by fine bins
 - `ranking`: aggregates over queries, and pairs of rows
 - `session`: the connection and its temporary tables
 """

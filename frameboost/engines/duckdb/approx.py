@@ -9,6 +9,8 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.duckdb.binning import from_database, read_categories, store_codes, store_columns
 from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.histograms import HistogramQuery
+from frameboost.engines.duckdb.weighted_cuts import FINE_BINS, weighted_cuts
 from frameboost.expressions.duckdb_sql import literal, physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
@@ -22,6 +24,9 @@ class DuckDBApproxEngine(DuckDBEngine):
     Its table of rows has values in place of codes, ``value_0``, ``value_1``, ..., except for a categorical feature,
     whose codes are ``bin_2``. Numeric splits compare values with a threshold.
     """
+
+    _fine: list[Bins]  # bins of all features, many and fine
+    _fine_codes: str | None = None  # the table of their codes
 
     def load_columns(self) -> list[Bins]:
         """See `RebinningEngine.load_columns`."""
@@ -41,24 +46,27 @@ class DuckDBApproxEngine(DuckDBEngine):
         self._bins = store_columns(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
 
     def rebin(self, max_bin: int) -> list[Bins]:
-        """See `RebinningEngine.rebin`."""
-        bins = [
-            b if b.feature.type.is_categorical else replace(b, cuts=self._cuts(i, max_bin - b.has_missing))
-            for i, b in enumerate(self._unbinned)
-        ]
+        """See `RebinningEngine.rebin`: h is summed by fine bins, which last the fit, and near the cuts by value."""
+        numbers = [i for i, b in enumerate(self._unbinned) if not b.feature.type.is_categorical]
+        if self._fine_codes is None:
+            given = {i: b for i, b in enumerate(self._unbinned) if i not in numbers}
+            self._fine = self.propose_bins(FINE_BINS, given)
+            self._fine_codes = store_codes(self.session, self._fine, self.columns, self.bins)
+        layout = SlotLayout(self._fine)
+        rows = f"{self._fine_codes} POSITIONAL JOIN {self.pair.table}"
+        query = HistogramQuery(self.session, layout, rows, self.pair.g, self.pair.h, self._is_few)
+        ((_, h),) = query.run(1, None, 0, everywhere=True).transpose(0, 2, 1)
+        cuts = weighted_cuts(
+            self.session, dict(enumerate(self.columns)), {i: self._fine[i] for i in numbers},
+            {i: h[layout.offsets[i] :][: self._fine[i].count] for i in numbers},
+            max_bin, rows=f"{self.bins} POSITIONAL JOIN {rows}", h=self.pair.h,
+        )  # fmt: skip
+        bins = [replace(b, cuts=cuts[i]) if i in cuts else b for i, b in enumerate(self._unbinned)]
         self.layout = SlotLayout(bins)
         if self._codes is not None:
             self.session.drop(self._codes)
         self._codes = store_codes(self.session, bins, self.columns, self.bins)
         return bins
-
-    def _cuts(self, feature: int, max_bin: int) -> tuple[float | int | str, ...]:
-        kind = self.columns[feature].type
-        statement = render(
-            "propose_weighted_cuts", bins=self._bins, gradients=self.pair.table, h=self.pair.h,
-            value=f"value_{feature}", max_bin=max_bin, physical=physical_sql(kind, "value"),
-        )  # fmt: skip
-        return tuple(from_database(kind, cut) for (cut,) in self.session.rows(statement))
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: one statement per feature, since columns differ in type."""

@@ -1,0 +1,46 @@
+"""Cuts weighted by h from sums by fine bins: those that the definition finds among all values."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.binning.bins import weighted_cut_positions
+from frameboost.engines.duckdb import approx
+from frameboost.engines.duckdb.weighted_cuts import undecided_bins
+from tests.engines.test_same_trees import assert_same
+
+
+def test_values_of_several_parts_are_in_the_bins_asked_for():
+    rng = np.random.default_rng(0)
+    for max_bin in (2, 5, 30):
+        h = rng.integers(0, 4, 200) * rng.integers(0, 2, 200).astype(float)
+        before = np.cumsum(h) - h
+        starts = np.sort(rng.choice(np.arange(1, 200), 39, replace=False))
+        asked = undecided_bins(np.add.reduceat(h, [0, *starts]), max_bin)
+        cuts = weighted_cut_positions(before, h.sum(), max_bin)
+        bin_of_cut = np.searchsorted(starts, cuts, side="right")
+        assert set(bin_of_cut[~np.isin(cuts, starts)]) <= set(asked), "a cut inside a bin"
+        assert len(asked) <= max_bin
+
+
+def test_bins_without_hessian_have_no_cut():
+    assert undecided_bins(np.zeros(20), 4).tolist() == []
+
+
+@pytest.mark.parametrize("fine", [3, 11])
+def test_the_number_of_fine_bins_does_not_matter(monkeypatch, fine):
+    monkeypatch.setattr(approx, "FINE_BINS", fine)
+    rng = np.random.default_rng(1)
+    n = 400
+    frame = pl.DataFrame({
+        "x": rng.normal(size=n).round(2), "few": rng.integers(0, 4, n), "id": rng.permutation(n),
+        "tied": np.where(rng.random(n) < 0.7, 1.5, rng.normal(size=n)), "w": rng.integers(0, 5, n),
+    }).with_columns(
+        pl.when(pl.col("x") > 0.8).then(None).otherwise(pl.col("id")).alias("null"),
+        day=pl.date(2020, 1, 1) + pl.duration(days="id"), price=pl.col("x").cast(pl.Decimal(9, 2)),
+        name=pl.col("few").cast(pl.String), y=pl.col("x") * 3 + pl.col("few") + pl.col("id") / 100,
+    )  # fmt: skip
+    options = {"weight": "w", "tree_method": "approx", "max_bin": 6, "n_estimators": 3, "max_depth": 3}
+    models = [fb.fit(frame, "y", engine=engine, **options) for engine in ("polars", "duckdb")]
+    assert_same("reg:squarederror", *models)
