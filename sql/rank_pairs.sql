@@ -8,7 +8,7 @@
 -- out: {pairs}       pair_g, pair_h, pair_size (the sum of sizes), row by row in the order of {bins}
 
 CREATE OR REPLACE TEMP TABLE {pairs} AS
-WITH ranked AS (
+WITH ranked AS MATERIALIZED (
     SELECT position, qid, {columns}
     FROM ({rows})
 ),

@@ -45,7 +45,9 @@ def _window(rows: Engine, term: OverQuery) -> QueryWindow:
 
 def _pair_offset(rows: Engine, pairs: Pairs) -> float:
     """Return the grid on which sums over all pairs of a query are exact."""
-    last = rows.aggregate({"place": Aggregate("max", Expression("place", ("place",)))})["place"] or 0.0
+    # The largest place by label is that by margin, and the same in every round.
+    place = Expression("label_place", ("label_place",))
+    last = rows.aggregate({"place": Aggregate("max", place)})["place"] or 0.0
     largest = int(last) + 1
     return grid_offset(pairs.bound, 2 * largest * min(largest, pairs.truncation))
 

@@ -105,3 +105,15 @@ def test_a_round_in_duckdb(counts, monkeypatch):
         monkeypatch.setattr(duckdb_engine, "MOST_OF_FEW", most)
         assert of_a_round(counts, con.table("t"))["statements"] == statements
         assert of_a_round(counts, table(), engine="duckdb")["statements"] == statements
+
+
+def test_a_round_of_ranking(counts, monkeypatch):
+    """Terms that are the same in every round, and sums of them, are computed once."""
+    frame = table().with_columns(query=pl.int_range(pl.len()) // 20)
+    frame = frame.with_columns(y=(pl.col("a") * 2).clip(0, 3).round().cast(pl.Int64))
+    how = {"objective": "rank:ndcg", "group": "query"}
+    monkeypatch.setattr(duckdb_engine, "MOST_OF_FEW", 1 << 17)
+    # As of other losses, and the table of pairs.
+    assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 6 + DEPTH
+    # As of other losses, and the rows that are paired, and their pairs.
+    assert of_a_round(counts, frame, engine="polars", **how)["queries"] == 5 + 2 * DEPTH

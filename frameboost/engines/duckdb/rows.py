@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -12,6 +12,7 @@ from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.gradients import GradientTable
 from frameboost.engines.duckdb.ranking import pair_parts, window_sql
 from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.fixed_terms import FixedTerms, uses
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.places import Places
@@ -70,6 +71,11 @@ class TableEngine:
         self._margins: dict[str, str] = {}  # margin -> its table, which has a column of the same name
         self._pairs: str | None = None
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
+        self._fixed = FixedTerms(self.roles)
+        self._fixed_keys: dict[str, Hashable] = {}  # of the fixed terms that are defined, by name
+        self._stored: dict[
+            Hashable, tuple[str, str]
+        ] = {}  # the table and column of each fixed term that is stored, by key
         self._counts: list[int] | None = None
         self._queries = queries
         self.places = Places()  # of its rows among all, of which there are
@@ -145,10 +151,12 @@ class TableEngine:
         columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
         if self._pairs is not None:
             columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
-        tables = [*dict.fromkeys(columns.values())]
-        wanted = [f"{tables[0]}.rowid AS position", *columns, *self._unit_weight]
+        stored = {name: self._stored[key] for name, key in self._fixed_keys.items() if key in self._stored}
+        tables = list(dict.fromkeys([*columns.values(), *(table for table, _ in stored.values())]))
+        fixed = [f"{table}.{column} AS {name}" for name, (table, column) in stored.items()]
+        wanted = [f"{tables[0]}.rowid AS position", *columns, *fixed, *self._unit_weight]
         query = f"SELECT {', '.join(wanted)} FROM {' POSITIONAL JOIN '.join(tables)}"
-        return self._with_terms(query, list(dict.fromkeys([*columns, "weight"])))
+        return self._with_terms(query, list(dict.fromkeys([*columns, *stored, "weight"])))
 
     @property
     def _role_table(self) -> str:
@@ -162,17 +170,44 @@ class TableEngine:
 
     def _with_terms(self, query: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]:
         names = {name: name for name in columns}
+        apart: list[list[str]] = []  # terms in groups, none of which uses another of its group
         for name, term in self._terms.items():
-            query = f"SELECT *, {_term_sql(term, names)} AS {name} FROM ({query})"
-            names[name] = name
+            if name in names:  # a fixed term that is stored
+                continue
+            if not apart or any(uses(term, other) for other in apart[-1]):
+                apart.append([])
+            apart[-1].append(name)
+        # Windows over the same order, in one SELECT, take one sort.
+        for group in apart:
+            found = ", ".join(f"{_term_sql(self._terms[name], names)} AS {name}" for name in group)
+            query = f"SELECT *, {found} FROM ({query})"
+            names |= {name: name for name in group}
         return query, names
 
     def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.define`."""
         self._terms.update(terms)
+        for name, term in terms.items():
+            key = self._fixed.define(name, term)
+            self._fixed_keys.pop(name, None)
+            if key is not None:
+                self._fixed_keys[name] = key
+
+    def _store_fixed_terms(self) -> None:
+        """Store the terms that are the same in every round, of those defined so far."""
+        new = {name: key for name, key in self._fixed_keys.items() if key not in self._stored}
+        if new:
+            rows, _ = self.query()
+            table = self.replace_table(
+                None, "fixed", "store_terms", rows=rows, bins=self.bins, columns=", ".join(new),
+            )  # fmt: skip
+            self._stored |= {key: (table, name) for name, key in new.items()}
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`."""
+        """See `Engine.aggregate`; what is the same in every round is kept."""
+        return self._fixed.aggregated(aggregates, self._aggregated_by_query)
+
+    def _aggregated_by_query(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         rows, names = self.query()
         return self._aggregated(aggregates, names, "aggregate", rows=rows)
 
@@ -215,6 +250,7 @@ class TableEngine:
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
+        self._store_fixed_terms()
         rows, names = self.query()
         self._pairs = self.replace_table(
             self._pairs, "pairs", "rank_pairs", rows=rows, bins=self._bins, **pair_parts(pairs, offset, names)

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
+from frameboost.engines.fixed_terms import fixed_key
 from frameboost.engines.memory.queries import Queries
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Rounded, Scalar
+from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import Storage
 from frameboost.splits.split import FloatArray
 
@@ -38,9 +39,6 @@ class TermRows(Protocol):
 
 class TermArrays:
     """Terms of some rows.
-
-    A term whose numbers are the same in every round is *fixed*: it is made of roles and of other fixed terms. The key
-    of such a term is itself with the keys of the terms that it uses, as terms of other metrics may have equal names.
 
     Attributes
     ----------
@@ -80,16 +78,7 @@ class TermArrays:
 
     def key(self, term: Term, rows: TermRows) -> Hashable | None:
         """Return what a fixed term, or expression, is recognised by; None if it is not fixed."""
-        match term:
-            case QueryWindow():
-                used = [self.key(each, rows) for each in (term.value, term.order) if each is not None]
-                return None if None in used else (term, *used)
-            case Rounded():
-                return None if (key := self.key(term.expression, rows)) is None else (term, key)
-            case Expression():
-                used = [self._key_of_name(name, rows) for name in term.columns if term.uses(name)]
-                return None if None in used else (term, *used)
-        return None
+        return fixed_key(term, lambda name: self._key_of_name(name, rows))
 
     def _key_of_name(self, name: str, rows: TermRows) -> Hashable | None:
         if name in self._keys:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.engines.contract import Sample
+from frameboost.engines.contract import Cumulative, QueryWindow, Sample
+from frameboost.engines.fixed_terms import FixedTerms
+from frameboost.engines.frame.aggregation import in_polars
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.gradients import tree_pairs
+from frameboost.engines.frame.ranking import window_expr
 from frameboost.engines.polars.binning import code_columns, propose_bins
 from frameboost.engines.polars.gradients import gradient_columns
 from frameboost.engines.polars.histograms import sum_by_bin
@@ -17,7 +20,7 @@ from frameboost.engines.polars.nodes import child_of_row, code_goes_left, leaf_v
 from frameboost.engines.polars.ranking import pair_sums
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
-from frameboost.losses.exact_sums import Scalar, largest_magnitudes, rounded_on
+from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded_on
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
@@ -31,6 +34,9 @@ class PolarsEngine(FrameEngine):
     def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
         super().__init__(frame, features, roles)
         self.gradients = pl.DataFrame()  # g_0, h_0, ...
+        self._fixed = FixedTerms(self.row_names)
+        self._fixed_columns: dict[Hashable, pl.Series] = {}  # their values, by key
+        self._named: dict[str, Hashable] = {}  # the keys of those that are defined, by name
         self.pairs = pl.DataFrame()  # g and h of the current tree
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -60,6 +66,25 @@ class PolarsEngine(FrameEngine):
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
+    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.define`; of ranking, columns that are the same in every round are computed once."""
+        for name, term in terms.items():
+            key = self._fixed.define(name, term)
+            self._named.pop(name, None)
+            if self.rows is None or key is None or "qid" not in self.row_names:
+                super().define({name: term})
+                continue
+            self.terms.pop(name, None)
+            if key not in self._fixed_columns:
+                assert not isinstance(term, Cumulative)
+                value = window_expr(term) if isinstance(term, QueryWindow) else in_polars(term)
+                self._fixed_columns[key] = self.all_rows().with_columns(value.alias(name)).select(name).collect()[name]
+            self._named[name] = key
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`; what is the same in every round is kept."""
+        return self._fixed.aggregated(aggregates, super().aggregate)
+
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
         self.store_pairs(pair_sums(self.all_rows(), pairs, offset))
@@ -79,7 +104,8 @@ class PolarsEngine(FrameEngine):
 
     def computed_columns(self) -> list[pl.Series]:
         """See `FrameEngine.computed_columns`."""
-        return self.gradients.get_columns()
+        fixed = [self._fixed_columns[key].alias(name) for name, key in self._named.items()]
+        return [*self.gradients.get_columns(), *fixed]
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 

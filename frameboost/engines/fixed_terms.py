@@ -1,0 +1,86 @@
+"""Terms that have the same values in every round, so that an engine computes them once a fit.
+
+A term is *fixed* if it is made of roles and of other fixed terms, such as the ideal order of a query's rows, by label.
+Terms that use a margin are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+
+from frameboost.engines.contract import Cumulative, QueryWindow
+from frameboost.expressions.expression import Expression
+from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar
+
+__all__ = ["FixedTerms", "fixed_key", "uses"]
+
+
+class FixedTerms:
+    """Which of the terms that an engine defines are fixed.
+
+    The key of such a term is itself with the keys of the terms that it uses, as terms of other metrics may have equal
+    names.
+
+    Parameters
+    ----------
+    roles
+        The names of the columns that never change.
+    """
+
+    def __init__(self, roles: Collection[str]) -> None:
+        self._roles = frozenset(roles) | {"weight"}
+        self._keys: dict[str, Hashable | None] = {}  # of each defined term
+        self._aggregates: dict[Hashable, float | None] = {}
+
+    def define(self, name: str, term: Scalar | Cumulative | QueryWindow) -> Hashable | None:
+        """Note what a name means from now on; return its key, None if it is not fixed."""
+        self._keys.pop(name, None)
+        self._keys[name] = self.key(term)
+        return self._keys[name]
+
+    def key(self, term: Scalar | Cumulative | QueryWindow) -> Hashable | None:
+        """Return what a fixed term, or expression, is recognised by; None if it is not fixed."""
+        return fixed_key(term, self._key_of_name)
+
+    def aggregated(
+        self,
+        aggregates: Mapping[str, Aggregate],
+        computed: Callable[[Mapping[str, Aggregate]], dict[str, float | None]],
+    ) -> dict[str, float | None]:
+        """Return aggregates, of which ``computed`` returns those that are not known; of fixed expressions all are kept."""
+        keys = {name: (each.function, self.key(each.expression)) for name, each in aggregates.items()}
+        new = {name: each for name, each in aggregates.items() if keys[name] not in self._aggregates}
+        found = computed(new) if new else {}
+        self._aggregates |= {keys[name]: value for name, value in found.items() if keys[name][1] is not None}
+        return {name: found[name] if name in found else self._aggregates[keys[name]] for name in aggregates}
+
+    def _key_of_name(self, name: str) -> Hashable | None:
+        return self._keys[name] if name in self._keys else name if name in self._roles else None
+
+
+def fixed_key(
+    term: Scalar | Cumulative | QueryWindow, key_of_name: Callable[[str], Hashable | None]
+) -> Hashable | None:
+    """Return what a fixed term is recognised by, given the key of each column or term, None for one that changes."""
+    match term:
+        case QueryWindow():
+            used = [fixed_key(each, key_of_name) for each in (term.value, term.order) if each is not None]
+            return None if None in used else (term, *used)
+        case Rounded():
+            return None if (key := fixed_key(term.expression, key_of_name)) is None else (term, key)
+        case Expression():
+            used = [key_of_name(name) for name in term.columns if term.uses(name)]
+            return None if None in used else (term, *used)
+    return None
+
+
+def uses(term: Scalar | Cumulative | QueryWindow, name: str) -> bool:
+    """Return whether a term uses a column or another term of that name."""
+    match term:
+        case QueryWindow() | Cumulative():
+            return any(uses(each, name) for each in (term.value, term.order) if each is not None)
+        case Rounded():
+            return uses(term.expression, name)
+        case Expression():
+            return name in term.columns and bool(term.uses(name))
+    return True
