@@ -47,7 +47,7 @@ class FixedTerms:
         aggregates: Mapping[str, Aggregate],
         computed: Callable[[Mapping[str, Aggregate]], dict[str, float | None]],
     ) -> dict[str, float | None]:
-        """Return aggregates, of which ``computed`` returns those that are not known; of fixed expressions all are kept."""
+        """Return aggregates, of which ``computed`` finds those not known; of fixed expressions all are kept."""
         keys = {name: (each.function, self.key(each.expression)) for name, each in aggregates.items()}
         new = {name: each for name, each in aggregates.items() if keys[name] not in self._aggregates}
         found = computed(new) if new else {}
@@ -55,7 +55,7 @@ class FixedTerms:
         return {name: found[name] if name in found else self._aggregates[keys[name]] for name in aggregates}
 
     def _key_of_name(self, name: str) -> Hashable | None:
-        return self._keys[name] if name in self._keys else name if name in self._roles else None
+        return self._keys.get(name, name if name in self._roles else None)
 
 
 def fixed_key(

@@ -19,11 +19,11 @@ import polars as pl
 
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.evaluation.metrics_by_group import evaluated_loss, metric_values
+from frameboost.evaluation.metrics_by_group import metric_values, store_predictions
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.draws import can_be_drawn, of_draws, row_counts
 from frameboost.metrics.metric import Metric
-from frameboost.metrics.terms import define_predictions, define_terms
+from frameboost.metrics.terms import define_terms
 
 __all__ = ["metric_intervals"]
 
@@ -100,7 +100,7 @@ def _at_once(
 ) -> dict[str, Floats]:  # fmt: skip
     """Return each metric of each draw of the units that are used."""
     rows = _engine(scored, places, used)
-    define_predictions(rows, evaluated_loss(ensemble))
+    store_predictions(rows, ensemble)
     _, unit = places.rows(used)
     counts = row_counts(several, unit, len(used))
     found = {}

@@ -34,8 +34,10 @@ from frameboost.training.data_checks import check_evaluated
 from frameboost.training.ranking_checks import check_queries
 
 __all__ = [
-    "evaluated_loss", "evaluated_metrics", "group_columns", "metric_values", "metrics_of", "scored_columns",
+    "evaluated_metrics", "group_columns", "metric_values", "metrics_of", "scored_columns", "store_predictions",
 ]  # fmt: skip
+
+Rows = PolarsEngine | DuckDBEngine
 
 _MOST_GROUPS = 10_000
 _ONE_PREDICTION = ("rmse", "mae")
@@ -107,7 +109,7 @@ def evaluated_metrics(
 
 
 def _values(
-    engine: Engine, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric], *, r2: bool
+    engine: Rows, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric], *, r2: bool
 ) -> dict[str, float]:
     """Return the metrics of the rows of an engine, whose margins are those of the model."""
     loss = ensemble.loss
@@ -116,20 +118,26 @@ def _values(
     return metric_values(engine, ensemble, metrics, r2=r2)
 
 
-def metric_values(engine: Engine, ensemble: Ensemble, metrics: Sequence[AnyMetric], *, r2: bool) -> dict[str, float]:
+def metric_values(engine: Rows, ensemble: Ensemble, metrics: Sequence[AnyMetric], *, r2: bool) -> dict[str, float]:
     """Return the metrics of rows that have been checked, by name; with ``r2`` that too where it fits."""
-    define_predictions(engine, evaluated_loss(ensemble))
+    store_predictions(engine, ensemble)
     values = {metric.name: evaluate(metric, engine) for metric in metrics}
     if r2 and "rmse" in values and len(ensemble.loss.labels) == 1:
         values["r2"] = _r2(engine)
     return values
 
 
-def evaluated_loss(ensemble: Ensemble) -> Loss:
-    """Return the loss whose links make the predictions that metrics are of: after a calibration, that link."""
-    if ensemble.calibration is None:
-        return ensemble.loss
-    return replace(ensemble.loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
+def store_predictions(engine: Rows, ensemble: Ensemble) -> None:
+    """Define the predictions that metrics are of: after a calibration, those of that link.
+
+    Several predictions are stored: each of the queries that a metric of K classes takes would define all K anew.
+    """
+    loss = ensemble.loss
+    if ensemble.calibration is not None:
+        loss = replace(loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
+    define_predictions(engine, loss)
+    if loss.link_terms:
+        engine.store_terms()
 
 
 def _r2(engine: Engine) -> float:
@@ -153,7 +161,7 @@ class _ScoredFrame:
     names: Sequence[str]
     by: Mapping[str, str]
 
-    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Engine]]:
+    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Rows]]:
         """Yield each group's values and its rows."""
         if not self.by:
             yield None, self._engine(self.frame)
@@ -163,7 +171,7 @@ class _ScoredFrame:
         for part in parts:
             yield part.head(1).select(list(self.by)).rename(dict(self.by)), self._engine(part)
 
-    def _engine(self, rows: pl.DataFrame) -> Engine:
+    def _engine(self, rows: pl.DataFrame) -> PolarsEngine:
         return PolarsEngine(rows.lazy(), (), {name: name for name in self.names})
 
 
@@ -201,7 +209,7 @@ class _ScoredTable:
     queries: SqlColumn | None
     by: Sequence[str]
 
-    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Engine]]:
+    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Rows]]:
         """Yield each group's values and its rows."""
         if not self.by:
             with self._engine(self.relation) as engine:
@@ -217,7 +225,7 @@ class _ScoredTable:
                 yield key, engine
 
     @contextmanager
-    def _engine(self, rows: duckdb.DuckDBPyRelation) -> Iterator[Engine]:
+    def _engine(self, rows: duckdb.DuckDBPyRelation) -> Iterator[DuckDBEngine]:
         roles = {name: quote_identifier(name) for name in self.names if name != "qid"}
         with closed_after(DuckDBSession(rows)) as session:
             yield DuckDBEngine(session, (), (), roles, self.queries)

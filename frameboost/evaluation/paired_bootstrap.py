@@ -23,11 +23,11 @@ from frameboost.data.sources import FrameSource
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.evaluation.metrics_by_group import evaluated_loss, metrics_of, scored_columns
+from frameboost.evaluation.metrics_by_group import metrics_of, scored_columns, store_predictions
 from frameboost.losses.loss import RunningSum
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.draws import adds_up, of_draws, row_counts
-from frameboost.metrics.terms import define_predictions, define_terms, evaluate
+from frameboost.metrics.terms import define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes
@@ -129,7 +129,7 @@ def _scored(
     engine = PolarsEngine(columns_of_roles.lazy(), (), {name: name for name in columns_of_roles.columns})
     check_evaluated(engine, ensemble.loss, roles)
     check_queries(engine, ensemble.loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", 1)))
-    define_predictions(engine, evaluated_loss(ensemble))
+    store_predictions(engine, ensemble)
     units = np.arange(engine.n_rows)
     if "qid" in roles:
         ranks = source.frame.select(column(roles["qid"]).rank("dense")).collect().to_series()

@@ -16,12 +16,12 @@ from frameboost.api import fit
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource
 from frameboost.engines.polars.engine import PolarsEngine
-from frameboost.evaluation.metrics_by_group import evaluated_loss, evaluated_metrics
+from frameboost.evaluation.metrics_by_group import evaluated_metrics, store_predictions
 from frameboost.expressions.draws import draw_expr, draw_key
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.metrics.draws import of_each_row
 from frameboost.metrics.metric import Metric
-from frameboost.metrics.terms import define_predictions, define_terms
+from frameboost.metrics.terms import define_terms
 from frameboost.model.model import Model
 from frameboost.report.conditions import in_sql, in_words, path_to
 from frameboost.report.markup import Raw, Section, block_of_code, escaped, number, paragraph, percent, table
@@ -127,7 +127,7 @@ def _losses(material: Material, metric: Metric) -> pl.Series:
     """Return the metric of each row alone; higher is worse."""
     names = [name for name in material.scored.columns if name not in ("weight", "group_0")]
     engine = PolarsEngine(material.scored.lazy(), (), {name: name for name in names})
-    define_predictions(engine, evaluated_loss(material.ensemble))
+    store_predictions(engine, material.ensemble)
     define_terms(engine, metric.terms)
     values = of_each_row(metric, engine)
     values = values.set(~values.is_finite().fill_null(False), 0.0)  # of a row that has no part in the metric

@@ -170,7 +170,7 @@ class DuckDBEngine(TableEngine):
         """Return a query of all rows with ``node`` and ``h``, its columns, and the node of each number in ``node``."""
         table, node_of = self.nodes.table()
         is_sampled = self.pair.h == "h"
-        rows, names = self.query(node=table, **({"h": self.pair.table} if is_sampled else {}))
+        rows, names = self.query(more={"node": table} | ({"h": self.pair.table} if is_sampled else {}))
         return (rows if is_sampled else f"SELECT *, {self.pair.h} AS h FROM ({rows})"), names, node_of
 
     # --- as a shard ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import polars as pl
 
@@ -138,25 +139,54 @@ class TableEngine:
 
     # --- queries over all rows ----------------------------------------------------------------------------------------
 
-    def query(self, **more: str) -> tuple[str, dict[str, str]]:
+    def query(
+        self, wanted: Sequence[Scalar] | None = None, more: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[str, dict[str, str]]:
         """Return a query of the rows with all columns that expressions may name, and the columns' names in it.
 
-        ``more`` adds columns: name -> table.
+        Parameters
+        ----------
+        wanted
+            The expressions; by default any. DuckDB plans all columns of a query, of which K classes have some 2 K.
+        more
+            More columns: name -> table.
         """
+        terms = self._used_terms(wanted)
         if self._bins is None:
             roles = [f"{sql} AS {role}" for role, sql in self.roles.items()] + self._unit_weight
             names = list(dict.fromkeys([*self.roles, "weight"]))
-            return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names)
-        columns = dict.fromkeys(self.roles, self._role_table) | self._margins | more
+            return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names, terms)
+        columns = dict.fromkeys(self.roles, self._role_table) | self._margins
         columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
         if self._pairs is not None:
             columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
+        if wanted is not None:
+            used = [*wanted, *terms.values()]
+            by_query = any(isinstance(term, QueryWindow) for term in terms.values())
+            columns = {
+                name: table
+                for name, table in columns.items()
+                if any(uses(each, name) for each in used) or (by_query and name == "qid")
+            }
+        columns |= more
         stored = {name: self._stored[key] for name, key in self._fixed_keys.items() if key in self._stored}
-        tables = list(dict.fromkeys([*columns.values(), *(table for table, _ in stored.values())]))
+        tables = list(dict.fromkeys([*columns.values(), *(table for table, _ in stored.values())])) or [self.bins]
         fixed = [f"{table}.{column} AS {name}" for name, (table, column) in stored.items()]
-        wanted = [f"{tables[0]}.rowid AS position", *columns, *fixed, *self._unit_weight]
-        query = f"SELECT {', '.join(wanted)} FROM {' POSITIONAL JOIN '.join(tables)}"
-        return self._with_terms(query, list(dict.fromkeys([*columns, *stored, "weight"])))
+        selected = [f"{tables[0]}.rowid AS position", *columns, *fixed, *self._unit_weight]
+        query = f"SELECT {', '.join(selected)} FROM {' POSITIONAL JOIN '.join(tables)}"
+        return self._with_terms(query, list(dict.fromkeys([*columns, *stored, "weight"])), terms)
+
+    def _used_terms(self, wanted: Sequence[Scalar] | None) -> dict[str, Scalar | Cumulative | QueryWindow]:
+        """Return the defined terms that these expressions use, directly or through other terms."""
+        if wanted is None:
+            return self._terms
+        used: list[Scalar | Cumulative | QueryWindow] = list(wanted)
+        found = {}
+        for name, term in reversed(self._terms.items()):  # each may use those before it
+            if any(uses(each, name) for each in used):
+                used.append(term)
+                found[name] = term
+        return dict(reversed(found.items()))
 
     @property
     def _role_table(self) -> str:
@@ -168,10 +198,12 @@ class TableEngine:
         """The column of weights where the rows bring none; it is not stored."""
         return [] if "weight" in self.roles else ["1e0 AS weight"]
 
-    def _with_terms(self, query: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]:
+    def _with_terms(
+        self, query: str, columns: Sequence[str], terms: Mapping[str, Scalar | Cumulative | QueryWindow]
+    ) -> tuple[str, dict[str, str]]:
         names = {name: name for name in columns}
         apart: list[list[str]] = []  # terms in groups, none of which uses another of its group
-        for name, term in self._terms.items():
+        for name, term in terms.items():
             if name in names:  # a fixed term that is stored
                 continue
             if not apart or any(uses(term, other) for other in apart[-1]):
@@ -179,7 +211,7 @@ class TableEngine:
             apart[-1].append(name)
         # Windows over the same order, in one SELECT, take one sort.
         for group in apart:
-            found = ", ".join(f"{_term_sql(self._terms[name], names)} AS {name}" for name in group)
+            found = ", ".join(f"{_term_sql(terms[name], names)} AS {name}" for name in group)
             query = f"SELECT *, {found} FROM ({query})"
             names |= {name: name for name in group}
         return query, names
@@ -188,10 +220,22 @@ class TableEngine:
         """See `Engine.define`."""
         self._terms.update(terms)
         for name, term in terms.items():
+            self.roles.pop(name, None)  # what `store_terms` has stored under that name
             key = self._fixed.define(name, term)
             self._fixed_keys.pop(name, None)
             if key is not None:
                 self._fixed_keys[name] = key
+
+    def store_terms(self) -> None:
+        """Store the terms that are defined, once for all that follows: for rows of a relation as they are."""
+        rows, names = self.query()
+        columns = [*self.roles, *self._terms]
+        self._bins = self.replace_table(
+            None, "fixed", "store_terms", rows=rows, columns=", ".join(names[name] for name in columns), in_order=""
+        )
+        self.roles = {name: name for name in columns}
+        self._terms.clear()
+        self._fixed, self._fixed_keys = FixedTerms(self.roles), {}
 
     def _store_fixed_terms(self) -> None:
         """Store the terms that are the same in every round, of those defined so far."""
@@ -199,7 +243,7 @@ class TableEngine:
         if new:
             rows, _ = self.query()
             table = self.replace_table(
-                None, "fixed", "store_terms", rows=rows, bins=self.bins, columns=", ".join(new),
+                None, "fixed", "store_terms", rows=rows, columns=", ".join(new), in_order="ORDER BY position ASC"
             )  # fmt: skip
             self._stored |= {key: (table, name) for name, key in new.items()}
 
@@ -208,7 +252,7 @@ class TableEngine:
         return self._fixed.aggregated(aggregates, self._aggregated_by_query)
 
     def _aggregated_by_query(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        rows, names = self.query()
+        rows, names = self.query([each.expression for each in aggregates.values()])
         return self._aggregated(aggregates, names, "aggregate", rows=rows)
 
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
@@ -219,7 +263,7 @@ class TableEngine:
         self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
     ) -> dict[str, float | None]:
         """Return aggregates over the distinct scores (see `Engine.by_score`)."""
-        rows, names = self.query()
+        rows, names = self.query([score, positive, negative])
         sides = [f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total")]
         return self._aggregated(
             aggregates, {side: side for side in sides}, "aggregate_scores", rows=rows,
@@ -281,7 +325,7 @@ class TableEngine:
 
     def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
         """See `ShardEngine.score_sums`."""
-        rows, names = self.query()
+        rows, names = self.query([score, positive, negative])
         parts = {"score": score, "positive": positive, "negative": negative}
         statement = render("score_sums", rows=rows, **{name: each.to_sql(names) for name, each in parts.items()})
         return pl.DataFrame(self.session.columns(statement))

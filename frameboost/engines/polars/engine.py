@@ -81,6 +81,14 @@ class PolarsEngine(FrameEngine):
                 self._fixed_columns[key] = self.all_rows().with_columns(value.alias(name)).select(name).collect()[name]
             self._named[name] = key
 
+    def store_terms(self) -> None:
+        """Compute the terms that are defined, once for all that follows: for rows whose margins stay as they are."""
+        if self.rows is None:
+            self.rows = self.frame.select(self.row_exprs).collect()
+        self.rows = self.rows.hstack(self.all_rows().select(list(self.terms)).collect())
+        self.terms.clear()
+        self._fixed = FixedTerms(self.rows.columns)
+
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`; what is the same in every round is kept."""
         return self._fixed.aggregated(aggregates, super().aggregate)
