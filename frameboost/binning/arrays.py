@@ -6,7 +6,7 @@ Columns that have no such array (strings, wide integers, integers with NULL) go 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ __all__ = [
     "LOOKED_AT",
     "MOST_IN_NUMPY",
     "Codes",
+    "RareValues",
     "bin_array",
     "bin_column",
     "cuts_beside",
@@ -30,6 +31,7 @@ __all__ = [
     "padded",
     "places_by_type",
     "propose_column",
+    "rare_values",
     "sort_column",
 ]
 
@@ -48,11 +50,44 @@ def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
     return values.dtype.is_float() or values.null_count() == 0
 
 
-def propose_column(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:
-    """Return what `frameboost.binning.codes.propose_bins` does, by a kernel where possible."""
+class RareValues(NamedTuple):
+    """The most frequent value of a column, and the rows with another value or none, uint32 in ascending order."""
+
+    common: Any
+    rows: npt.NDArray[np.uint32]
+
+
+def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
+    """Return the rare values of a column of physical values, None if none is frequent (see `frequent_value`)."""
+    if not is_in_numpy(feature, values):
+        return None
+    array = values.to_numpy()
+    common = frequent_value(array)
+    if common is None:
+        return None
+    return RareValues(common, np.flatnonzero(array != common).astype(np.uint32))  # faster than by the mask
+
+
+def propose_column(
+    feature: Feature,
+    values: pl.Series,
+    max_bin: int,
+    sample: pl.Series | None = None,
+    rare: RareValues | None = None,
+) -> Bins:
+    """Return what `frameboost.binning.codes.propose_bins` does, by a kernel where possible.
+
+    ``rare`` are the column's `rare_values` if these are known and there is no sample.
+    """
     if not is_in_numpy(feature, values):
         return propose_bins(feature, values, max_bin, sample)
     has_missing = values.null_count() > 0
+    if rare is not None:
+        rest = values.to_numpy()[rare.rows]
+        if has_missing:
+            rest = rest[rest == rest]
+        cuts = cuts_beside(rest, rare.common, len(values) - len(rare.rows), max_bin - has_missing)
+        return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
     looked_at = values if sample is None else values.filter(sample)
     array = (looked_at.drop_nulls() if has_missing else looked_at).to_numpy()
     common = frequent_value(array)
@@ -82,7 +117,10 @@ def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
     distinct, counts = np.unique(rest, return_counts=True)
     at = np.searchsorted(distinct, common)
     if n_common and (at == len(distinct) or distinct[at] != common):
-        distinct, counts = np.insert(distinct, at, common), np.insert(counts, at, 0)
+        own = np.array([common], distinct.dtype), np.zeros(1, counts.dtype)  # `numpy.insert` takes as long as all else
+        distinct, counts = (
+            np.concatenate([each[:at], new, each[at:]]) for each, new in zip((distinct, counts), own, strict=True)
+        )
     counts[at : at + 1] += n_common
     before = np.cumsum(counts) - counts
     return with_one_zero(distinct)[cut_positions(before, int(counts.sum()), max_bin)]

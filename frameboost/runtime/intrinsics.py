@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = ["AHEAD", "STRIDE", "WIDTH", "add_pair", "add_pairs", "as_pointer", "prefetch"]
+__all__ = ["AHEAD", "STRIDE", "WIDTH", "add_pair", "add_pairs", "as_pointer", "fused", "prefetch"]
 
 # How many rows ahead to prefetch: time enough for memory to arrive, and few enough that it is still in the cache.
 AHEAD = np.uint64(24)
@@ -43,6 +43,18 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
 
 
 prefetch: Any = intrinsic(_prefetch)
+
+
+def _fused(_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return a·b + c (float64), rounded once."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+fused: Any = intrinsic(_fused)
 
 
 def _as_pointer(_context: Any, address: Any) -> Any:

@@ -13,7 +13,7 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 from frameboost.splits.category_kernels import scan_categories
 from frameboost.splits.gain import bounded_score
-from frameboost.splits.numeric_kernels import scan_bounded_numbers, scan_numbers
+from frameboost.splits.numeric_kernels import gain_of_two, scan_bounded_numbers, scan_numbers
 
 __all__ = ["find_splits", "scan_histograms"]
 
@@ -87,6 +87,11 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                     )  # fmt: skip
                     _keep(found, feature, best[node], stats[node])
                     continue
+            if len(histogram) == 3 and histogram[2, 0] == 0.0 and histogram[2, 1] == 0.0:
+                gain = gain_of_two(histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight)
+                if gain > stats[node, 0]:
+                    _keep((True, 1, 0, gain, histogram[0, 0], histogram[0, 1]), feature, best[node], stats[node])
+                continue
             found = scan_numbers(
                 histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight, stats[node, 0], left, gains, positions
             )

@@ -65,7 +65,7 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     pairs, histograms = gradients(rng, 40), np.zeros((1, sizes.sum(), 2))
     for feature, size in enumerate(sizes):
-        np.add.at(histograms[0], offsets[feature] + rng.integers(0, size, 40), pairs)
+        np.add.at(histograms[0], offsets[feature] + rng.integers(0, size - seed % 2, 40), pairs)
     best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
     scan_histograms(
         histograms, np.array([0]), offsets, None, np.ones((1, 3), dtype=bool), None, None, 4, 64, 0.0, reg_lambda, 0.0,

@@ -37,6 +37,10 @@ TESTED_OTHERWISE = {
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
+    "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
+    "pair_totals": "tests/engines/memory/test_programs.py",  # called by compute_pairs
+    "exponentials": "tests/engines/memory/test_programs.py",  # the C library
+    "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
     "complete_histograms": "tests/engines/memory/test_sparse_codes.py",
     "gather_entries": "tests/engines/memory/test_sparse_codes.py",

@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import MOST_IN_NUMPY, Codes, bin_column, places_by_type, propose_column
+from frameboost.binning.arrays import (
+    MOST_IN_NUMPY,
+    Codes,
+    RareValues,
+    bin_column,
+    places_by_type,
+    propose_column,
+)
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import interleave
@@ -32,13 +39,19 @@ def propose_bins(
     max_bin: int,
     given: Mapping[int, Bins],
     workers: Workers,
+    rare: Callable[[int], RareValues | None],
 ) -> list[Bins]:
-    """Return the bins of every feature, whose physical values ``values`` gives; those in ``given`` as they are."""
+    """Return the bins of every feature, whose physical values ``values`` gives; those in ``given`` as they are.
+
+    ``rare`` gives the `rare_values` of a feature.
+    """
     sample = sample_of(n_rows)
     found = dict(given)
 
     def propose(number: int) -> None:
-        found[number] = propose_column(features[number], values(number), max_bin, sample)
+        found[number] = propose_column(
+            features[number], values(number), max_bin, sample, rare(number) if sample is None else None
+        )
 
     is_small = n_rows * len(features) < VALUES_PER_TASK
     workers.each([i for i in range(len(features)) if i not in given], propose, alone=is_small)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_array, frequent_value, is_in_numpy
+from frameboost.binning.arrays import Codes, bin_array
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.binning import BinnedColumns
@@ -51,19 +51,16 @@ class MemoryEngine(ArrayEngine):
         """Return the sparse features, each with the code of most rows."""
         if not self.storage.holds_columns:  # to look at them would be to read them once more
             return {}
-        return find_sparse(bins, self.values, self.n_rows, self.workers)
+        return find_sparse(bins, self.values, self.n_rows, self.workers, self.rare_values)
 
     def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
         """Return some rows, None for all, and the codes of a sparse feature in them; others have the code of most."""
-        values = self.values(number)
-        # `find_sparse` looked at the same rows, so the code of most is that of the most frequent value.
-        array = values.to_numpy() if is_in_numpy(bins.feature, values) else None
-        if array is None or (common := frequent_value(array)) is None:
+        values, rare = self.values(number), self.rare_values(number)
+        if rare is None:
             return None, coded(bins, values)
-        rows = np.flatnonzero(array != common)
-        codes: Codes = np.empty(len(rows), np.min_scalar_type(bins.largest_code))
-        bin_array(bins, array[rows], codes)
-        return rows.astype(np.uint32), codes
+        codes: Codes = np.empty(len(rare.rows), np.min_scalar_type(bins.largest_code))
+        bin_array(bins, values.to_numpy()[rare.rows], codes)
+        return rare.rows, codes
 
     # --- once a round -------------------------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ class ExactSums:
                 block = [np.ascontiguousarray(column[start:stop], np.float64) for column in columns]
                 addresses = np.array([column.ctypes.data for column in block], dtype=np.int64)
                 found = compute_pairs(
-                    program.instructions, program.constants, addresses, even, 0, stop - start, own_offsets, rounded
+                    program.for_kernels, program.constants, addresses, even, 0, stop - start, own_offsets, rounded
                 )
                 np.maximum(largest, found[0], out=largest)  # NaN if one is
                 sums += found[1]
@@ -165,7 +165,7 @@ def values_by_row(
     as_they_are = np.zeros(len(even))
 
     def compute(first: int, last: int) -> None:
-        compute_pairs(program.instructions, program.constants, addresses, even, first, last, as_they_are, pairs)
+        compute_pairs(program.for_kernels, program.constants, addresses, even, first, last, as_they_are, pairs)
 
     workers.over(n_rows, compute, smallest=VALUES_PER_TASK)
     return [pairs[k >> 1, :, k & 1] for k in range(n_results)]

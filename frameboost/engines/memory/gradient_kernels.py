@@ -1,10 +1,10 @@
-"""Kernels over gradients that polars has computed: into pairs, and onto their grids."""
+"""Kernels over gradients: into pairs, onto their grids where polars has computed them, and their sums."""
 
 from __future__ import annotations
 
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["put_pairs", "round_pairs"]
+__all__ = ["pair_totals", "put_pairs", "round_pairs"]
 
 
 @kernel
@@ -37,4 +37,17 @@ def round_pairs(pairs, offset_g, offset_h):  # type: ignore[no-untyped-def]
         pairs[row, 0], pairs[row, 1] = g, h
         total_g += g
         total_h += h
+    return total_g, total_h
+
+
+@kernel(fastmath={"reassoc"})
+def pair_totals(pairs, size):  # type: ignore[no-untyped-def]
+    """Return the sums of g and h of the first ``size`` rows of ``pairs``, float64 (rows, 2), which are on grids.
+
+    The sums are exact in any order, so the compiler may add up many rows at a time.
+    """
+    total_g = total_h = 0.0
+    for i in range(size):
+        total_g += pairs[i, 0]
+        total_h += pairs[i, 1]
     return total_g, total_h

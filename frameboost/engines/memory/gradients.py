@@ -166,7 +166,7 @@ class GradientPairs:
         largest, totals = np.empty((2, count, len(p.results)))
         team = self._workers.team(count)
         compute_shares(
-            team, p.instructions, p.constants, addresses, p.results, self._offsets, self.pairs, largest, totals
+            team, p.for_kernels, p.constants, addresses, p.results, self._offsets, self.pairs, largest, totals
         )
         self._set_totals(totals.sum(axis=0))  # exact
         return largest.max(axis=0).tolist()  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from frameboost.engines.memory.histogram_kernels import (
     build_histograms,
 )
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.sparse_kernels import add_entries, complete_histograms
+from frameboost.engines.memory.sparse_kernels import add_entries, add_entries_in_order, complete_histograms
 from frameboost.engines.memory.task_sizes import ADDITIONS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
@@ -47,8 +47,11 @@ def sum_by_bin(
     sparse, bundled = binned.sparse, binned.bundled
     if sparse is not None:
         is_first = not binned.by_row
-        to_entries = sparse.starts, sparse.entries, partition.rows, parts, firsts, pairs, int(sparse.common[0])
-        add_entries(team, *to_entries, out, places, more, is_first)
+        to_add = parts, firsts, pairs, int(sparse.common[0]), out, places, more, is_first
+        if partition.has_all_in_order(nodes):
+            add_entries_in_order(team, sparse.starts, sparse.steps, sparse.entries, *to_add)
+        else:
+            add_entries(team, sparse.starts, sparse.entries, partition.rows, *to_add)
     if count > 1:
         add_more(parts, firsts, more, out, places)
     if sparse is not None:

@@ -98,6 +98,10 @@ class RowPartition:
             pieces = pieces[pieces[:, 1] % self.n_rows < self._n_added]
         return self._shares(nodes, pieces, smallest)
 
+    def has_all_in_order(self, nodes: Sequence[int]) -> bool:
+        """Whether these nodes are the root alone, which still has all rows in ascending order."""
+        return len(nodes) == 1 and self._n_nodes == 1 and self._n_added == self.n_rows
+
     def _shares(self, nodes: Sequence[int], pieces: Pieces, smallest: int | None = None) -> Shares:
         smallest = self._workers.smallest(MOVED_ROWS_PER_TASK if smallest is None else smallest)
         wanted = np.array(nodes, dtype=np.int64)

@@ -38,7 +38,7 @@ def compute_block(
         return compute_few(program, columns, offsets, pairs[:, :n_rows])
     addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
     found: tuple[FloatArray, FloatArray] = compute_pairs(
-        program.instructions, program.constants, addresses, program.results, 0, n_rows, offsets, pairs
+        program.for_kernels, program.constants, addresses, program.results, 0, n_rows, offsets, pairs
     )
     return found
 

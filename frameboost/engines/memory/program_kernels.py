@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
+from frameboost.engines.memory.exponential_kernels import exponentials
+from frameboost.engines.memory.gradient_kernels import pair_totals
 from frameboost.runtime.intrinsics import as_pointer
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
@@ -15,7 +17,7 @@ __all__ = ["OPCODES", "compute_pairs", "compute_shares"]
 # By number of operands: `_run` tells the groups apart by their last opcodes. True is 1.0, false 0.0.
 _NAMES = (
     "COLUMN", "NUMBER",
-    "NEG", "NOT", "SIGN", "EXP", "LN", "ABS", "SQRT", "FLOOR",
+    "NEG", "NOT", "SIGN", "EXP", "EXP_AT_ONCE", "LN", "ABS", "SQRT", "FLOOR",
     "+", "-", "*", "/", "GREATEST", "LEAST",
     "<", "<=", ">", ">=", "=", "<>", "AND", "OR",
     "CASE",
@@ -24,7 +26,7 @@ OPCODES = {name: number for number, name in enumerate(_NAMES)}
 # The same as constants, which numba compiles into the kernels.
 (
     _COLUMN, _NUMBER,
-    _NEG, _NOT, _SIGN, _EXP, _LN, _ABS, _SQRT, _FLOOR,
+    _NEG, _NOT, _SIGN, _EXP, _EXP_AT_ONCE, _LN, _ABS, _SQRT, _FLOOR,
     _ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _GREATEST, _LEAST,
     _LESS, _AT_MOST, _MORE, _AT_LEAST, _EQUAL, _UNEQUAL, _AND, _OR,
     _CASE,
@@ -50,6 +52,8 @@ def _unary(operation, a, out, size):  # type: ignore[no-untyped-def]
     elif operation == _EXP:
         for i in range(size):
             out[i] = np.exp(a[i])
+    elif operation == _EXP_AT_ONCE:
+        exponentials(a, out, size)
     elif operation == _LN:
         for i in range(size):
             out[i] = np.log(a[i])
@@ -158,14 +162,10 @@ def _largest(values, size, most):  # type: ignore[no-untyped-def]
 @kernel
 def _put_on_grids(gradients, hessians, offset_g, offset_h, size, pairs):  # type: ignore[no-untyped-def]
     """Round g and h to their grids, write them side by side and return their sums."""
-    total_g = total_h = 0.0
     for i in range(size):
-        g = (gradients[i] + offset_g) - offset_g
-        h = (hessians[i] + offset_h) - offset_h
-        pairs[i, 0], pairs[i, 1] = g, h
-        total_g += g
-        total_h += h
-    return total_g, total_h
+        pairs[i, 0] = (gradients[i] + offset_g) - offset_g
+        pairs[i, 1] = (hessians[i] + offset_h) - offset_h
+    return pair_totals(pairs, size)
 
 
 @kernel

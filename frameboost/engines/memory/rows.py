@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from frameboost.binning.arrays import RareValues, rare_values
 from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.checks.messages import reason, shown
@@ -59,6 +60,7 @@ class ArrayEngine(FrameEngine):
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
         self._physical: set[int] = set()  # features whose columns hold physical values, without NaN
+        self._rare: dict[int, RareValues | None] = {}
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
@@ -92,7 +94,16 @@ class ArrayEngine(FrameEngine):
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         self.load()
-        return propose_bins(self.features, self.values, self.n_rows, max_bin, given, self.workers)
+        return propose_bins(self.features, self.values, self.n_rows, max_bin, given, self.workers, self.rare_values)
+
+    def rare_values(self, number: int) -> RareValues | None:
+        """Return a feature's `rare_values`, which are kept until `drop_columns`."""
+        if number not in self._rare:
+            found = rare_values(self.features[number], self.values(number))
+            if not self.storage.holds_columns:
+                return found
+            self._rare[number] = found
+        return self._rare[number]
 
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop_columns`."""
@@ -130,6 +141,7 @@ class ArrayEngine(FrameEngine):
     def drop_columns(self) -> None:
         """Free the features' columns."""
         self._columns = pl.DataFrame()
+        self._rare.clear()
 
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import LOOKED_AT, Codes, bin_column
+from frameboost.binning.arrays import LOOKED_AT, Codes, RareValues, bin_array, bin_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.sparse_columns import RowNumbers, SparseColumns
 from frameboost.engines.memory.sparse_kernels import gather_entries, write_entries
@@ -23,7 +23,7 @@ __all__ = ["MOST_ENTRIES", "SparseCodes", "StoredCodes", "coded", "find_sparse"]
 StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
 
 # A column is sparse if at most this share of the rows has another code than the most frequent one. To add an entry
-# takes two to three times as long as to add a code of a dense column, and it takes 7 bytes in place of 2.
+# takes two to three times as long as to add a code of a dense column, and it takes 8 bytes in place of 2.
 MOST_ENTRIES = 0.25
 # Fewer sparse columns, or values, are not worth finding the entries of each row.
 _FEWEST_COLUMNS = 8
@@ -31,14 +31,27 @@ _FEWEST_VALUES = 1 << 17
 
 
 def find_sparse(
-    bins: Sequence[Bins], values: Callable[[int], pl.Series], n_rows: int, workers: Workers
+    bins: Sequence[Bins],
+    values: Callable[[int], pl.Series],
+    n_rows: int,
+    workers: Workers,
+    rare: Callable[[int], RareValues | None],
 ) -> dict[int, int]:
-    """Return the sparse features, each with the code of most of its rows: by some rows, evenly spaced."""
+    """Return the sparse features, each with the code of most of its rows.
+
+    That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else it is
+    found by some rows, evenly spaced.
+    """
     if n_rows * len(bins) < _FEWEST_VALUES or len(bins) < _FEWEST_COLUMNS:
         return {}
     step = max(1, n_rows // LOOKED_AT)
 
     def most_frequent(feature: int) -> int:
+        found = rare(feature)
+        if found is not None and len(found.rows) <= MOST_ENTRIES * n_rows:
+            of_common: Codes = np.empty(1, np.uint32)
+            bin_array(bins[feature], np.array([found.common]), of_common)
+            return int(of_common[0])
         counts = np.bincount(coded(bins[feature], values(feature).gather_every(step)))
         code = int(counts.argmax())
         return code if counts[code] >= (1 - MOST_ENTRIES) * counts.sum() else -1
@@ -77,10 +90,14 @@ class SparseCodes:
         uint32 or uint64 (rows + 1,): the first entry of each row.
     entries
         uint16 or uint32 (entries,): ascending in each row.
+    steps
+        unsigned (entries,): how many rows the entry's row comes after that of the entry before, or after row 0. In the
+        example: 1, 2, 0.
     by_column
         The same codes by column.
     """
 
+    steps: npt.NDArray[np.unsignedinteger]
     starts: npt.NDArray[np.unsignedinteger]
     entries: npt.NDArray[np.unsignedinteger]
     by_column: SparseColumns
@@ -133,8 +150,12 @@ class SparseCodes:
         self.by_column.sort(order)
 
     def _start(self, counts: npt.NDArray[np.unsignedinteger]) -> None:
-        """Set `starts`, given the number of entries of each row."""
+        """Set `starts` and `steps`, given the number of entries of each row."""
         ends = np.cumsum(counts, dtype=np.uint64)
+        rows = np.flatnonzero(counts)
+        steps = np.diff(rows, prepend=0)
+        self.steps = np.zeros(int(counts.sum(dtype=np.uint64)), np.min_scalar_type(steps.max(initial=0)))
+        self.steps[(ends - counts)[rows]] = steps
         is_small = len(ends) == 0 or ends[-1] < 1 << 32
         self.starts = np.append(np.zeros(1, np.uint64), ends).astype(np.uint32 if is_small else np.uint64)
 

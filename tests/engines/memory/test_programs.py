@@ -1,10 +1,15 @@
 """Compiled programs compute the same bits as polars' expressions."""
 
+import dataclasses
+import math
+
 import numpy as np
 import polars as pl
 import pytest
 
 from frameboost.engines.contract import Cumulative
+from frameboost.engines.memory import programs
+from frameboost.engines.memory.exponential_kernels import exponentials
 from frameboost.engines.memory.program_arrays import compute_few
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares
 from frameboost.engines.memory.programs import compile_program
@@ -42,7 +47,7 @@ def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
     addresses = np.array([columns[name].ctypes.data for name in program.columns], dtype=np.int64)
     pairs = np.zeros((len(wanted) // 2, n_rows, 2))
     middle = n_rows // 3
-    given = program.instructions, program.constants, addresses, program.results
+    given = program.for_kernels, program.constants, addresses, program.results
     offsets = np.zeros(len(wanted)) if offsets is None else offsets
     found = [compute_pairs(*given, first, last, offsets, pairs) for first, last in ((0, middle), (middle, n_rows))]
     largest, totals = (
@@ -55,6 +60,33 @@ def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
     if offsets.all():  # sums are exact on grids
         np.testing.assert_array_equal(totals_of_few, totals)
     return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), largest, totals
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-3, 1.0, 30.0, 700.0, 1e4])
+def test_exponentials_have_the_bits_of_the_c_library(scale):
+    values = np.random.default_rng(5).normal(size=512) * scale
+    values[:3] = 0.0, -0.0, scale
+    out = np.empty(512)
+    exponentials(values, out, 512)
+    limit = math.log(np.finfo(float).max)
+    expected = [math.exp(x) if x <= limit else math.inf for x in values.tolist()]
+    assert out.tolist() == expected or not programs.has_exact_exponentials()
+    values[7], values[9] = np.nan, -np.inf
+    exponentials(values, out, 500)
+    np.testing.assert_array_equal(out[:10], [*expected[:7], np.nan, expected[8], 0.0])
+
+
+def test_another_c_library_is_called_itself(monkeypatch):
+    program = compile_program([Expression("EXP(margin)"), Expression("-EXP(-margin)")], {}, {})
+    monkeypatch.setattr(programs, "has_exact_exponentials", lambda: False)
+    assert program.for_kernels.tolist() == program.instructions.tolist()
+    monkeypatch.setattr(programs, "has_exact_exponentials", lambda: True)
+    names = [[NAME_OF[number] for number in own[:, 0]] for own in (program.instructions, replaced(program))]
+    assert [name.replace("EXP", "EXP_AT_ONCE") for name in names[0]] == names[1]
+
+
+def replaced(program):
+    return dataclasses.replace(program).for_kernels
 
 
 def test_threads_share_the_rows():
@@ -118,7 +150,7 @@ def test_every_instruction_is_tried():
     for text in EXPRESSIONS:
         program = compile_program([Expression(text, (*NAMES, "half", "once"))], TERMS, {})
         tried |= {NAME_OF[number] for number in program.instructions[:, 0]}
-    assert tried == set(OPCODES)
+    assert tried | {"EXP_AT_ONCE"} == set(OPCODES)  # which takes the place of EXP
 
 
 def test_the_logistic_gradient_is_the_program_of_the_documentation():

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
+from frameboost.binning.arrays import rare_values
 from frameboost.binning.codes import propose_bins
 from frameboost.engines.memory import engine, sparse_codes, sparse_columns
 from frameboost.engines.memory.binning import BinnedColumns
@@ -63,8 +64,10 @@ def test_the_entries_of_a_small_table():
         found = binned(frame, {0: 0, 1: 1}, workers).sparse
         assert (found.starts.tolist(), found.entries.tolist()) == ([0, 0, 1, 2, 2, 3], [3, 1, 2])
         assert (found.common.tolist(), found.additions_per_row) == ([0, 4], 0)
+        assert found.steps.tolist() == [1, 1, 2]
         found.sort(np.array([4, 2, 0, 1, 3], np.uint32), workers)
     assert (found.starts.tolist(), found.entries.tolist()) == ([0, 1, 2, 2, 3, 3], [2, 1, 3])
+    assert found.steps.tolist() == [0, 1, 2]
     (dense, places), = found.by_column.dense(np.array([1, 0]))  # fmt: skip
     assert dense[places].tolist() == [[1, 1, 1, 0, 1], [2, 1, 0, 0, 0]]
 
@@ -121,6 +124,25 @@ def test_dense_columns_come_in_batches(seed):
             assert ((seen >= 1) == np.isin(wanted, features)).all()
 
 
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.2])
+def test_histograms_of_all_rows_are_those_of_dense_codes(share):
+    n = 5000
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame({f"x{i}": np.where(rng.random(n) < share, rng.integers(1, 4, n), 0) for i in range(2)})
+    pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
+    with closing(Workers(2)) as workers:
+        workers.smallest = lambda size: 100  # several shares
+        plain, found = binned(frame, None, workers), binned(frame, {0: 0, 1: 0}, workers)
+        partition = RowPartition(n, workers)
+        partition.start_tree()
+        out, expected = np.full((2, 2, found.layout.n_slots, 2), 0.5)
+        assert len(partition.shares([0], 100)[1]) == 3
+        sum_by_bin(found, partition, pairs, workers, [0], out, np.array([1]))
+        sum_by_bin(plain, partition, pairs, workers, [0], expected, np.array([1]))
+    np.testing.assert_array_equal(out, expected)
+    assert found.sparse.steps.dtype == (np.uint16 if share == 0.001 else np.uint8)
+
+
 def test_which_columns_are_sparse(any_size):
     n = 4000
     frame = pl.DataFrame({
@@ -130,7 +152,11 @@ def test_which_columns_are_sparse(any_size):
     frame = frame.with_columns(pl.col("zeros").cast(pl.UInt8))
     with closing(Workers(1)) as workers:
         bins = binned(frame, None, workers).layout.bins
-        assert find_sparse(bins, frame.to_series, n, workers) == {0: 0, 2: 1, 3: 0, 5: 0}
+        features = [each.feature for each in bins]
+        rare = [rare_values(feature, frame[feature.name]) for feature in features]
+        assert [each is not None for each in rare] == [True, False, False, False, False, True]
+        assert rare[0].rows.tolist() == list(range(3, n, 10))
+        assert find_sparse(bins, frame.to_series, n, workers, rare.__getitem__) == {0: 0, 2: 1, 3: 0, 5: 0}
 
 
 SETTINGS = {
