@@ -20,8 +20,8 @@ __all__ = ["find_splits", "scan_histograms"]
 
 @kernel
 def scan_histograms(  # type: ignore[no-untyped-def]
-    histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
-    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+    histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
 ):  # fmt: skip
     """Find each node's best split over its allowed features.
 
@@ -42,6 +42,9 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     bounds
         float64 (nodes, 2): the least and the largest weight in each node, infinite without constraints. Both are None
         where no weight of the tree is bounded (see `frameboost.splits.split.SplitLimits.bounding`).
+    has_pairs
+        Whether many features have two bins, for which there is a shortcut; None in place of False, for which kernels
+        are compiled without it.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     best
@@ -87,7 +90,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                     )  # fmt: skip
                     _keep(found, feature, best[node], stats[node])
                     continue
-            if len(histogram) == 3 and histogram[2, 0] == 0.0 and histogram[2, 1] == 0.0:
+            if has_pairs is not None and len(histogram) == 3 and histogram[2, 0] == 0.0 and histogram[2, 1] == 0.0:
                 gain = gain_of_two(histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight)
                 if gain > stats[node, 0]:
                     _keep((True, 1, 0, gain, histogram[0, 0], histogram[0, 1]), feature, best[node], stats[node])
@@ -108,16 +111,17 @@ def _keep(found, feature, best, stats):  # type: ignore[no-untyped-def]
 
 @kernel
 def _find_share(  # type: ignore[no-untyped-def]
-    histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
-    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
+    histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
 ):  # fmt: skip
     own = slice(len(places) * share // count, len(places) * (share + 1) // count)
     own_bounds = bounds
     if bounds is not None:
         own_bounds = bounds[own]
     scan_histograms(
-        histograms, places[own], offsets, is_categorical, allowed[own], monotone, own_bounds, max_cat_to_onehot,
-        max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[own], stats[own],
+        histograms, places[own], offsets, is_categorical, allowed[own], monotone, own_bounds, has_pairs,
+        max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+        best[own], stats[own],
     )  # fmt: skip
 
 
@@ -126,12 +130,12 @@ _finding = outlined(_find_share)
 
 @kernel
 def find_splits(  # type: ignore[no-untyped-def]
-    team, histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
-    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
+    team, histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
 ):  # fmt: skip
     """Do the work of `scan_histograms` in ``count`` shares on a team of threads (see `runtime.team_kernels`)."""
     values = (
-        histograms, places, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
-        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
+        histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+        max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
     )  # fmt: skip
     share_out(team, _finding(values), count)

@@ -25,6 +25,9 @@ from frameboost.training.pruning import Pruner
 
 __all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "SplitSearch", "SplitSettings", "Splitter"]
 
+# The slots of a feature of two bins, and the fewest such features for which a shortcut is worth compiling.
+_SLOTS_OF_PAIR, _FEWEST_PAIRS = 3, 32
+
 LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
 
@@ -102,6 +105,8 @@ class HistogramSplitter:
         self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
         self._layout = layout
         self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+        has_pairs = np.count_nonzero(np.diff(layout.offsets) == _SLOTS_OF_PAIR) >= _FEWEST_PAIRS
+        self._has_pairs = True if has_pairs else None
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
         self._settings = settings
 
@@ -117,7 +122,7 @@ class HistogramSplitter:
         team = workers.team(count)
         arguments = (
             histograms, places, layout.offsets, self._is_categorical, limits.allowed,
-            monotone, bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            monotone, bounds, self._has_pairs, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
         if team is None:

@@ -68,8 +68,8 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
         np.add.at(histograms[0], offsets[feature] + rng.integers(0, size - seed % 2, 40), pairs)
     best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
     scan_histograms(
-        histograms, np.array([0]), offsets, None, np.ones((1, 3), dtype=bool), None, None, 4, 64, 0.0, reg_lambda, 0.0,
-        0.0, min_child_weight, best, stats,
+        histograms, np.array([0]), offsets, None, np.ones((1, 3), dtype=bool), None, None, True, 4, 64, 0.0, reg_lambda,
+        0.0, 0.0, min_child_weight, best, stats,
     )  # fmt: skip
     gain, split = naive_scan_histograms(histograms[0], offsets, reg_lambda, min_child_weight)
     if split is None:
@@ -88,7 +88,7 @@ def test_find_splits_in_shares():
     for count in (1, 2, 5, 8):
         best, stats = np.empty((5, 3), dtype=np.int64), np.empty((5, 3))
         find_splits(Workers(1).team(1), histograms, places, np.array(offsets), None,
-                    np.ones((5, 2), dtype=bool), None, None, 4, 64,
+                    np.ones((5, 2), dtype=bool), None, None, None, 4, 64,
                     0.0, 1.0, 0.0, 0.0, 0.0, best, stats, count)  # fmt: skip
         assert list(zip(stats[:, 0].tolist(), best.tolist(), strict=True)) == expected
 

@@ -118,7 +118,7 @@ class ExactEngine(PresortedEngine):
         own = None if monotone is None else monotone[feature : feature + 1]
         scan_histograms(
             histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
-            limits.allowed[:, feature : feature + 1].copy(), own, bounds,
+            limits.allowed[:, feature : feature + 1].copy(), own, bounds, None,
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
