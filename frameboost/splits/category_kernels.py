@@ -51,11 +51,16 @@ def present_categories(histogram, lightest):  # type: ignore[no-untyped-def]
 
     ``histogram`` is float64 (categories + 1, 2), the missing bin last.
     """
-    G, H = histogram[:-1, 0], histogram[:-1, 1]
-    return np.flatnonzero(((H != 0.0) | (G != 0.0)) & (lightest <= H))
+    count = len(histogram) - 1
+    codes, n = np.empty(count, dtype=np.int64), np.uint64(0)
+    for code in range(count):
+        G, H = histogram[code, 0], histogram[code, 1]
+        codes[n] = code
+        n += np.uint64(((H != 0.0) | (G != 0.0)) & (lightest <= H))  # the next code overwrites one without: no branch
+    return codes[:n]
 
 
-@kernel
+@kernel(error_model="numpy")
 def ends_by_weight(  # type: ignore[no-untyped-def]
     histogram, codes, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
 ):
@@ -94,9 +99,12 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     kept = np.empty(most)
     lowest, highest = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     for i in range(n):
-        _insert(weight[i], codes[i], kept, lowest, min(i, most))
+        if i < most or weight[i] < kept[most - 1]:  # which is seldom so
+            _insert(weight[i], codes[i], kept, lowest, min(i, most))
     for i in range(n):
-        _insert(-weight[n - 1 - i], codes[n - 1 - i], kept, highest, min(i, most))
+        key = -weight[n - 1 - i]
+        if i < most or key < kept[most - 1]:
+            _insert(key, codes[n - 1 - i], kept, highest, min(i, most))
     return lowest, highest
 
 
@@ -133,7 +141,9 @@ def category_candidates(  # type: ignore[no-untyped-def]
     present = present_categories(histogram, 0.0)
     if len(histogram) - 1 < max_cat_to_onehot:
         return True, len(present) + sees_missing, len(present), present, present
-    named = present_categories(histogram, cat_smooth)
+    named = present
+    if cat_smooth > 0.0:
+        named = present_categories(histogram, cat_smooth)
     n = len(named)
     most = min(max_cat_threshold - 1, n)
     # Where no row is missing or in a category too light to be named, naming the other side is the same split.
