@@ -6,6 +6,7 @@ before the measurement loads the libraries and compiles the kernels.
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -24,7 +25,9 @@ PEERS = ("xgboost", "lightgbm", "numba", "polars", "duckdb")
 def peak(peer: str, rows: Path, n_trees: int) -> float:
     """Return the peak in megabytes, measured in a new process (see `main`)."""
     command = [sys.executable, __file__, peer, str(rows), str(n_trees)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # polars' allocator keeps freed memory for seconds, that of reading the file too, which training may reuse or not.
+    environment = os.environ | {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"ended with {done.returncode}")
     return float(done.stdout)

@@ -19,7 +19,7 @@ import polars as pl
 from frameboost.checks.messages import shown
 from frameboost.errors import DataError
 
-__all__ = ["IN_MEMORY", "FileStorage", "Storage"]
+__all__ = ["IN_MEMORY", "FileStorage", "Storage", "returned"]
 
 # Columns of these types, without NULL, are arrays to numpy and to polars alike.
 _IN_ARRAYS = (
@@ -59,6 +59,14 @@ class Storage:
 
 
 IN_MEMORY = Storage()
+
+
+def returned(count: int) -> npt.NDArray[np.float64]:
+    """Return an array for a short time, whose memory the system gets back when it is freed.
+
+    The C library keeps freed memory of a few megabytes for arrays of that size, and a fit has no others.
+    """
+    return np.frombuffer(mmap.mmap(-1, max(1, 8 * count)), np.float64, count)
 
 
 class FileStorage(Storage):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from threading import local
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.storage import returned
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import IntArray
@@ -47,11 +49,13 @@ def propose_bins(
     """
     sample = sample_of(n_rows)
     found = dict(given)
+    rooms = local()  # each thread's own
 
     def propose(number: int) -> None:
-        found[number] = propose_column(
-            features[number], values(number), max_bin, sample, rare(number) if sample is None else None
-        )
+        if not hasattr(rooms, "own"):
+            rooms.own = returned(n_rows)
+        rare_ones = rare(number) if sample is None else None
+        found[number] = propose_column(features[number], values(number), max_bin, sample, rare_ones, rooms.own)
 
     is_small = n_rows * len(features) < VALUES_PER_TASK
     workers.each([i for i in range(len(features)) if i not in given], propose, alone=is_small)

@@ -86,11 +86,15 @@ class MemoryEngine(ArrayEngine):
         """
         assert self.rows is not None
         self._may_sort = False
-        order = self.partition.order()
-        self.row_numbers = numbers = pl.Series(order)
-        self.rows = self.rows[numbers]
+        # The pairs are about to be computed anew: their memory is free until then.
+        buffer, free = np.split(self.gradients.pairs.ravel()[: 2 * self.n_rows], 2)
+        order = free.view(np.uint32)[: self.n_rows]
+        self.partition.write_order(order)
+        if self.draws_samples:
+            self.row_numbers = pl.Series(order.copy())
         self.fixed_values.clear()
-        buffer = self.gradients.pairs.ravel()[: self.n_rows]  # which are about to be computed anew
+        columns, self.rows = self.rows.get_columns(), pl.DataFrame()
+        self.rows = pl.DataFrame([_in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])
         for margins in self.margin_arrays.values():
             take_rows(margins, order, buffer)
             margins[:] = buffer
@@ -146,3 +150,13 @@ class MemoryEngine(ArrayEngine):
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""
         return self.values_by_node(pl.Series(self.partition.of_rows()), self.hessians(), value, weight).collect()
+
+
+def _in_order(values: pl.Series, order: RowNumbers, buffer: FloatArray) -> pl.Series:
+    """Return a column's rows in another order; the one that is given is freed first if nothing else holds it."""
+    if values.dtype != pl.Float64 or values.null_count():
+        return values[pl.Series(order)]
+    name = values.name
+    take_rows(values.to_numpy(), order, buffer)
+    del values
+    return pl.Series(name, buffer.copy())

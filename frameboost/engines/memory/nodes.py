@@ -81,11 +81,11 @@ class RowPartition:
         self.rows[self._n_added : self.n_rows] = np.flatnonzero(~is_added)
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
-    def order(self) -> npt.NDArray[np.uint32]:
-        """Return all rows, node by node."""
+    def write_order(self, out: npt.NDArray[np.uint32]) -> None:
+        """Write all rows, node by node."""
         self._carry_out()
         by_node = self.pieces[np.argsort(self.pieces[:, 0], kind="stable")]
-        return np.concatenate([self.rows[:0], *(self.rows[start:stop] for _, start, stop in by_node.tolist())])
+        np.concatenate([self.rows[:0], *(self.rows[start:stop] for _, start, stop in by_node.tolist())], out=out)
 
     def shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
         """Divide the rows of some nodes into one share per thread, none smaller than ``smallest`` if there are several.

@@ -53,6 +53,7 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
                 assert sorted(rows) == np.flatnonzero(is_added & (node_of == node)).tolist()
             rows_left = (partition.pieces[:, 2] - partition.pieces[:, 1]).sum()
             assert rows_left == n_rows, "nodes that have been split have no rows"
-        order = partition.order()
+        order = np.empty(n_rows, np.uint32)
+        partition.write_order(order)
         assert sorted(order) == list(range(n_rows))
         assert (np.diff(node_of[order]) >= 0).all()
