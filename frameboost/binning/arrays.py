@@ -14,7 +14,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, with_one_zero
-from frameboost.binning.kernels import bin_values, cut_starts
+from frameboost.binning.kernels import bin_values, cut_starts, set_rows
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
@@ -65,7 +65,11 @@ def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
     common = frequent_value(array)
     if common is None:
         return None
-    return RareValues(common, np.flatnonzero(array != common).astype(np.uint32))  # faster than by the mask
+    is_rare = array != common
+    if len(array) <= MOST_IN_NUMPY:
+        return RareValues(common, np.flatnonzero(is_rare).astype(np.uint32))
+    rows = np.empty(len(array) + 1, np.uint32)
+    return RareValues(common, rows[: set_rows(is_rare, rows)].copy())
 
 
 def propose_column(
@@ -118,7 +122,10 @@ def frequent_value(array: npt.NDArray[Any]) -> Any:
 
 def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
     """Return the cuts of the numbers ``rest`` and ``n_common`` times the number ``common``, without sorting these."""
-    distinct, counts = np.unique(rest, return_counts=True)
+    if len(rest) and (rest == rest[0]).all():  # as in columns of 0 and 1
+        distinct, counts = rest[:1], np.array([len(rest)])
+    else:
+        distinct, counts = np.unique(rest, return_counts=True)
     at = np.searchsorted(distinct, common)
     if n_common and (at == len(distinct) or distinct[at] != common):
         own = np.array([common], distinct.dtype), np.zeros(1, counts.dtype)  # `numpy.insert` takes as long as all else

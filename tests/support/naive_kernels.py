@@ -40,6 +40,7 @@ TESTED_OTHERWISE = {
     "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
     "pair_totals": "tests/engines/memory/test_programs.py",  # called by compute_pairs
     "exponentials": "tests/engines/memory/test_programs.py",  # the C library
+    "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
     "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
     "complete_histograms": "tests/engines/memory/test_sparse_codes.py",

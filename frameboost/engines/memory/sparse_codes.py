@@ -121,7 +121,10 @@ class SparseCodes:
         def entries_of(place: int) -> tuple[RowNumbers, Codes]:
             feature = int(self.features[place])
             rows, codes = stored(feature, self._layout.bins[feature])
-            differs = np.flatnonzero(codes != common[place])
+            differs = codes != common[place]
+            if rows is not None and differs.all():
+                return rows, codes
+            differs = np.flatnonzero(differs)
             return (differs.astype(np.uint32) if rows is None else rows[differs]), codes[differs]
 
         columns = workers.each(range(len(self.features)), entries_of)
