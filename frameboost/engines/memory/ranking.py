@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from frameboost.engines.memory import ranking_kernels
+from frameboost.engines.memory.programs import has_exact_exponentials
 from frameboost.engines.memory.queries import Queries
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.ranking_terms import Pairs
@@ -35,7 +36,7 @@ def pair_sums(
     def add(first: int, last: int) -> None:
         ranking_kernels.sum_pairs(
             order, starts, columns["label"], columns["margin"], change, first_of_row, second_of_row, relevant,
-            pairs.truncation, pairs.by_difference, offset, first, last, out,
+            pairs.truncation, pairs.by_difference, has_exact_exponentials(), offset, first, last, out,
         )  # fmt: skip
 
     n_queries = len(starts) - 1

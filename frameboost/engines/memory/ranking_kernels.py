@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from frameboost.engines.memory.exponential_kernels import exponentials
 from frameboost.runtime.kernel import kernel
 
 __all__ = ["sum_pairs"]
 
 
-# Each step is a loop over all partners of one row, of which all but that of EXP are vector instructions. ``rows`` has
+# Each step is a loop over all partners of one row, so that it becomes vector instructions. ``rows`` has
 # labels, margins and the two columns of the change, by place.
 
 
 @kernel(error_model="numpy")
-def _pair(place, count, rows, paired, signs, powers):  # type: ignore[no-untyped-def]
+def _pair(place, count, rows, paired, signs, powers, room, at_once):  # type: ignore[no-untyped-def]
     """Write the places behind that have another label, 1 or -1 for pairs in or out of order, and EXP of the margins.
+
+    ``room`` is overwritten.
 
     Returns
     -------
@@ -29,7 +32,13 @@ def _pair(place, count, rows, paired, signs, powers):  # type: ignore[no-untyped
     for k in range(size):
         signs[k] = 1.0 if label > rows[0, paired[k]] else -1.0
     for k in range(size):
-        powers[k] = np.exp((margin - rows[1, paired[k]]) * signs[k])
+        room[k] = (margin - rows[1, paired[k]]) * signs[k]
+    if at_once:
+        for k in range(0, size, 512):
+            exponentials(room[k:], powers[k:], min(512, size - k))
+    else:
+        for k in range(size):
+            powers[k] = np.exp(room[k])
     return size
 
 
@@ -78,8 +87,8 @@ def _add(place, size, paired, signs, powers, weights, offset, sums):  # type: ig
 
 @kernel
 def sum_pairs(  # type: ignore[no-untyped-def]
-    order, starts, labels, margins, change, first_of_row, second_of_row, relevant, truncation, by_difference, offset,
-    first, last, out,
+    order, starts, labels, margins, change, first_of_row, second_of_row, relevant, truncation, by_difference, at_once,
+    offset, first, last, out,
 ):  # fmt: skip
     """Write the sums over their pairs of the rows of the queries ``first`` to ``last - 1`` (see `Pairs`).
 
@@ -101,6 +110,8 @@ def sum_pairs(  # type: ignore[no-untyped-def]
         The number of rows at the top of a query that are paired with all rows behind them.
     by_difference
         Whether to divide a weight by the difference of the margins.
+    at_once
+        Whether `exponentials` takes the place of EXP.
     offset
         Rounds sizes and curvatures to a grid: ``(x + offset) - offset``.
     out
@@ -121,7 +132,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
             sums[0, place] = sums[1, place] = sums[2, place] = 0.0
         divides = by_difference and rows[1, 0] > rows[1, count - 1]
         for place in range(min(count, truncation)):
-            size = _pair(place, count, rows, paired, signs, powers)
+            size = _pair(place, count, rows, paired, signs, powers, weights, at_once)
             _weigh(place, size, rows, paired, change, relevant[order[start + place]], divides, weights)
             _add(place, size, paired, signs, powers, weights, offset, sums)
         for place in range(count):
