@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -44,6 +44,7 @@ from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
 
 __all__ = [
+    "BatchedEngine",
     "ColumnBlockEngine",
     "Cumulative",
     "Engine",
@@ -185,6 +186,16 @@ class HistogramEngine(Engine, Protocol):
 
         `frameboost.binning.bins.SlotLayout` says which slot is the bin of which feature.
         """
+
+
+@runtime_checkable
+class BatchedEngine(Protocol):
+    """What an engine has besides where a call takes about as long for many nodes as for one, as a query does.
+
+    Trees grown by the largest gain are then split ahead (see `frameboost.training.look_ahead`).
+    """
+
+    takes_batches: bool
 
 
 class ShardEngine(HistogramEngine, Protocol):

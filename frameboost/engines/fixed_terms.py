@@ -47,7 +47,7 @@ class FixedTerms:
         aggregates: Mapping[str, Aggregate],
         computed: Callable[[Mapping[str, Aggregate]], dict[str, float | None]],
     ) -> dict[str, float | None]:
-        """Return aggregates, of which ``computed`` finds those not known; of fixed expressions all are kept."""
+        """Return aggregates, those of fixed expressions from before; ``computed`` returns the others."""
         keys = {name: (each.function, self.key(each.expression)) for name, each in aggregates.items()}
         new = {name: each for name, each in aggregates.items() if keys[name] not in self._aggregates}
         found = computed(new) if new else {}

@@ -6,6 +6,7 @@
 - `tree_methods`: ``hist``, ``approx`` and ``exact``
 - `splitter`, `approx_splitters`, `symmetric_splitter`: the best splits of open nodes
 - `histograms`: histograms of open nodes, half of them by subtraction
+- `look_ahead`: splits ahead of their turn, for engines that take many nodes at once
 - `pruning`, `constraints`, `sampling`, `dart`: as the parameters of these names ask
 - `evaluation_log`: metrics, early stopping and callbacks
 - `checkpoint`, `checkpoint_file`, `checkpoint_facts`: rounds that are saved, their file, and which fit they are of

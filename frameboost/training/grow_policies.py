@@ -23,7 +23,7 @@ def depthwise(candidates: list[OpenNode], budget: int) -> tuple[list[OpenNode], 
 
 def lossguide(candidates: list[OpenNode], budget: int) -> tuple[list[OpenNode], list[OpenNode]]:
     """Split the node with the largest gain; of equal ones the first created."""
-    best = max(candidates, key=lambda node: (node.split.gain if node.split else 0.0, -node.id))
+    best = max(candidates, key=lambda node: node.split.gain if node.split else 0.0)  # the first of equals
     candidates.remove(best)
     return [best], candidates
 

@@ -10,6 +10,7 @@ where node 2 gains too little to be split::
        3   4
 
 With ``lossguide`` each batch is one node, the one with the largest gain, so numbers follow the gains, not the levels.
+Some engines are told to split several nodes at once (see `frameboost.training.look_ahead`); the tree is the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import BatchedEngine, Engine
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
@@ -27,6 +28,7 @@ from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.gradients import Renewal
 from frameboost.training.grow_policies import GROW_POLICIES
+from frameboost.training.look_ahead import nodes_ahead, undo_splits
 from frameboost.training.node import OpenNode
 from frameboost.training.pruning import reached_nodes
 from frameboost.training.splitter import SplitSearch
@@ -108,6 +110,9 @@ class TreeGrower:
         self._splitter = search.splitter
         self._pruner = search.pruner
         self._needs_whole_levels = search.needs_whole_levels
+        # Features are drawn by the number of a node, which splits ahead change.
+        is_ordered = parameters.grow_policy == "lossguide" and parameters.colsample_bynode == 1.0
+        self._is_batched = isinstance(engine, BatchedEngine) and is_ordered and self._pruner is None
         self._parameters = parameters
         self._constraints = constraints
         self._next_batch = GROW_POLICIES[parameters.grow_policy]
@@ -132,13 +137,17 @@ class TreeGrower:
         for follower in self._followers:
             follower.follow_tree()
         self._find_splits([root])
-        for batch in self._batches(root):
-            moves = self._split(batch, nodes)
-            steps.append(moves)
-            for engine in self._engines:
-                engine.apply_splits(moves)
+        for batch, new in self._batches(root, ahead=self._is_batched and renewal is None):
+            if new:
+                moves = self._split(new, 1 + 2 * sum(map(len, steps)))
+                steps.append(moves)
+                for engine in self._engines:
+                    engine.apply_splits(moves)
+            nodes += _children(batch)
         self._splitter.end_tree()
+        undone = undo_splits(nodes) if self._is_batched else {}
         leaf_of = {n.id: n for n in nodes if n.left is None} if self._pruner is None else self._pruner.prune(nodes)
+        leaf_of |= undone
         self._set_values(nodes, leaf_of, renewal)
         # The rows of a pruned leaf are in the node where they were grown to, or, with a renewal, have been moved.
         values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
@@ -151,32 +160,38 @@ class TreeGrower:
 
     # --- the nodes to split -------------------------------------------------------------------------------------------
 
-    def _batches(self, root: OpenNode) -> Iterator[list[OpenNode]]:
-        """Yield the nodes to split next; when the caller asks for more, they have children."""
+    def _batches(self, root: OpenNode, *, ahead: bool) -> Iterator[tuple[list[OpenNode], list[OpenNode]]]:
+        """Yield the nodes to split next, and those that have no children yet: the caller must give them children.
+
+        With ``ahead`` the latter are more, as one call of the engine serves them all.
+        """
         n_leaves = 1
         candidates = [root] if root.split else []
         while candidates and n_leaves < self._max_leaves:
-            batch, candidates = self._next_batch(candidates, self._max_leaves - n_leaves)
+            budget = self._max_leaves - n_leaves
+            batch, candidates = self._next_batch(candidates, budget)
             if not batch:
                 return
+            new = [node for node in batch if node.left is None]
+            if new and ahead:
+                new += nodes_ahead(candidates, budget - len(batch))
             n_leaves += len(batch)
-            yield batch
-            children = [child for node in batch for child in (node.left, node.right) if child is not None]
-            if n_leaves < self._max_leaves:
-                self._find_splits(children)
-            candidates += [child for child in children if child.split]
+            yield batch, new
+            if new and n_leaves < self._max_leaves:
+                self._find_splits(_children(new))
+            candidates += [child for child in _children(batch) if child.split]
 
-    def _split(self, batch: Sequence[OpenNode], nodes: list[OpenNode]) -> Moves:
-        """Create the children of each node of a batch, and append them to ``nodes``."""
+    def _split(self, batch: Sequence[OpenNode], next_id: int) -> Moves:
+        """Create the children of each node of a batch, numbered from ``next_id`` on."""
         moves: Moves = {}
         for node in batch:
             assert node.split is not None
-            left, right = node.divide(len(nodes))
+            left, right = node.divide(next_id)
+            next_id += 2
             if self._constraints.sets is not None:
                 left.path = right.path = node.path | {node.split.feature}
             if self._constraints.is_monotone:
                 self._constraints.narrow(node, *self._weights((left, right)).tolist())
-            nodes += (left, right)
             moves[node.id] = (node.split, left.id, right.id)
         return moves
 
@@ -203,10 +218,11 @@ class TreeGrower:
         p = self._parameters
         shrinkage = p.learning_rate / p.num_parallel_tree
         values = self._weights(nodes) * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
+        by_id = {node.id: node for node in nodes}
         for node, value in zip(nodes, values.tolist(), strict=True):  # parents come first
             # Only a symmetric tree has a child that is so light; it predicts what its parent does.
             is_light = p.min_child_weight > node.stats.H and node.parent >= 0
-            node.value = nodes[node.parent].value if is_light else value
+            node.value = by_id[node.parent].value if is_light else value
         if renewal is None:
             return
         if self._pruner is not None:
@@ -223,6 +239,10 @@ class TreeGrower:
         bounds, step = self._constraints.bounds(nodes), p.max_delta_step or 0.0
         weights: FloatArray = bounded_weights(G, H, bounds, p.reg_lambda, p.reg_alpha, step, p.min_child_weight)
         return weights
+
+
+def _children(nodes: Sequence[OpenNode]) -> list[OpenNode]:
+    return [child for node in nodes for child in (node.left, node.right) if child is not None]
 
 
 def _frozen(nodes: Sequence[OpenNode], output: int) -> Tree:

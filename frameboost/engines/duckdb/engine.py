@@ -31,6 +31,8 @@ FEWEST_SORTED, _MOST_SORTED = 1 << 17, 1 << 22
 class DuckDBEngine(TableEngine):
     """`HistogramEngine` over a DuckDB relation."""
 
+    takes_batches = True
+
     layout: SlotLayout
     pair: TreePair
     _codes: str | None = None  # the table of codes, where it is not that of the bins

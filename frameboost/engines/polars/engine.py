@@ -31,6 +31,8 @@ __all__ = ["PolarsEngine"]
 class PolarsEngine(FrameEngine):
     """`HistogramEngine` over a LazyFrame, which is read column by column for cuts and once more for codes."""
 
+    takes_batches = True
+
     def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
         super().__init__(frame, features, roles)
         self.gradients = pl.DataFrame()  # g_0, h_0, ...

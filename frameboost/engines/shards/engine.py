@@ -53,6 +53,8 @@ class ShardedEngine:
         What messages call the rows of each shard; empty for rows that have no name.
     """
 
+    takes_batches = True  # a call may be a trip over a network
+
     def __init__(
         self, pool: ShardPool, features: tuple[Feature, ...], roles: Mapping[str, str], names: Sequence[str] = ()
     ) -> None:

@@ -1,0 +1,68 @@
+"""Splits ahead of their turn: which they are, how they are undone, and that the tree is the same without."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.splits.split import Split, Stats
+from frameboost.training.look_ahead import nodes_ahead, undo_splits
+from frameboost.training.node import OpenNode
+from tests.support.cases import cases
+
+
+def node(id_: int, gain: float = 0.0) -> OpenNode:
+    half = Stats(1.0, 1.0)
+    return OpenNode(id_, 1, Stats(2.0, 2.0), split=Split(0, gain, half, half, False, 1, 1.5) if gain else None)
+
+
+def divided(parent: OpenNode, first: int, *gains: float) -> OpenNode:
+    parent.left, parent.right = (node(first + i, gain) for i, gain in enumerate(gains))
+    parent.left.sibling, parent.right.sibling = parent.right, parent.left
+    return parent
+
+
+def test_nodes_ahead_are_those_of_a_tree_that_grows_on():
+    wide = divided(node(1, 9.0), 5, 4.0, 0.0)
+    weak, strong = node(2, 3.0), node(3, 5.0)
+    # In turn 9 (which is split), 5, 4 (a child of the first) and 3: a third of the splits left, rounded up.
+    for budget, expected in ((3, []), (6, [3]), (9, [3, 5]), (10, [3, 5, 2]), (90, [3, 5, 2])):
+        assert [n.id for n in nodes_ahead([wide, weak, strong], budget)] == expected
+    assert nodes_ahead([], 4) == []
+
+
+def test_of_equal_gains_the_first_is_first():
+    assert [n.id for n in nodes_ahead([node(4, 2.0), node(2, 2.0), node(3, 2.0)], 6)] == [4, 2]
+
+
+def test_splits_without_a_turn_are_undone():
+    root = divided(node(0, 9.0), 1, 5.0, 4.0)
+    left, right = root.left, root.right
+    divided(right, 3, 2.0, 0.0)
+    below = divided(right.left, 7, 0.0, 0.0)
+    assert undo_splits([root, left, right]) == {3: right, 4: right, 7: right, 8: right}
+    assert (root.left, root.right, right.left, below.left) == (left, right, None, None)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(rng.normal(size=(500, 4)).round(1), schema=list("abcd"))
+    y = pl.col("a") * pl.col("b") + (pl.col("c") > 0.5) * 2 + pl.Series(rng.normal(size=500))
+    return frame.with_columns(y=y, w=pl.Series(rng.integers(0, 3, 500)), late=pl.int_range(500) % 4 == 0)
+
+
+@cases("more", [{}, {"max_depth": 4}, {"weight": "w", "monotone_constraints": {"c": 1}}, {"colsample_bynode": 0.5},
+                {"objective": "reg:absoluteerror"}, {"booster": "dart", "rate_drop": 0.5}, {"gamma": 2.0}])  # fmt: skip
+def test_the_tree_is_the_same(frame, monkeypatch, more):
+    options = {"grow_policy": "lossguide", "max_leaves": 24, "max_depth": 0, "n_estimators": 3, "valid": "late"} | more
+    batches = []
+    original = PolarsEngine.apply_splits
+    monkeypatch.setattr(PolarsEngine, "apply_splits", lambda self, moves: (batches.append(len(moves)),
+                                                                            original(self, moves))[1])  # fmt: skip
+    found = fb.fit(frame, "y", engine="polars", **options)
+    is_ahead = "colsample_bynode" not in more and "objective" not in more
+    assert (max(batches) > 1) == is_ahead
+    expected = fb.fit(frame, "y", engine="numba", **options)
+    assert found.to_json() == expected.to_json()
