@@ -169,15 +169,18 @@ def sort_column(
 
 
 def places_by_type(
-    bins: Sequence[Bins], without: Collection[int] = ()
+    bins: Sequence[Bins], without: Collection[int] = (), least: type[np.unsignedinteger[Any]] = np.uint8
 ) -> list[tuple[np.dtype[Any], npt.NDArray[np.int64]]]:
     """Return the types of the features' codes, and for each the place of every feature among those of the type, or -1.
 
     A type is the smallest unsigned one that holds a feature's codes. Two features of 256 bins and one of 300 categories
     between them have the types uint8, with the places 0, -1, 1, and uint16, with -1, 0, -1. Features ``without`` have
-    no place.
+    no place. No type is smaller than ``least``.
     """
-    types = [None if i in without else np.min_scalar_type(each.largest_code) for i, each in enumerate(bins)]
+    types = [
+        None if i in without else np.promote_types(np.min_scalar_type(each.largest_code), least)
+        for i, each in enumerate(bins)
+    ]
     found = []
     for dtype in dict.fromkeys(filter(None, types)):
         is_member = np.array([own == dtype for own in types])

@@ -18,6 +18,7 @@ Each tree method asks for one contract:
 `ColumnBlockEngine`                                     ``tree_method="exact"``
 `FollowerEngine`                                        held-out rows of ``approx`` and ``exact``
 `ShardEngine`                                           part of the rows of a `HistogramEngine` made of shards
+`TreeEngine`                                            may grow whole trees of ``tree_method="hist"`` itself
 ======================================================  =================================================
 
 A new engine is a class with the methods of one of them, and an `frameboost.engines.description.EngineDescription` in
@@ -41,7 +42,7 @@ from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
-from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
+from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
 
 __all__ = [
     "BatchedEngine",
@@ -49,12 +50,15 @@ __all__ = [
     "Cumulative",
     "Engine",
     "FollowerEngine",
+    "GrownNodes",
     "HistogramEngine",
     "NodeBinningEngine",
     "QueryWindow",
     "RebinningEngine",
     "Sample",
     "ShardEngine",
+    "TreeEngine",
+    "TreeShape",
     "missing_members",
 ]
 
@@ -196,6 +200,61 @@ class BatchedEngine(Protocol):
     """
 
     takes_batches: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """The limits of the trees that a `TreeEngine` grows, their order of splits, and the factor of leaf values.
+
+    A depth or a number of leaves of 0 is no limit; ``is_lossguide`` is whether the largest gain is split first.
+    """
+
+    max_depth: int
+    max_leaves: int
+    gamma: float
+    is_lossguide: bool
+    shrinkage: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownNodes:
+    """The nodes of a tree that a `TreeEngine` has grown, in the order of their creation, valid until the next tree.
+
+    Attributes
+    ----------
+    feature, bin, missing_left
+        int64 (nodes,): the split, as in `Split`; its feature is -1 in a leaf.
+    left
+        int64 (nodes,): the left child, -1 in a leaf; the right child follows it.
+    table, goes_left
+        int64 (nodes,) and bool: where the codes of a split start in ``goes_left``, which says which of them go left.
+    gain, cover, value
+        float64 (nodes,): the gain of the split, H, and the value of the node if it were a leaf.
+    """
+
+    feature: IntArray
+    bin: IntArray
+    missing_left: IntArray
+    left: IntArray
+    table: IntArray
+    goes_left: BoolArray
+    gain: FloatArray
+    cover: FloatArray
+    value: FloatArray
+
+
+@runtime_checkable
+class TreeEngine(Protocol):
+    """A `HistogramEngine` that may grow whole trees in one call, by the steps that it is otherwise asked for."""
+
+    def grows_trees(self) -> bool:
+        """Return whether it does, and follows trees of others, once its columns are binned."""
+
+    def grow_tree(self, shape: TreeShape, penalties: Penalties, allowed: BoolArray) -> GrownNodes:
+        """Grow the tree that was started, split on the ``allowed`` features, without constraints of the weights."""
+
+    def add_grown(self, grown: GrownNodes, margin: str) -> None:
+        """Add to the margin of each row the value of its leaf in a tree grown here or by another engine."""
 
 
 class ShardEngine(HistogramEngine, Protocol):

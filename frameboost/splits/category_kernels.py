@@ -38,8 +38,8 @@ import numpy as np
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.gain import bounded_score, leaf_weight
 
-__all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "ends_by_weight", "present_categories",
-           "scan_categories"]  # fmt: skip
+__all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "ends_by_weight", "named_categories",
+           "present_categories", "scan_categories"]  # fmt: skip
 
 # The side that the named categories go to; missing values go to the other. At equal gains the first of these is taken.
 NAMED_RIGHT, NAMED_LEFT = 0, 1
@@ -122,6 +122,46 @@ def _insert(key, code, keys, codes, n):  # type: ignore[no-untyped-def]
         i -= 1
     if i < len(keys):
         keys[i], codes[i] = key, code
+
+
+@kernel
+def named_categories(  # type: ignore[no-untyped-def]
+    histogram, position, missing_left, max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+    min_child_weight,
+):  # fmt: skip
+    """Return the codes of the categories that a split names, int64, in any order.
+
+    They are on the side that missing values do not go to; all others go with missing values.
+
+    ==================  =======================================  ========================================
+    the split is of     named where missing goes left            named where missing goes right
+    ==================  =======================================  ========================================
+    one category        the one at ``position`` (from 1, among   all that are present but that one
+                        those present)
+    a sorted partition  the ``position`` lowest by weight        the ``position`` highest by weight
+    ==================  =======================================  ========================================
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    position, missing_left
+        What `scan_categories` has found.
+    max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+    """
+    if len(histogram) - 1 < max_cat_to_onehot:
+        present = present_categories(histogram, 0.0)
+        if missing_left:
+            return present[position - 1 : position]
+        for i in range(position, len(present)):
+            present[i - 1] = present[i]
+        return present[: len(present) - (position <= len(present))]
+    lowest, highest = ends_by_weight(
+        histogram, present_categories(histogram, cat_smooth), position,
+        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    )  # fmt: skip
+    return lowest if missing_left else highest
 
 
 @kernel

@@ -39,7 +39,7 @@ __all__ = ["gain_of_two", "scan_bounded_numbers", "scan_numbers"]
 _MISSING_RIGHT, _MISSING_LEFT = 0, 1
 
 
-@kernel
+@kernel(no_cpython_wrapper=True)
 def _prefix_sums(histogram, left, positions):  # type: ignore[no-untyped-def]
     """Write the prefix sums of G and H, (2, slots), at the ends of the bins that have rows, and the next positions.
 
@@ -60,7 +60,7 @@ def _prefix_sums(histogram, left, positions):  # type: ignore[no-untyped-def]
     return np.int64(n)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", no_cpython_wrapper=True)
 def _unbounded_gains(  # type: ignore[no-untyped-def]
     left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains
 ):
@@ -109,7 +109,7 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
             gains[i] = score - parent
 
 
-@kernel(fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"}, no_cpython_wrapper=True)
 def _first_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
     """Return the index and the side of the first of the largest gains, index -1 if none is more than ``least`` (≥ 0).
 

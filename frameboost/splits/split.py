@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FloatArray", "IntArray", "Penalties", "Split", "SplitLimits", "Stats"]
+__all__ = ["BoolArray", "FloatArray", "IntArray", "Penalties", "Split", "SplitLimits", "Stats"]
 
+BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 

@@ -9,18 +9,19 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["subtract_from_parents"]
+__all__ = ["subtract_from_parents", "subtract_one"]
 
 
-@kernel
-def _subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped-def]
+    """Do what `subtract_from_parents` does, for one child."""
     if parents[item] >= 0:
         own, parent = histograms[places[item]].ravel(), histograms[parents[item]].ravel()
         for slot in range(len(own)):
             parent[slot] -= own[slot]
 
 
-_subtracting = outlined(_subtract_one)
+_subtracting = outlined(subtract_one)
 
 
 @kernel

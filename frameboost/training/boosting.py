@@ -34,6 +34,7 @@ from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, sample_rows
 from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.training.tree_methods import Binning, HeldOutT, TrainingT, TreeMethod
+from frameboost.training.whole_trees import WholeTreeGrower, are_grown_whole
 from frameboost.trees.tree import Tree
 
 __all__ = ["FitEngines", "boost"]
@@ -102,10 +103,15 @@ def boost(
     engine = engines.training
     constraints = Constraints.of(parameters, engine.features)
     features = FeatureSampler(len(engine.features), parameters)
-    settings = SplitSettings(_penalties(parameters), _limits(constraints, features), parameters.gamma, workers)
+    penalties = _penalties(parameters)
+    settings = SplitSettings(penalties, _limits(constraints, features), parameters.gamma, workers)
     search = method.prepare(engine, engines.held_out, Binning(parameters.max_bin, given_bins), settings)
     base = _start_margins(engines, loss, parameters)
-    grower = TreeGrower(engine, search, parameters, constraints, engines.held_out)
+    grower: TreeGrower | WholeTreeGrower
+    if are_grown_whole(engine, parameters, constraints):
+        grower = WholeTreeGrower(engine, search, parameters, penalties, features, engines.held_out)
+    else:
+        grower = TreeGrower(engine, search, parameters, constraints, engines.held_out)
     rounds = _Rounds(engines, loss, parameters, features, grower)
     first, n_rounds = log.rounds_before, parameters.n_estimators
     if checkpoint is not None:
@@ -172,7 +178,7 @@ class _Rounds:
         loss: Loss,
         parameters: Parameters,
         features: FeatureSampler,
-        grower: TreeGrower,
+        grower: TreeGrower | WholeTreeGrower,
     ) -> None:
         self.engines = engines
         self.loss = loss

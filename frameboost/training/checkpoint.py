@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list, to_text
@@ -22,7 +22,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 from frameboost.training.checkpoint_facts import check_arguments, check_data
 from frameboost.training.checkpoint_file import CheckpointFile
-from frameboost.training.grower import GrownTree, moves_of
+from frameboost.training.grower import GrownTree
 from frameboost.trees.tree import Tree
 
 __all__ = ["Checkpoint", "SavedRound", "repeated"]
@@ -160,7 +160,9 @@ def repeated(tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], i
 
     ``bin_of`` gives the bin of a numeric split (see `frameboost.training.splitter.Splitter.bin_of`).
     """
-    return GrownTree(tree, margin, moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()})
+    found = GrownTree.of(tree, margin, bin_of)
+    calls = found.calls()  # which raises what it may raise
+    return replace(found, calls=lambda: calls)
 
 
 # --- a round as JSON --------------------------------------------------------------------------------------------------

@@ -42,19 +42,27 @@ _NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class GrownTree:
-    """A tree, and the calls of an engine that add its leaf values to the margins: the splits in steps, then values."""
+    """A tree, and the calls of an engine that add its leaf values to the margins: the splits in steps, then values.
+
+    The calls are needed only where a tree is repeated, and so come from a function.
+    """
 
     tree: Tree
     margin: str
-    steps: tuple[Moves, ...]
-    values: Mapping[int, float]
+    calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float]]]
+
+    @classmethod
+    def of(cls, tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
+        """Return a tree whose nodes have the same numbers in the engine (see `moves_of`)."""
+        return cls(tree, margin, lambda: (moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()}))
 
     def add_to_margins(self, engines: Sequence[Engine], weight: float = 1.0) -> None:
         """Add the leaf values times ``weight`` to the margins of all rows of some engines."""
-        values = {node: value * weight for node, value in self.values.items()}
+        steps, of_leaves = self.calls()
+        values = {node: value * weight for node, value in of_leaves.items()}
         for engine in engines:
             engine.follow_tree()
-            for moves in self.steps:
+            for moves in steps:
                 engine.apply_splits(moves)
             engine.add_leaf_values(values, self.margin)
 
@@ -156,7 +164,7 @@ class TreeGrower:
         tree = _frozen(nodes if self._pruner is None else reached_nodes(nodes), output)
         for node in nodes:
             node.sibling = None  # breaks the reference cycle of two siblings, so that they are freed at once
-        return GrownTree(tree, margin, tuple(steps), values)
+        return GrownTree(tree, margin, lambda: (steps, values))
 
     # --- the nodes to split -------------------------------------------------------------------------------------------
 

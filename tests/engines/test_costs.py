@@ -13,7 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.engines.duckdb import engine as duckdb_engine
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
-from frameboost.engines.memory import histograms, nodes
+from frameboost.engines.memory import binning, engine, histograms, nodes, trees
 from frameboost.engines.polars import histograms as polars_histograms
 from frameboost.training import histograms as pool
 from frameboost.training import splitter
@@ -41,7 +41,7 @@ def counts(monkeypatch) -> Counter:
     counting(pl, "collect_all", "queries")
     for place, name in (
         (histograms, "build_histograms"), (nodes, "part_rows"), (nodes, "add_by_side"), (splitter, "scan_histograms"),
-        (pool, "subtract_from_parents"),
+        (pool, "subtract_from_parents"), (trees, "grow_tree"), (nodes, "add_by_node"), (engine, "add_tree"),
     ):  # fmt: skip
         counting(place, name, name)
     return counted
@@ -66,25 +66,34 @@ def of_a_round(counts: Counter, data, **how) -> dict[str, float]:
 
 
 IN_MEMORY = dict.fromkeys(["build_histograms", "scan_histograms", "subtract_from_parents"], DEPTH)
+FEW = {"grow_tree": 1, "add_by_node": 1}
+# The settings; the calls of a round of few rows, and of more rows.
 ROUNDS = {
-    "plain": ({}, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1}),
+    "plain": ({}, FEW, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1}),
     # Held-out rows move as those of training do, and metrics take no query.
-    "valid": ({"valid": "late"}, IN_MEMORY | {"part_rows": 2 * (DEPTH - 1), "add_by_side": 2}),
-    "subsample": ({"subsample": 0.5}, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1}),
+    "valid": (
+        {"valid": "late"}, FEW | {"add_tree": 1},
+        IN_MEMORY | {"part_rows": 2 * (DEPTH - 1), "add_by_side": 2, "add_by_node": 2},
+    ),
+    "subsample": (
+        {"subsample": 0.5}, FEW, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1}
+    ),
     # Rows move to the last level too, and quantiles are selected there.
-    "quantiles": ({"objective": "reg:absoluteerror"}, IN_MEMORY | {"part_rows": DEPTH}),
+    "quantiles": ({"objective": "reg:absoluteerror"}, FEW, IN_MEMORY | {"part_rows": DEPTH, "add_by_node": 1}),
     # Seven splits make eight leaves; the children of the last are not searched.
     "lossguide": (
-        {"grow_policy": "lossguide", "max_leaves": 8, "max_depth": 0},
-        dict.fromkeys(IN_MEMORY, 7) | {"part_rows": 6, "add_by_side": 1},
+        {"grow_policy": "lossguide", "max_leaves": 8, "max_depth": 0}, FEW,
+        dict.fromkeys(IN_MEMORY, 7) | {"part_rows": 6, "add_by_side": 1, "add_by_node": 1},
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_a_round_in_memory(counts, name):
-    how, expected = ROUNDS[name]
-    assert of_a_round(counts, table(), engine="numba", **how) == expected
+def test_a_round_in_memory(counts, monkeypatch, name):
+    how, few, more = ROUNDS[name]
+    assert of_a_round(counts, table(), engine="numba", **how) == few
+    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    assert of_a_round(counts, table(), engine="numba", **how) == more
 
 
 def test_a_round_in_polars(counts, monkeypatch):

@@ -35,7 +35,13 @@ TESTED_OTHERWISE = {
     "split_score": "tests/training/test_constraints.py",
     # elsewhere
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
+    "add_tree": "tests/engines/memory/test_trees.py",  # rows that move level by level
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
+    "fill_side": "tests/engines/memory/test_kernels.py",  # called by fill_sides
+    "grow_tree": "tests/engines/memory/test_trees.py",  # trees that are grown level by level
+    "named_categories": "tests/splits/test_categories.py",  # all subsets of the categories
+    "part_share": "tests/engines/memory/test_kernels.py",  # called by part_rows
+    "subtract_one": "tests/splits/test_kernels.py",  # called by subtract_from_parents
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
     "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
     "pair_totals": "tests/engines/memory/test_programs.py",  # called by compute_pairs

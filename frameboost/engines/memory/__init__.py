@@ -10,6 +10,7 @@
 - `nodes`, `partition_kernels`: which rows each node has
 - `leaf_quantiles`: quantiles of the rows of a leaf
 - `split_tables`: splits of several nodes
+- `trees`, `tree_kernels`: a whole tree of few rows in one call
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids
 - `programs`, `program_kernels`, `program_arrays`: a loss compiled for a vector machine

@@ -25,13 +25,13 @@ from frameboost.engines.memory.bundled_codes import BundledCodes, find_bundles
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.engines.memory.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.storage import returned
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import IntArray
 
-__all__ = ["BinnedColumns", "propose_bins"]
+__all__ = ["BinnedColumns", "is_small", "propose_bins"]
 
 
 def propose_bins(
@@ -104,7 +104,8 @@ class BinnedColumns:
         self.bundled = BundledCodes(self.layout, bundles, n_rows) if bundles else None
         self._dense: list[tuple[IntArray, Codes]] = []
         self.by_row: list[tuple[Codes, IntArray]] = []
-        for dtype, places in places_by_type(bins, {*(common or ()), *bundled}):
+        least = np.uint16 if is_small(n_rows, len(bins)) else np.uint8
+        for dtype, places in places_by_type(bins, {*(common or ()), *bundled}, least):
             shape = int(places.max()) + 1, n_rows
             columns, rows = free.get(dtype, (None, None))
             if columns is None or rows is None or columns.shape != shape:
@@ -124,6 +125,14 @@ class BinnedColumns:
         """The columns that splits compare."""
         sparse = None if self.sparse is None else self.sparse.by_column
         return SplitColumns(self._dense, np.diff(self.layout.offsets), sparse)
+
+    @property
+    def in_one(self) -> tuple[Codes, Codes] | None:
+        """The codes of all features in one array by row and one by column, of few rows; None where there is no such."""
+        is_one = len(self.by_row) == len(self._dense) == 1 and self.sparse is None
+        if not is_one or not is_small(self.n_rows, len(self.layout.bins)) or self.by_row[0][0].dtype != np.uint16:
+            return None
+        return self.by_row[0][0], self._dense[0][1]
 
     @property
     def additions_per_row(self) -> int:
@@ -164,6 +173,11 @@ class BinnedColumns:
                 workers.over(len(codes), partial(interleave, columns, codes, 0), smallest=VALUES_PER_TASK)
         if self.bundled is not None:
             self.bundled.fill(self.columns, workers)
+
+
+def is_small(n_rows: int, n_features: int) -> bool:
+    """Whether a tree is grown in one call: if all codes are in one array, of one type for all data."""
+    return n_rows * n_features <= CODES_PER_TREE
 
 
 def _places(features: Sequence[int], n_features: int) -> IntArray:

@@ -9,8 +9,8 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes, bin_array
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import Sample
-from frameboost.engines.memory.binning import BinnedColumns
+from frameboost.engines.contract import GrownNodes, Sample, TreeShape
+from frameboost.engines.memory.binning import BinnedColumns, is_small
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.leaf_quantiles import interpolated_quantile, weighted_quantile
 from frameboost.engines.memory.nodes import RowPartition
@@ -20,9 +20,11 @@ from frameboost.engines.memory.sparse_codes import coded, find_sparse
 from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.engines.memory.tree_kernels import add_tree
+from frameboost.engines.memory.trees import TreeKernels
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
-from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Split, Stats
 
 __all__ = ["FEWEST_SORTED", "MemoryEngine"]
 
@@ -35,6 +37,8 @@ class MemoryEngine(ArrayEngine):
 
     binned: BinnedColumns
     partition: RowPartition
+    _trees: TreeKernels | None = None
+    _grown: GrownNodes | None = None
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -49,8 +53,8 @@ class MemoryEngine(ArrayEngine):
 
     def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
         """Return the sparse features, each with the code of most rows."""
-        if not self.storage.holds_columns:  # to look at them would be to read them once more
-            return {}
+        if not self.storage.holds_columns or is_small(self.n_rows, len(bins)):
+            return {}  # to look at them would be to read them once more; or small data needs no more than one array
         return find_sparse(bins, self.values, self.n_rows, self.workers, self.rare_values)
 
     def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
@@ -109,11 +113,31 @@ class MemoryEngine(ArrayEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        totals = super().start_tree(output, sample)
-        if sample is not None:
+        self._totals = totals = super().start_tree(output, sample)
+        if sample is not None and self._trees is None:
             g, h = self.gradient_pairs.T
             self.partition.set_apart((g != 0) | (h != 0))
         return totals
+
+    def grows_trees(self) -> bool:
+        """See `TreeEngine.grows_trees`; a subclass with histograms of its own is asked for these."""
+        return self.binned.in_one is not None and type(self).histograms is MemoryEngine.histograms
+
+    def grow_tree(self, shape: TreeShape, penalties: Penalties, allowed: BoolArray) -> GrownNodes:
+        """See `TreeEngine.grow_tree`."""
+        if self._trees is None:
+            self._trees = TreeKernels(self.binned, shape, penalties)
+        self._grown = self._trees.grow(self._totals, self.gradient_pairs, allowed, self.partition)
+        return self._grown
+
+    def add_grown(self, grown: GrownNodes, margin: str) -> None:
+        """See `TreeEngine.add_grown`."""
+        if grown is self._grown:
+            self.partition.add_values(grown.value, self.margins(margin))
+            return
+        assert self.binned.in_one is not None
+        codes, _ = self.binned.in_one
+        add_tree(codes, grown.feature, grown.left, grown.table, grown.goes_left, grown.value, self.margins(margin))
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""

@@ -31,7 +31,7 @@ def _clear_one(histograms, places, item):  # type: ignore[no-untyped-def]
 clearing = outlined(_clear_one)
 
 
-@kernel
+@kernel(no_cpython_wrapper=True)
 def _add_rows(codes, rows, start, stop, gradients, slots, histogram):  # type: ignore[no-untyped-def]
     """Add the pairs of ``rows[start:stop]`` to a histogram."""
     n_features = np.uint64(codes.shape[1])
@@ -96,7 +96,7 @@ def _add_row(sums, codes, start_of_row, feature, end, g, h):  # type: ignore[no-
         add_pair(sums, k * _STRIDE + (np.uint64(codes[start_of_row + k]) << _ONE), g, h)
 
 
-@kernel
+@kernel(inline="always")
 def build_share(  # type: ignore[no-untyped-def]
     codes, rows, parts, firsts, gradients, slots, histograms, places, more, may_block, share
 ):

@@ -81,6 +81,11 @@ class RowPartition:
         self.rows[self._n_added : self.n_rows] = np.flatnonzero(~is_added)
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
+    def set_leaves(self, pieces: Pieces) -> None:
+        """Take over ``rows`` that have been partitioned: int64 (leaves, 3), the node, start and stop of each leaf."""
+        self.pieces, self._n_added, self._waiting = pieces, self.n_rows, None
+        self._n_nodes = int(pieces[:, 0].max()) + 1
+
     def write_order(self, out: npt.NDArray[np.uint32]) -> None:
         """Write all rows, node by node."""
         self._carry_out()
@@ -161,6 +166,10 @@ class RowPartition:
         team = self._workers.team(len(firsts) - 1)
         for codes, places in splits.columns():
             add_by_side(team, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, sides, margins)
+
+    def add_values(self, values: FloatArray, margins: FloatArray) -> None:
+        """Add ``values``, float64 (nodes,), to the margins of the rows, where no splits wait, on this thread."""
+        add_by_node(None, margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
 
     def leaves(self) -> dict[int, npt.NDArray[np.uint32]]:
         """Return the rows of each leaf that has any, without those that are set apart."""

@@ -13,8 +13,8 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
 __all__ = [
-    "add_by_node", "add_by_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "pieces_of", "share_pieces",
-    "shares_of", "take_rows",
+    "add_by_node", "add_by_side", "fill_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "part_share",
+    "pieces_of", "share_pieces", "shares_of", "take_rows",
 ]  # fmt: skip
 
 _ONE = np.uint64(1)
@@ -29,7 +29,7 @@ def _zeros(count):  # type: ignore[no-untyped-def]
     return found
 
 
-@kernel
+@kernel(inline="always")
 def number_rows(rows):  # type: ignore[no-untyped-def]
     """Write 0, 1, 2, ... to ``rows`` (uint32)."""
     for i in range(len(rows)):
@@ -156,6 +156,14 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
     return found[:n]
 
 
+@kernel(inline="always")
+def fill_side(goes_left, bin_, missing_left):  # type: ignore[no-untyped-def]
+    """Write whether each code of a numeric split goes left: those below ``bin_``, and the last if ``missing_left``."""
+    for code in range(len(goes_left)):
+        goes_left[code] = code < bin_
+    goes_left[-1] = missing_left
+
+
 @kernel
 def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
     """Return for each numeric split a table of whether a code goes left; all in one array, and where each starts.
@@ -169,14 +177,13 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
         starts[i + 1] = starts[i] + n_codes[i]
     goes_left = np.empty(starts[-1], dtype=np.bool_)
     for i in range(len(bins)):
-        for code in range(n_codes[i]):
-            goes_left[starts[i] + code] = code < bins[i]
-        goes_left[starts[i + 1] - 1] = missing_left[i]
+        fill_side(goes_left[starts[i] : starts[i + 1]], bins[i], missing_left[i])
     return goes_left, starts
 
 
-@kernel
-def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
+    """Do what `part_rows` does, for one share."""
     half = np.uint64(len(rows)) >> _ONE
     for part in range(firsts[share], firsts[share + 1]):
         if places[parts[part, 0]] < 0:
@@ -198,7 +205,7 @@ def _part_share(columns, places, goes_left, starts, rows, parts, firsts, counts,
         counts[part] = left - front
 
 
-_parting = outlined(_part_share)
+_parting = outlined(part_share)
 
 
 @kernel

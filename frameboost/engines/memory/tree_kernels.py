@@ -1,0 +1,277 @@
+"""A whole tree in one call, for few rows: the kernels of histograms, splits and partitions on one thread.
+
+The steps are those of `frameboost.training.grower.TreeGrower`, whose calls for each level take longer than the work
+where nodes have few rows. Nodes are numbered in the order of their creation; a right child follows its left sibling.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.engines.memory.histogram_kernels import build_share
+from frameboost.engines.memory.partition_kernels import fill_side, number_rows, part_share
+from frameboost.runtime.kernel import kernel
+from frameboost.splits.category_kernels import named_categories
+from frameboost.splits.gain import MIN_GAIN, leaf_weight
+from frameboost.splits.search_kernels import scan_histograms
+from frameboost.splits.subtraction_kernels import subtract_one
+
+__all__ = [
+    "BIN", "FEATURE", "GAIN", "LEFT", "MISSING_LEFT", "N_FIELDS", "N_SUMS", "SUM_G", "SUM_H", "TABLE", "VALUE",
+    "add_tree", "grow_tree",
+]  # fmt: skip
+
+# The fields of a node: its split, its left child (-1 in a leaf), where its table starts, its rows, and for the growth
+# its depth and the place of its histogram.
+FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _PLACE, N_FIELDS = range(10)
+# Its gain, the sums of its left child, its own, and its value as a leaf.
+GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
+# What is counted during the growth: nodes, places that have been used, those of them that are free, the end of the
+# tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
+_NODES, _PLACES, _FREE, _TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
+
+
+@kernel
+def grow_tree(  # type: ignore[no-untyped-def]
+    codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, allowed, shape, scoring, histograms,
+    tables, nodes, sums, leaves,
+):  # fmt: skip
+    """Grow a tree; return the number of its nodes, and of its leaves, or 0 and 0 if there is room for fewer.
+
+    Parameters
+    ----------
+    codes, columns
+        uint16 (rows, features) and (features, rows): the same codes.
+    rows
+        uint32 (2 rows,), written: row numbers, those of a leaf side by side in one half.
+    pairs
+        float64 (rows, 2): g and h.
+    offsets, is_categorical, monotone, bounds
+        As for `scan_histograms`. The last two are None, or 0 for all features and infinite for as many nodes as the
+        tree can have.
+    allowed
+        bool (nodes, features): the features that nodes may be split on, the same for all nodes.
+    shape
+        The largest depth, the most leaves, and 1 to split the node of the largest gain next, 0 for whole levels.
+    scoring
+        The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+        min_child_weight and gamma, and the factor of leaf values.
+    histograms
+        float64 (half of the nodes + 1, slots, 2), written: room.
+    tables
+        bool, written: for each split whether a code goes left, from the `TABLE` of its node on. There is room for one
+        of the most codes in half of the nodes.
+    nodes, sums
+        int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written. G and H of the root are given.
+    """
+    max_depth, max_leaves, is_lossguide = shape
+    onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+    half, counts, firsts = len(rows) >> 1, np.zeros(_N_COUNTS, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    number_rows(rows[:half])
+    _add_leaf(nodes, counts, np.int64(0), np.int64(0), half)
+    room, parts = np.empty((6, len(nodes)), dtype=np.int64), np.empty((len(nodes), 3), dtype=np.int64)
+    best, stats = np.empty((len(nodes), 3), dtype=np.int64), np.empty((len(nodes), 3))
+    free, candidates, batch, places, above, n_batch, n_leaves = (
+        room[0],
+        room[1],
+        room[2],
+        room[4],
+        room[5],
+        firsts[0],
+        1,
+    )
+    while n_leaves < max_leaves:
+        _open_nodes(
+            nodes, sums, batch, n_batch, max_depth, 2.0 * min_child_weight, histograms, counts, free, room[3:], parts
+        )
+        # The lighter one of two siblings is summed from its rows; the other one's place is that of the parent.
+        firsts[1] = counts[_SUMMED]
+        build_share(codes, rows, parts, firsts, pairs, offsets, histograms, places, histograms, None, 0)
+        for k in range(counts[_SUMMED]):
+            subtract_one(histograms, places, above, k)
+        for k in range(counts[_OPEN]):
+            places[k] = nodes[room[3, k], _PLACE]
+        own, own_bounds = slice(0, counts[_OPEN]), bounds
+        if bounds is not None:
+            own_bounds = bounds[own]
+        scan_histograms(
+            histograms, places[own], offsets, is_categorical, allowed[own], monotone, own_bounds, None, onehot,
+            threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+        )  # fmt: skip
+        _keep_splits(scoring, nodes, sums, room[3], best, stats, counts, free, candidates)
+        n_batch = _take(candidates, is_lossguide, max_leaves - n_leaves, sums, counts, batch)
+        if n_batch == 0:
+            break
+        if counts[_NODES] + 2 * n_batch > len(nodes):
+            return 0, 0
+        n_leaves += n_batch
+        _fill_tables(
+            is_categorical, offsets, scoring, histograms, nodes, batch[:n_batch], counts, tables, parts, room[3:]
+        )
+        firsts[1] = n_batch
+        part_share(columns, room[3], tables, room[4], rows, parts, firsts, room[5], 0)
+        _divide(nodes, sums, batch[:n_batch], counts, room[5], half)
+    _close(nodes, sums, scoring, counts, leaves)
+    return counts[_NODES], n_leaves
+
+
+@kernel(no_cpython_wrapper=True)
+def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def]
+    node = nodes[counts[_NODES]]
+    counts[_NODES] += 1
+    node[FEATURE], node[LEFT], node[_START], node[_STOP], node[_DEPTH], node[_PLACE] = -1, -1, start, stop, depth, -1
+
+
+@kernel(no_cpython_wrapper=True)
+def _open_nodes(  # type: ignore[no-untyped-def]
+    nodes, sums, batch, n_batch, max_depth, lightest, histograms, counts, free, room, parts
+):
+    """Open the root, or of the children of a batch those that may be split, and give them places for histograms.
+
+    A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf. Open
+    nodes are written to ``room[0]``; those to be summed from their rows to ``parts``, their places, which are cleared,
+    to ``room[1]``, and the places of their siblings, -1 for none, to ``room[2]``.
+    """
+    counts[_OPEN] = counts[_SUMMED] = 0
+    for k in range(max(n_batch, 1)):
+        left = nodes[batch[k], LEFT] if n_batch > 0 else 0
+        right = left + (n_batch > 0)
+        above = nodes[batch[k], _PLACE] if n_batch > 0 else -1
+        if nodes[left, _DEPTH] >= max_depth or (lightest > sums[left, SUM_H] and lightest > sums[right, SUM_H]):
+            if above >= 0:
+                free[counts[_FREE]] = above
+                counts[_FREE] += 1
+            continue
+        if counts[_FREE] > 0:
+            counts[_FREE] -= 1
+            place = free[counts[_FREE]]
+        else:
+            place = counts[_PLACES]
+            counts[_PLACES] += 1
+        own = histograms[place].ravel()
+        for slot in range(len(own)):
+            own[slot] = 0.0
+        light = left if sums[left, SUM_H] <= sums[right, SUM_H] else right
+        nodes[left, _PLACE] = nodes[right, _PLACE] = above
+        nodes[light, _PLACE] = place
+        for node in range(left, right + 1):
+            room[0, counts[_OPEN]] = node
+            counts[_OPEN] += 1
+        n = counts[_SUMMED]
+        counts[_SUMMED] += 1
+        parts[n, 0], parts[n, 1], parts[n, 2] = n, nodes[light, _START], nodes[light, _STOP]
+        room[1, n], room[2, n] = place, above
+
+
+@kernel(no_cpython_wrapper=True)
+def _keep_splits(scoring, nodes, sums, open_, best, stats, counts, free, candidates):  # type: ignore[no-untyped-def]
+    """Append the open nodes that have a split to the candidates; the others are leaves, whose places are free."""
+    for k in range(counts[_OPEN]):
+        node = open_[k]
+        if best[k, 0] >= 0 and stats[k, 0] > MIN_GAIN and stats[k, 0] >= scoring[7]:
+            for i in range(3):
+                nodes[node, FEATURE + i], sums[node, GAIN + i] = best[k, i], stats[k, i]
+            candidates[counts[_CANDIDATES]] = node
+            counts[_CANDIDATES] += 1
+        else:
+            free[counts[_FREE]] = nodes[node, _PLACE]
+            counts[_FREE] += 1
+
+
+@kernel(no_cpython_wrapper=True)
+def _take(candidates, is_lossguide, most, sums, counts, batch):  # type: ignore[no-untyped-def]
+    """Take the next nodes to split, ``most`` at most, from the candidates to the batch; return their number."""
+    n = counts[_CANDIDATES]
+    if not is_lossguide:
+        counts[_CANDIDATES], n = 0, min(n, most)
+        for k in range(n):
+            batch[k] = candidates[k]
+        return n
+    largest = 0
+    for k in range(1, n):  # in the order of creation, so the first of equal ones is the first created
+        if sums[candidates[k], GAIN] > sums[candidates[largest], GAIN]:
+            largest = k
+    batch[0] = candidates[largest]
+    for k in range(largest + 1, n):
+        candidates[k - 1] = candidates[k]
+    counts[_CANDIDATES] = max(n - 1, 0)
+    return min(n, 1)
+
+
+@kernel(no_cpython_wrapper=True)
+def _fill_tables(  # type: ignore[no-untyped-def]
+    is_categorical, offsets, scoring, histograms, nodes, batch, counts, tables, parts, room
+):
+    """Write which codes go left, for each split of a batch, and what `part_share` needs."""
+    onehot, _, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+    for k in range(len(batch)):
+        node = nodes[batch[k]]
+        feature, missing_left = node[FEATURE], node[MISSING_LEFT] != 0
+        first, last = offsets[feature], offsets[feature + 1]
+        node[TABLE] = counts[_TABLES]
+        counts[_TABLES] += last - first
+        parts[k, 0], parts[k, 1], parts[k, 2] = k, node[_START], node[_STOP]
+        room[0, k], room[1, k] = feature, node[TABLE]
+        own = tables[node[TABLE] : counts[_TABLES]]
+        if is_categorical is not None and is_categorical[feature]:
+            named = named_categories(
+                histograms[node[_PLACE], first:last], node[BIN], missing_left, onehot, smooth,
+                reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+            )  # fmt: skip
+            for code in range(len(own)):
+                own[code] = missing_left
+            for i in range(len(named)):
+                own[named[i]] = not missing_left
+        else:
+            fill_side(own, node[BIN], missing_left)
+
+
+@kernel(no_cpython_wrapper=True)
+def _divide(nodes, sums, batch, counts, n_left, half):  # type: ignore[no-untyped-def]
+    """Create the children of each node of a batch, whose rows have been parted."""
+    for k in range(len(batch)):
+        node, of_node, left = nodes[batch[k]], sums[batch[k]], counts[_NODES]
+        there = half if node[_START] < half else -half
+        middle = node[_START] + there + n_left[k]
+        node[LEFT] = left
+        _add_leaf(nodes, counts, node[_DEPTH] + 1, node[_START] + there, middle)
+        _add_leaf(nodes, counts, node[_DEPTH] + 1, middle, node[_STOP] + there)
+        for i in range(2):
+            sums[left, SUM_G + i] = of_node[_LEFT_G + i]
+            sums[left + 1, SUM_G + i] = of_node[SUM_G + i] - of_node[_LEFT_G + i]
+
+
+@kernel(no_cpython_wrapper=True)
+def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def]
+    """Write the value of each node, and the rows of the leaves; splits that were not made are taken back."""
+    _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
+    n_leaves = 0
+    for k in range(counts[_NODES]):
+        node, weight = nodes[k], 0.0
+        if min_child_weight <= sums[k, SUM_H]:
+            weight = leaf_weight(sums[k, SUM_G], sums[k, SUM_H], reg_lambda, reg_alpha, max_delta_step)
+        sums[k, VALUE] = weight * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
+        if node[LEFT] < 0:
+            node[FEATURE], node[MISSING_LEFT], sums[k, GAIN] = -1, 0, 0.0
+            leaves[n_leaves, 0], leaves[n_leaves, 1], leaves[n_leaves, 2] = k, node[_START], node[_STOP]
+            n_leaves += 1
+
+
+@kernel
+def add_tree(codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
+    """Add to the margins (float64) of other rows, by their codes, the values of the leaves that they reach.
+
+    Parameters
+    ----------
+    codes
+        uint16 (rows, features).
+    feature, left, table, goes_left
+        See `frameboost.engines.contract.GrownNodes`.
+    values, margins
+        float64 (nodes,), and float64 (rows,), added to.
+    """
+    for row in range(len(codes)):
+        node = 0
+        while left[node] >= 0:
+            node = left[node] + (not goes_left[table[node] + codes[row, feature[node]]])
+        margins[row] += values[node]

@@ -1,0 +1,93 @@
+"""Trees of few rows, each grown in one call of a kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.engines.contract import GrownNodes, TreeShape
+from frameboost.engines.memory.binning import BinnedColumns
+from frameboost.engines.memory.nodes import RowPartition
+from frameboost.engines.memory.tree_kernels import (
+    BIN,
+    FEATURE,
+    GAIN,
+    LEFT,
+    MISSING_LEFT,
+    N_FIELDS,
+    N_SUMS,
+    SUM_G,
+    SUM_H,
+    TABLE,
+    VALUE,
+    grow_tree,
+)
+from frameboost.splits.split import BoolArray, FloatArray, Penalties, Stats
+
+__all__ = ["FIRST_NODES", "TreeKernels"]
+
+# Nodes that there is room for at first: twice as many as a tree of depth 6 has.
+FIRST_NODES = 255
+
+
+class TreeKernels:
+    """Grows the trees of a fit, and keeps the room for them from tree to tree: fresh memory is slow.
+
+    Parameters
+    ----------
+    binned
+        The columns, whose codes are in one array.
+    shape, penalties
+        The limits of the trees, and what gains depend on.
+    """
+
+    def __init__(self, binned: BinnedColumns, shape: TreeShape, penalties: Penalties) -> None:
+        layout = binned.layout
+        assert binned.in_one is not None
+        self._codes, self._columns = binned.in_one
+        self._offsets, self._n_slots = layout.offsets, layout.n_slots
+        self._widest = int(np.diff(layout.offsets).max(initial=0))
+        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+        self._monotone = np.zeros(len(layout.bins), np.int8) if penalties.max_delta_step else None
+        p, no_limit = penalties, np.iinfo(np.int64).max
+        self._shape = shape.max_depth or no_limit, shape.max_leaves or no_limit, int(shape.is_lossguide)
+        self._scoring = (
+            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
+            shape.gamma, shape.shrinkage,
+        )  # fmt: skip
+        self._make_room(FIRST_NODES)
+
+    def _make_room(self, n_nodes: int) -> None:
+        self._nodes, self._sums = np.empty((n_nodes, N_FIELDS), np.int64), np.empty((n_nodes, N_SUMS))
+        self._bounds = None if self._monotone is None else np.tile([-np.inf, np.inf], (n_nodes, 1))
+        self._allowed = np.empty((n_nodes, len(self._offsets) - 1), np.bool_)
+        self._leaves = np.empty((n_nodes, 3), np.int64)
+        self._histograms = np.empty((n_nodes // 2 + 1, self._n_slots, 2))
+        self._tables = np.empty(n_nodes // 2 * self._widest, np.bool_)
+
+    def grow(self, totals: Stats, pairs: FloatArray, allowed: BoolArray, partition: RowPartition) -> GrownNodes:
+        """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards."""
+        while True:
+            self._allowed[:] = allowed
+            self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
+            n_nodes, n_leaves = grow_tree(
+                self._codes, self._columns, partition.rows, pairs, self._offsets, self._is_categorical, self._monotone,
+                self._bounds, self._allowed, self._shape, self._scoring, self._histograms, self._tables, self._nodes,
+                self._sums, self._leaves,
+            )  # fmt: skip
+            if n_nodes:
+                break
+            self._make_room(2 * len(self._nodes))
+        nodes, sums = self._nodes[:n_nodes], self._sums[:n_nodes]
+        partition.set_leaves(self._leaves[:n_leaves])
+        return GrownNodes(
+            feature=nodes[:, FEATURE],
+            bin=nodes[:, BIN],
+            missing_left=nodes[:, MISSING_LEFT],
+            left=nodes[:, LEFT],
+            table=nodes[:, TABLE],
+            goes_left=self._tables,
+            gain=sums[:, GAIN],
+            cover=sums[:, SUM_H],
+            value=sums[:, VALUE],
+        )

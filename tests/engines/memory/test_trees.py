@@ -1,0 +1,78 @@
+"""Trees that are grown in one call, compared with those that are grown level by level."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.memory import binning, trees
+
+CASES = {
+    "plain": {},
+    "no limit": {"max_depth": 0, "min_child_weight": 0.0, "reg_lambda": 0.0},
+    "few leaves": {"max_leaves": 5},
+    "lossguide": {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 12},
+    "lossguide, depth": {"grow_policy": "lossguide", "max_depth": 3},
+    "gamma": {"gamma": 0.5, "reg_alpha": 0.3},
+    "heavy children": {"min_child_weight": 8.0},
+    "no split": {"gamma": 1e9},
+    "one leaf": {"max_leaves": 1},
+    "clipped": {"max_delta_step": 0.2},
+    "one-hot": {"max_cat_to_onehot": 20},
+    "many categories": {"max_cat_to_onehot": 1, "max_cat_threshold": 3, "cat_smooth": 0.5},
+    "sampling": {"subsample": 0.6, "colsample_bytree": 0.5, "num_parallel_tree": 2},
+    "by gradient": {"subsample": 0.5, "sampling_method": "gradient_based"},
+    "quantiles": {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.9], "target": "z"},
+    "dart": {"booster": "dart", "rate_drop": 0.5},
+    "classes": {"objective": "multi:softprob", "target": "k"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table() -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    x, n = rng.normal(size=(700, 3)), 700
+    category, other = rng.integers(0, 9, n), rng.integers(0, 3, n)
+    z = x[:, 0] * x[:, 1] + np.sin(category) + 0.5 * (other == 1) + rng.normal(size=n)
+    frame = pl.DataFrame(x.round(1), schema=["a", "b", "c"]).with_columns(
+        pl.when(pl.col("a") > 0.7).then(None).otherwise(pl.col("b")).alias("b"),
+        pl.Series("s", [f"s{i}" for i in category]),
+        pl.Series("t", [None if i == 2 else f"t{i}" for i in other]),
+        pl.Series("z", z),
+        pl.Series("y", z > 0.5),
+        pl.Series("k", np.digitize(z, [-0.5, 0.5])),
+        pl.Series("late", np.arange(n) >= 500),
+    )
+    return frame.with_columns(
+        pl.when(pl.col("late") & (pl.col("s") == "s3")).then(pl.lit("new")).otherwise("s").alias("s")
+    )
+
+
+def fitted(table: pl.DataFrame, how: dict, **more) -> fb.Model:
+    target = how.get("target", "y")
+    options = {"n_estimators": 4, "engine": "numba", "valid": "late", "verbose": False} | how | more
+    return fb.fit(table.select("a", "b", "c", "s", "t", "late", target), **options | {"target": target})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_the_same(table, monkeypatch, name):
+    at_once = fitted(table, CASES[name])
+    monkeypatch.setattr(trees, "FIRST_NODES", 1)  # and with less room than they need at first
+    assert fitted(table, CASES[name]) == at_once
+    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    level_by_level = fitted(table, CASES[name])
+    assert level_by_level == at_once
+    assert level_by_level.history.equals(at_once.history)
+
+
+def test_held_out_rows_of_more_codes_follow(table, monkeypatch):
+    """Held-out rows that are too many to walk move level by level."""
+    expected = fitted(table, {})
+    monkeypatch.setattr(binning, "CODES_PER_TREE", 5 * 300)
+    held_out = table.filter("late")
+    rows = table.filter(~pl.col("late")).drop("late", "z", "k")[:250]
+    small = fb.fit(rows, "y", valid=held_out.drop("late", "z", "k"), n_estimators=4, engine="numba", verbose=False)
+    many = pl.concat([held_out] * 3).drop("late", "z", "k")
+    large = fb.fit(rows, "y", valid=many, n_estimators=4, engine="numba", verbose=False)
+    assert large == small != expected
+    assert large.history["valid_logloss"].to_list() == pytest.approx(small.history["valid_logloss"].to_list())
