@@ -118,7 +118,8 @@ def rounded(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, Roun
 
 def exact_sum(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
     """Return sums over all rows, the same in any order."""
-    return rows.exact_sums(terms) if isinstance(rows, SumsAtOnce) else exact_sum_in_two(rows, terms)
+    sums = getattr(rows, "exact_sums", None)  # a tenth of the time that `isinstance` takes with a protocol
+    return exact_sum_in_two(rows, terms) if sums is None else sums(terms)
 
 
 def exact_sum_in_two(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:

@@ -37,6 +37,9 @@ class _Rows(Protocol):
 
     def fixed_key(self, expression: Scalar) -> Hashable | None: ...
 
+    @property
+    def fixed_version(self) -> int: ...
+
 
 @dataclass
 class _Plan:
@@ -44,6 +47,7 @@ class _Plan:
 
     terms: Mapping[str, Any]
     keys: list[Hashable | None]  # of the fixed expressions, None for others
+    version: int  # of the fixed terms that the keys are of
     program: Program | None  # of those that change from round to round; None if they are none, or have no program
     wanted: tuple[str, ...] = ()
     offsets: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -73,9 +77,11 @@ class ExactSums:
         """Return the sums by name; None if there is no program for them, or if a number is NaN."""
         key = tuple(expressions.items())
         plan = self._plans.get(key)
-        keys = [rows.fixed_key(each) for each in expressions.values()]
-        if plan is None or plan.keys != keys or plan.terms != rows.terms:
-            self._plans[key] = plan = self._planned(expressions, rows, keys)
+        if plan is None or plan.version != rows.fixed_version or plan.terms != rows.terms:
+            keys = [rows.fixed_key(each) for each in expressions.values()]
+            if plan is None or plan.keys != keys or plan.terms != rows.terms:
+                self._plans[key] = plan = self._planned(expressions, rows, keys)
+            plan.version = rows.fixed_version
         if plan.program is None:
             return dict(plan.known) if len(plan.known) == len(expressions) else None
         sums = self._sums(plan.program, plan, rows)
@@ -84,10 +90,10 @@ class ExactSums:
     def _planned(self, expressions: Mapping[str, Expression], rows: _Rows, keys: list[Hashable | None]) -> _Plan:
         """Return how sums are computed from now on; those of fixed expressions are computed at once."""
         terms = dict(rows.terms)
-        plan = _Plan(terms, keys, None)
+        plan = _Plan(terms, keys, rows.fixed_version, None)
         fixed = [name for name, key in zip(expressions, keys, strict=True) if key is not None]
         program = compile_program([expressions[name] for name in fixed], terms, self._constants)
-        sums = None if program is None else self._sums(program, _Plan(terms, [], program), rows)
+        sums = None if program is None else self._sums(program, _Plan(terms, [], 0, program), rows)
         plan.known = {} if sums is None else dict(zip(fixed, sums, strict=True))
         plan.wanted = tuple(name for name in expressions if name not in plan.known)
         wanted = [expressions[name] for name in plan.wanted]
@@ -129,8 +135,7 @@ class ExactSums:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the largest magnitude of each result, and its sum on the grid of its offset."""
         n_results = len(program.results)
-        even = np.append(program.results, program.results[:1])[: n_results + n_results % 2]  # the kernel takes pairs
-        own_offsets = np.append(offsets, offsets[:1])[: len(even)]
+        even, own_offsets = _paired(program.results), _paired(offsets)
 
         def of_slice(slice_: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
             rounded = np.empty((len(even) // 2, _BLOCK, 2))
@@ -146,6 +151,9 @@ class ExactSums:
                 sums += found[1]
             return largest, sums
 
+        if n_rows < 2 * VALUES_PER_TASK:
+            largest, sums = of_slice((0, n_rows))
+            return largest[:n_results], sums[:n_results]
         slices = self._workers.slices(n_rows, VALUES_PER_TASK)
         largest, sums = zip(*self._workers.each(slices, of_slice), strict=True)
         return np.max(largest, axis=0)[:n_results], np.sum(sums, axis=0)[:n_results]
@@ -158,8 +166,7 @@ def values_by_row(
     columns = [np.ascontiguousarray(column, np.float64) for column in columns]
     if is_for_numpy(n_rows):
         return [np.broadcast_to(np.float64(0.0) + values, (n_rows,)) for values in evaluate(program, columns)]
-    n_results = len(program.results)
-    even = np.append(program.results, program.results[:1])[: n_results + n_results % 2]
+    n_results, even = len(program.results), _paired(program.results)
     pairs = np.empty((len(even) // 2, n_rows, 2))
     addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
     as_they_are = np.zeros(len(even))
@@ -169,3 +176,8 @@ def values_by_row(
 
     workers.over(n_rows, compute, smallest=VALUES_PER_TASK)
     return [pairs[k >> 1, :, k & 1] for k in range(n_results)]
+
+
+def _paired(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an even number of values, which the kernel takes: if it is odd, the first once more."""
+    return values if len(values) % 2 == 0 else np.append(values, values[:1])

@@ -62,6 +62,7 @@ class ArrayEngine(FrameEngine):
         self._physical: set[int] = set()  # features whose columns hold physical values, without NaN
         self._rare: dict[int, RareValues | None] = {}
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
+        self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
         self._ranking = TermArrays()
@@ -210,6 +211,11 @@ class ArrayEngine(FrameEngine):
         """Return what an expression with the same values in every round is recognised by; None for others."""
         return self._ranking.key(expression, self)
 
+    @property
+    def fixed_version(self) -> int:
+        """What `fixed_key` depends on besides the terms: a number that changes with it."""
+        return self._ranking.version
+
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
         """See `Engine.by_score`."""
         values = [self._kept_values(each) for each in (score, positive, negative)]
@@ -268,16 +274,17 @@ class ArrayEngine(FrameEngine):
         for arrays in (self.margin_arrays, self._ranking.arrays, self._others):
             if name in arrays:
                 return arrays[name]
-        if name not in self.rows:
-            return None
-        values = self.rows[name]
-        if values.dtype != pl.Float64 or values.null_count():
-            return None
-        array = values.to_numpy()
-        return array if array.flags.c_contiguous else None
+        if self._role_arrays[0] is not self.rows:
+            self._role_arrays = self.rows, {}
+        found = self._role_arrays[1]
+        if name not in found:
+            found[name] = _as_array(self.rows[name]) if name in self.rows else None
+        return found[name]
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
         """Evaluate expressions row by row, as new arrays: by numpy where it can, else by polars."""
+        if not values:
+            return {}
         plain = [each.expression if isinstance(each, Rounded) else each for each in values.values()]
         program = compile_program(plain, self.terms, {} if "weight" in self.row_names else {"weight": 1.0})
         columns = [] if program is None else [self.array(name) for name in program.columns]
@@ -373,3 +380,10 @@ class ArrayEngine(FrameEngine):
     def hessians(self) -> pl.Series:
         """Return h of every row in the current tree."""
         return pl.Series(self.gradient_pairs[:, 1])
+
+
+def _as_array(values: pl.Series) -> FloatArray | None:
+    if values.dtype != pl.Float64 or values.null_count():
+        return None
+    array = values.to_numpy()
+    return array if array.flags.c_contiguous else None

@@ -63,6 +63,8 @@ class ScoreArrays:
         """Return a column; the totals are none, but constants."""
         return self._columns.get(name)
 
+    fixed_version = 0
+
     def fixed_key(self, _: Scalar) -> None:
         """Say that no expression over scores is the same in every round."""
 

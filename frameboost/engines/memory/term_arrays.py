@@ -44,10 +44,13 @@ class TermArrays:
     ----------
     arrays
         The terms that are kept, by name.
+    version
+        How often terms have been defined here, on which keys depend.
     """
 
     def __init__(self) -> None:
         self.arrays: dict[str, FloatArray] = {}
+        self.version = 0
         self._keys: dict[str, Hashable] = {}  # of fixed terms, by name
         self._fixed: dict[Hashable, FloatArray] = {}
         self._queries: Queries | None = None
@@ -61,6 +64,7 @@ class TermArrays:
 
     def define(self, name: str, term: Term, rows: TermRows) -> bool:
         """Compute a term that looks at queries, or is fixed; return whether it is kept."""
+        self.version += 1
         self.arrays.pop(name, None)
         self._keys.pop(name, None)
         key = self.key(term, rows)
