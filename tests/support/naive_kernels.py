@@ -61,6 +61,8 @@ TESTED_OTHERWISE = {
     "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
     "compute_pairs": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
     "compute_shares": "tests/engines/memory/test_programs.py",
+    "exp_of": "tests/engines/memory/test_programs.py",
+    "log_of": "tests/engines/memory/test_programs.py",
     "pool_adjacent_violators": "tests/training/test_calibration.py",  # scikit-learn's isotonic regression
     "category_candidates": "tests/splits/test_scans.py",  # worked out by hand
     "scan_bounded_numbers": "tests/splits/test_scans.py",  # `scan_numbers` where nothing is bounded; monotone examples

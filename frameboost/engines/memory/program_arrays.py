@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs
+from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, exp_of, log_of
 from frameboost.engines.memory.programs import Program
 from frameboost.runtime.kernel import is_compiled
 from frameboost.splits.split import FloatArray
@@ -79,11 +78,11 @@ def evaluate(program: Program, columns: Sequence[FloatArray]) -> list[Any]:
 
 
 def _exp(values: Any) -> Any:
-    return pl.Series(np.atleast_1d(values)).exp().to_numpy()
+    return exp_of(np.atleast_1d(values))
 
 
 def _ln(values: Any) -> Any:
-    return pl.Series(np.atleast_1d(values)).log().to_numpy()
+    return log_of(np.atleast_1d(values))
 
 
 def _truth(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["OPCODES", "compute_pairs", "compute_shares"]
+__all__ = ["OPCODES", "compute_pairs", "compute_shares", "exp_of", "log_of"]
 
 # By number of operands: `_run` tells the groups apart by their last opcodes. True is 1.0, false 0.0.
 _NAMES = (
@@ -235,3 +235,21 @@ def compute_shares(  # type: ignore[no-untyped-def]
     """
     values = (instructions, constants, addresses, results, offsets, pairs, largest, totals)
     share_out(team, _computing(values), len(largest))
+
+
+@kernel
+def exp_of(values):  # type: ignore[no-untyped-def]
+    """Return e to the power of each value, float64 (values,), by the C library as `compute_pairs` does."""
+    found = np.empty(len(values))
+    for i in range(len(values)):
+        found[i] = np.exp(values[i])
+    return found
+
+
+@kernel(error_model="numpy")
+def log_of(values):  # type: ignore[no-untyped-def]
+    """Return the natural logarithm of each value, float64 (values,), by the C library as `compute_pairs` does."""
+    found = np.empty(len(values))
+    for i in range(len(values)):
+        found[i] = np.log(values[i])
+    return found
