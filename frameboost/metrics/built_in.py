@@ -20,11 +20,15 @@ __all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better"]
 
 AnyMetric = Metric | CurveMetric
 
+# No function here may be NULL or is a power, which have no program (see `frameboost.engines.memory.programs`).
+
 # ln Γ(y + 1), by Stirling's series at y + 8 and the recurrence back to y + 1; good to 1e-12 for y ≥ 0.
 _SHIFTED = "(label + 8)"
+_CUBED = f"({_SHIFTED} * {_SHIFTED} * {_SHIFTED})"
 _LOG_FACTORIAL = (
     f"(({_SHIFTED} - 0.5) * LN({_SHIFTED}) - {_SHIFTED} + 0.9189385332046727 + 1 / (12 * {_SHIFTED})"
-    f" - 1 / (360 * POWER({_SHIFTED}, 3)) + 1 / (1260 * POWER({_SHIFTED}, 5)) - 1 / (1680 * POWER({_SHIFTED}, 7))"
+    f" - 1 / (360 * {_CUBED}) + 1 / (1260 * {_CUBED} * {_SHIFTED} * {_SHIFTED})"
+    f" - 1 / (1680 * {_CUBED} * {_CUBED} * {_SHIFTED})"
     " - LN((label + 1) * (label + 2) * (label + 3) * (label + 4) * (label + 5) * (label + 6) * (label + 7)))"
 )
 _LOG_LOSS = (
@@ -43,7 +47,10 @@ _OF_ONE_PREDICTION = {
     "rmsle": ("(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))", "SQRT({mean})"),
     "mae": ("ABS(label - prediction)", "{mean}"),
     "mape": ("ABS((label - prediction) / label)", "{mean}"),
-    "mphe": ("{slope} * {slope} * (SQRT(1 + POWER((label - prediction) / {slope}, 2)) - 1)", "{mean}"),
+    "mphe": (
+        "{slope} * {slope} * (SQRT(1 + ((label - prediction) / {slope}) * ((label - prediction) / {slope})) - 1)",
+        "{mean}",
+    ),
     "expectile": (
         "CASE WHEN prediction >= label THEN {below} ELSE {above} END * (label - prediction) * (label - prediction)",
         "{mean}",
@@ -91,7 +98,7 @@ def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, 
 
 def _mlogloss(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     of_label = " ".join(f"WHEN label = {k} THEN {p}" for k, p in enumerate(prediction_names(loss.classes)))
-    return Metric(name, _mean(f"-LN(GREATEST(CASE {of_label} END, 1e-16))"))
+    return Metric(name, _mean(f"-LN(GREATEST(CASE {of_label} ELSE 0 END, 1e-16))"))
 
 
 def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
