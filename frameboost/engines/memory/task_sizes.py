@@ -11,4 +11,4 @@ MOVED_ROWS_PER_TASK = 1 << 17
 # Gradient pairs added to histograms, one per row and feature.
 ADDITIONS_PER_TASK = 1 << 20
 # Codes up to which a tree is grown in one call, on one thread: several calls for each level take longer than the work.
-CODES_PER_TREE = 1 << 20
+CODES_PER_TREE = 1 << 19
