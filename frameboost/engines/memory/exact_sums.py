@@ -152,8 +152,8 @@ class ExactSums:
             return largest, sums
 
         if n_rows < 2 * VALUES_PER_TASK:
-            largest, sums = of_slice((0, n_rows))
-            return largest[:n_results], sums[:n_results]
+            alone = of_slice((0, n_rows))
+            return alone[0][:n_results], alone[1][:n_results]
         slices = self._workers.slices(n_rows, VALUES_PER_TASK)
         largest, sums = zip(*self._workers.each(slices, of_slice), strict=True)
         return np.max(largest, axis=0)[:n_results], np.sum(sums, axis=0)[:n_results]
