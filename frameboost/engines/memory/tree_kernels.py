@@ -17,8 +17,8 @@ from frameboost.splits.search_kernels import scan_histograms
 from frameboost.splits.subtraction_kernels import subtract_one
 
 __all__ = [
-    "BIN", "FEATURE", "GAIN", "LEFT", "MISSING_LEFT", "N_FIELDS", "N_SUMS", "SUM_G", "SUM_H", "TABLE", "VALUE",
-    "add_tree", "grow_tree",
+    "BIN", "FEATURE", "GAIN", "LEFT", "MISSING_LEFT", "NODES", "N_FIELDS", "N_SUMS", "PLACES", "SUM_G", "SUM_H",
+    "TABLE", "TABLES", "VALUE", "add_tree", "grow_tree",
 ]  # fmt: skip
 
 # The fields of a node: its split, its left child (-1 in a leaf), where its table starts, its rows, and for the growth
@@ -26,9 +26,9 @@ __all__ = [
 FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _PLACE, N_FIELDS = range(10)
 # Its gain, the sums of its left child, its own, and its value as a leaf.
 GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
-# What is counted during the growth: nodes, places that have been used, those of them that are free, the end of the
+# What is counted during the growth: places that are free again, nodes, places that have been used, the end of the
 # tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
-_NODES, _PLACES, _FREE, _TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
+_FREE, NODES, PLACES, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
 
 
 @kernel
@@ -36,7 +36,9 @@ def grow_tree(  # type: ignore[no-untyped-def]
     codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, allowed, shape, scoring, histograms,
     tables, nodes, sums, leaves,
 ):  # fmt: skip
-    """Grow a tree; return the number of its nodes, and of its leaves, or 0 and 0 if there is room for fewer.
+    """Grow a tree; return the number of its nodes, and of its leaves.
+
+    If there is too little room, return 0 and what lacks it: `NODES`, `PLACES` or `TABLES`.
 
     Parameters
     ----------
@@ -57,10 +59,9 @@ def grow_tree(  # type: ignore[no-untyped-def]
         The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
         min_child_weight and gamma, and the factor of leaf values.
     histograms
-        float64 (half of the nodes + 1, slots, 2), written: room.
+        float64 (places, slots, 2), written.
     tables
-        bool, written: for each split whether a code goes left, from the `TABLE` of its node on. There is room for one
-        of the most codes in half of the nodes.
+        bool, written: for each split whether a code goes left, from the `TABLE` of its node on.
     nodes, sums
         int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written. G and H of the root are given.
     """
@@ -71,15 +72,8 @@ def grow_tree(  # type: ignore[no-untyped-def]
     _add_leaf(nodes, counts, np.int64(0), np.int64(0), half)
     room, parts = np.empty((6, len(nodes)), dtype=np.int64), np.empty((len(nodes), 3), dtype=np.int64)
     best, stats = np.empty((len(nodes), 3), dtype=np.int64), np.empty((len(nodes), 3))
-    free, candidates, batch, places, above, n_batch, n_leaves = (
-        room[0],
-        room[1],
-        room[2],
-        room[4],
-        room[5],
-        firsts[0],
-        1,
-    )
+    free, candidates, batch, places, above = room[0], room[1], room[2], room[4], room[5]
+    n_batch, n_leaves = firsts[0], 1
     while n_leaves < max_leaves:
         _open_nodes(
             nodes, sums, batch, n_batch, max_depth, 2.0 * min_child_weight, histograms, counts, free, room[3:], parts
@@ -102,8 +96,9 @@ def grow_tree(  # type: ignore[no-untyped-def]
         n_batch = _take(candidates, is_lossguide, max_leaves - n_leaves, sums, counts, batch)
         if n_batch == 0:
             break
-        if counts[_NODES] + 2 * n_batch > len(nodes):
-            return 0, 0
+        lacking = _lacking(offsets, counts, n_batch, nodes, histograms, tables)
+        if lacking > 0:
+            return 0, lacking
         n_leaves += n_batch
         _fill_tables(
             is_categorical, offsets, scoring, histograms, nodes, batch[:n_batch], counts, tables, parts, room[3:]
@@ -112,13 +107,26 @@ def grow_tree(  # type: ignore[no-untyped-def]
         part_share(columns, room[3], tables, room[4], rows, parts, firsts, room[5], 0)
         _divide(nodes, sums, batch[:n_batch], counts, room[5], half)
     _close(nodes, sums, scoring, counts, leaves)
-    return counts[_NODES], n_leaves
+    return counts[NODES], n_leaves
+
+
+@kernel(no_cpython_wrapper=True)
+def _lacking(offsets, counts, n_batch, nodes, histograms, tables):  # type: ignore[no-untyped-def]
+    """Return what may have too little room for the splits of a batch and the search in their children, 0 if nothing."""
+    widest = 0
+    for feature in range(len(offsets) - 1):
+        widest = max(widest, offsets[feature + 1] - offsets[feature])
+    if counts[NODES] + 2 * n_batch > len(nodes):
+        return NODES
+    if counts[PLACES] - counts[_FREE] + n_batch > len(histograms):
+        return PLACES
+    return TABLES if counts[TABLES] + n_batch * widest > len(tables) else 0
 
 
 @kernel(no_cpython_wrapper=True)
 def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def]
-    node = nodes[counts[_NODES]]
-    counts[_NODES] += 1
+    node = nodes[counts[NODES]]
+    counts[NODES] += 1
     node[FEATURE], node[LEFT], node[_START], node[_STOP], node[_DEPTH], node[_PLACE] = -1, -1, start, stop, depth, -1
 
 
@@ -146,8 +154,8 @@ def _open_nodes(  # type: ignore[no-untyped-def]
             counts[_FREE] -= 1
             place = free[counts[_FREE]]
         else:
-            place = counts[_PLACES]
-            counts[_PLACES] += 1
+            place = counts[PLACES]
+            counts[PLACES] += 1
         own = histograms[place].ravel()
         for slot in range(len(own)):
             own[slot] = 0.0
@@ -208,11 +216,11 @@ def _fill_tables(  # type: ignore[no-untyped-def]
         node = nodes[batch[k]]
         feature, missing_left = node[FEATURE], node[MISSING_LEFT] != 0
         first, last = offsets[feature], offsets[feature + 1]
-        node[TABLE] = counts[_TABLES]
-        counts[_TABLES] += last - first
+        node[TABLE] = counts[TABLES]
+        counts[TABLES] += last - first
         parts[k, 0], parts[k, 1], parts[k, 2] = k, node[_START], node[_STOP]
         room[0, k], room[1, k] = feature, node[TABLE]
-        own = tables[node[TABLE] : counts[_TABLES]]
+        own = tables[node[TABLE] : counts[TABLES]]
         if is_categorical is not None and is_categorical[feature]:
             named = named_categories(
                 histograms[node[_PLACE], first:last], node[BIN], missing_left, onehot, smooth,
@@ -230,7 +238,7 @@ def _fill_tables(  # type: ignore[no-untyped-def]
 def _divide(nodes, sums, batch, counts, n_left, half):  # type: ignore[no-untyped-def]
     """Create the children of each node of a batch, whose rows have been parted."""
     for k in range(len(batch)):
-        node, of_node, left = nodes[batch[k]], sums[batch[k]], counts[_NODES]
+        node, of_node, left = nodes[batch[k]], sums[batch[k]], counts[NODES]
         there = half if node[_START] < half else -half
         middle = node[_START] + there + n_left[k]
         node[LEFT] = left
@@ -246,7 +254,7 @@ def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def
     """Write the value of each node, and the rows of the leaves; splits that were not made are taken back."""
     _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
     n_leaves = 0
-    for k in range(counts[_NODES]):
+    for k in range(counts[NODES]):
         node, weight = nodes[k], 0.0
         if min_child_weight <= sums[k, SUM_H]:
             weight = leaf_weight(sums[k, SUM_G], sums[k, SUM_H], reg_lambda, reg_alpha, max_delta_step)

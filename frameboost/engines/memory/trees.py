@@ -15,6 +15,8 @@ from frameboost.engines.memory.tree_kernels import (
     MISSING_LEFT,
     N_FIELDS,
     N_SUMS,
+    NODES,
+    PLACES,
     SUM_G,
     SUM_H,
     TABLE,
@@ -44,8 +46,7 @@ class TreeKernels:
         layout = binned.layout
         assert binned.in_one is not None
         self._codes, self._columns = binned.in_one
-        self._offsets, self._n_slots = layout.offsets, layout.n_slots
-        self._widest = int(np.diff(layout.offsets).max(initial=0))
+        self._offsets = layout.offsets
         self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
         self._monotone = np.zeros(len(layout.bins), np.int8) if penalties.max_delta_step else None
         p, no_limit = penalties, np.iinfo(np.int64).max
@@ -55,6 +56,9 @@ class TreeKernels:
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
             shape.gamma, shape.shrinkage,
         )  # fmt: skip
+        # The operating system gives memory to a place when it is first written to.
+        self._histograms = np.empty((FIRST_NODES // 4 + 1, layout.n_slots, 2))
+        self._tables = np.empty(FIRST_NODES // 2 * int(np.diff(layout.offsets).max(initial=0)) + 1, np.bool_)
         self._make_room(FIRST_NODES)
 
     def _make_room(self, n_nodes: int) -> None:
@@ -62,8 +66,6 @@ class TreeKernels:
         self._bounds = None if self._monotone is None else np.tile([-np.inf, np.inf], (n_nodes, 1))
         self._allowed = np.empty((n_nodes, len(self._offsets) - 1), np.bool_)
         self._leaves = np.empty((n_nodes, 3), np.int64)
-        self._histograms = np.empty((n_nodes // 2 + 1, self._n_slots, 2))
-        self._tables = np.empty(n_nodes // 2 * self._widest, np.bool_)
 
     def grow(self, totals: Stats, pairs: FloatArray, allowed: BoolArray, partition: RowPartition) -> GrownNodes:
         """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards."""
@@ -77,7 +79,12 @@ class TreeKernels:
             )  # fmt: skip
             if n_nodes:
                 break
-            self._make_room(2 * len(self._nodes))
+            if n_leaves == NODES:
+                self._make_room(2 * len(self._nodes))
+            elif n_leaves == PLACES:
+                self._histograms = np.empty((2 * len(self._histograms), *self._histograms.shape[1:]))
+            else:
+                self._tables = np.empty(2 * len(self._tables), np.bool_)
         nodes, sums = self._nodes[:n_nodes], self._sums[:n_nodes]
         partition.set_leaves(self._leaves[:n_leaves])
         return GrownNodes(
