@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.binning.arrays import MOST_IN_NUMPY
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
     add_by_side,
@@ -63,7 +64,11 @@ class RowPartition:
 
     def start_tree(self) -> None:
         """Give all rows to the root, node 0, in ascending order."""
-        number_rows(self.rows[: self.n_rows])
+        rows = self.rows[: self.n_rows]
+        if self.n_rows <= MOST_IN_NUMPY:
+            rows[:] = np.arange(self.n_rows, dtype=np.uint32)
+        else:
+            number_rows(rows)
         self.pieces = np.array([[0, 0, self.n_rows]])
         self._n_nodes = 1
         self._n_added = self.n_rows

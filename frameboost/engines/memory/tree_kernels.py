@@ -156,9 +156,8 @@ def _open_nodes(  # type: ignore[no-untyped-def]
         else:
             place = counts[PLACES]
             counts[PLACES] += 1
-        own = histograms[place].ravel()
-        for slot in range(len(own)):
-            own[slot] = 0.0
+        for slot in range(histograms.shape[1]):
+            histograms[place, slot, 0] = histograms[place, slot, 1] = 0.0
         light = left if sums[left, SUM_H] <= sums[right, SUM_H] else right
         nodes[left, _PLACE] = nodes[right, _PLACE] = above
         nodes[light, _PLACE] = place
