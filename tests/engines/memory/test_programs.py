@@ -15,6 +15,8 @@ from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, co
 from frameboost.engines.memory.programs import compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
+from frameboost.metrics.built_in import get_metrics
+from frameboost.metrics.metric import Metric
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from tests.support.cases import cases
@@ -178,3 +180,16 @@ def test_what_may_be_null_or_another_number_is_left_to_polars(text):
 def test_what_looks_at_other_rows_is_left_to_polars():
     running = Cumulative(Expression("weight"), Expression("label"), descending=False)
     assert compile_program([Expression("total", ("total",))], {"total": running}, {}) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["poisson-nloglik", "mphe", "rmsle", "gamma-deviance", "tweedie-nloglik@1.2", "mlogloss"]
+)
+def test_metrics_have_programs(name):
+    """A metric without one takes several queries of polars in each round."""
+    parameters = Parameters(num_class=3).as_dict()
+    loss = get_loss("multi:softprob" if name == "mlogloss" else "reg:squarederror", parameters)
+    (metric,) = get_metrics(name, loss, parameters)
+    assert isinstance(metric, Metric)
+    sums = [expression for _, expression in metric._parts[0].values()]
+    assert compile_program(sums, {}, {"weight": 1.0}) is not None
