@@ -48,7 +48,7 @@ def sum_by_bin(
     if sparse is not None:
         is_first = not binned.by_row
         to_add = parts, firsts, pairs, int(sparse.common[0]), out, places, more, is_first
-        if partition.has_all_in_order(nodes):
+        if sparse.steps is not None and partition.has_all_in_order(nodes):
             add_entries_in_order(team, sparse.starts, sparse.steps, sparse.entries, *to_add)
         else:
             add_entries(team, sparse.starts, sparse.entries, partition.rows, *to_add)

@@ -25,6 +25,9 @@ StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
 # A column is sparse if at most this share of the rows has another code than the most frequent one. To add an entry
 # takes two to three times as long as to add a code of a dense column, and it takes 8 bytes in place of 2.
 MOST_ENTRIES = 0.25
+# The share of the rows with one number of entries from which a loop over them is mostly predicted; and entries of a row
+# from which its end does not matter.
+_ALIKE, _FEW_ENTRIES = 0.9, 16
 # Fewer sparse columns, or values, are not worth finding the entries of each row.
 _FEWEST_COLUMNS = 8
 _FEWEST_VALUES = 1 << 17
@@ -92,12 +95,13 @@ class SparseCodes:
         uint16 or uint32 (entries,): ascending in each row.
     steps
         unsigned (entries,): how many rows the entry's row comes after that of the entry before, or after row 0. In the
-        example: 1, 2, 0.
+        example: 1, 2, 0. None where a loop over each row's entries is faster than one over all: most rows have as many
+        as the others, as one-hot columns have, or rows have many.
     by_column
         The same codes by column.
     """
 
-    steps: npt.NDArray[np.unsignedinteger]
+    steps: npt.NDArray[np.unsignedinteger] | None
     starts: npt.NDArray[np.unsignedinteger]
     entries: npt.NDArray[np.unsignedinteger]
     by_column: SparseColumns
@@ -155,10 +159,16 @@ class SparseCodes:
     def _start(self, counts: npt.NDArray[np.unsignedinteger]) -> None:
         """Set `starts` and `steps`, given the number of entries of each row."""
         ends = np.cumsum(counts, dtype=np.uint64)
-        rows = np.flatnonzero(counts)
-        steps = np.diff(rows, prepend=0)
-        self.steps = np.zeros(int(counts.sum(dtype=np.uint64)), np.min_scalar_type(steps.max(initial=0)))
-        self.steps[(ends - counts)[rows]] = steps
+        n_entries = int(counts.sum(dtype=np.uint64))
+        rows_of_count = np.bincount(counts.astype(np.uint32, copy=False), minlength=1)  # not of uint64
+        most = int(rows_of_count.argmax())
+        are_alike = most > 0 and rows_of_count[most] >= _ALIKE * len(counts)
+        self.steps = None
+        if not are_alike and n_entries < _FEW_ENTRIES * len(counts):
+            rows = np.flatnonzero(counts)
+            steps = np.diff(rows, prepend=0)
+            self.steps = np.zeros(n_entries, np.min_scalar_type(steps.max(initial=0)))
+            self.steps[(ends - counts)[rows]] = steps
         is_small = len(ends) == 0 or ends[-1] < 1 << 32
         self.starts = np.append(np.zeros(1, np.uint64), ends).astype(np.uint32 if is_small else np.uint64)
 

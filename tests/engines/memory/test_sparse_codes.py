@@ -124,6 +124,17 @@ def test_dense_columns_come_in_batches(seed):
             assert ((seen >= 1) == np.isin(wanted, features)).all()
 
 
+def test_rows_of_equally_many_entries_are_added_one_by_one():
+    kinds = np.random.default_rng(0).integers(0, 5, (400, 4))
+    frame = pl.DataFrame({f"x{i}": (kinds[:, i // 4] == i % 4 + 1).astype(int) for i in range(16)})
+    with closing(Workers(1)) as workers:
+        assert binned(frame, dict.fromkeys(range(16), 0), workers).sparse.steps is not None  # 5 kinds, 4 columns
+        frame = frame.with_columns(pl.Series(f"y{i}", (kinds[:, i] == 0).astype(int)) for i in range(4))
+        one_hot = binned(frame, dict.fromkeys(range(20), 0), workers).sparse
+    assert one_hot.steps is None
+    assert np.diff(one_hot.starts.astype(int)).tolist() == [4] * 400
+
+
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.2])
 def test_histograms_of_all_rows_are_those_of_dense_codes(share):
     n = 5000
