@@ -1,5 +1,6 @@
 """Deep trees: chains of thousands of splits, and the nesting of CASE that each database accepts."""
 
+import math
 import random
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
+from tests.compile.test_dialects import grown, made
 from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import (
@@ -230,3 +232,22 @@ def test_a_chain_is_one_case_everywhere(name, side):
     assert text.count("CASE") == 1
     assert text.count("WHEN") == 1_000
     assert not text.startswith("WITH")
+
+
+def test_every_tree_of_duckdb_is_a_chain_of_whens():
+    # Both children of the root nest one deep; the right one has more leaves, so ELSE continues there.
+    right = (1, 7.0, "left", 3.0, (1, 9.0, "right", 4.0, 5.0))
+    model = made([Feature(name, FeatureType("float64")) for name in ("x", "y")],
+                 [grown((0, 3.0, "left", (1, 5.0, "right", 1.0, 2.0), right))], (0.0,))  # fmt: skip
+    assert model.sql().endswith(
+        'CASE WHEN NOT ("x" >= 3.0e0 AND NOT isnan("x")) OR "x" IS NULL'
+        ' THEN CASE WHEN "y" < 5.0e0 THEN 1.0e0 ELSE 2.0e0 END'
+        ' WHEN NOT ("y" >= 7.0e0 AND NOT isnan("y")) OR "y" IS NULL THEN 3.0e0'
+        ' WHEN "y" < 9.0e0 THEN 4.0e0 ELSE 5.0e0 END)'
+    )
+    rows = pl.DataFrame({
+        "x": [1.0, 3.0, 3.0, 3.0, None, math.nan, 4.0, 4.0], "y": [5.0, 6.0, 8.0, 9.0, 4.0, None, None, math.nan],
+    })  # fmt: skip
+    found = duckdb.sql(model.query("rows", keep=[])).fetchall()
+    assert found == [(value,) for value in (2.0, 3.0, 4.0, 5.0, 1.0, 2.0, 3.0, 3.0)]
+    assert len(rows) == len(found)

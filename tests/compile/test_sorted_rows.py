@@ -1,6 +1,7 @@
-"""``form="sorted"``: rows sorted by their leaf in the first tree get the same scores, bit for bit, in their order."""
+"""``form="sorted"``: rows sorted by steps of features get the same scores, bit for bit, in their order."""
 
 import random
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -41,16 +42,37 @@ def test_every_type_on_all_its_odd_values(con, type_name, n_trees):
     assert bits(found["prediction"]) == bits(naive_margins(model, {"x": values}))
 
 
-def test_rows_are_sorted_by_the_leaf_of_the_first_tree_that_splits():
-    # Leaves from left to right: below 3 and below 5, below 3 and the others, from 3 on.
-    trees = [grown(0.5), grown((0, 3.0, "right", (1, 5.0, "right", 1.0, 2.0), 4.0)), grown((1, 7.0, "right", 1.0, 2.0))]
-    model = made([Feature(name, FeatureType("float64")) for name in ("x", "y")], trees)
+def test_rows_are_sorted_by_the_features_that_most_rows_are_asked_about():
+    # Leaves have cover 1, so y < 5 and y < 7 are asked of 2/3 and 1 of the rows, x < 3 of all in two trees.
+    trees = [grown(0.5), grown((0, 3.0, "right", (1, 5.0, "right", 1.0, 2.0), 4.0)), grown((1, 7.0, "right", 1.0, 2.0)),
+             grown((0, 3.0, "right", 1.0, 2.0)), grown((2, {0, 2}, "right", 1.0, 2.0))]  # fmt: skip
+    kind = Feature("c", FeatureType("string"), ("a", "b", "d"))
+    model = made([*(Feature(name, FeatureType("float64")) for name in ("x", "y")), kind], trees)
     query = model.query("t", keep=["id"], where="id > 7", form="sorted")
-    leaf = 'CASE WHEN "x" < 3.0e0 THEN CASE WHEN "y" < 5.0e0 THEN 0.0e0 ELSE 1.0e0 END ELSE 2.0e0 END'
-    columns = '"id", "x", "y", ROW_NUMBER() OVER () AS "v_1"'
-    stage = f'WITH stage_1 AS (\nSELECT {columns}\nFROM "t"\nWHERE id > 7\nORDER BY {leaf}\n)\n'
+    steps = [
+        'CASE WHEN "x" < 3.0e0 THEN 0 ELSE 1 END', 'CASE WHEN "y" < 5.0e0 THEN 0 WHEN "y" < 7.0e0 THEN 1 ELSE 2 END',
+        "CASE WHEN \"c\" = 'a' OR \"c\" = 'd' THEN 0 ELSE 1 END",
+    ]  # fmt: skip
+    columns = '"id", "x", "y", "c", ROW_NUMBER() OVER () AS "v_1"'
+    stage = f'WITH stage_1 AS (\nSELECT {columns}\nFROM "t"\nWHERE id > 7\nORDER BY {", ".join(steps)}\n)\n'
     assert query.startswith(stage + 'SELECT "id", (')
     assert query.endswith('AS "prediction"\nFROM stage_1\nORDER BY "v_1"')
+
+
+def test_steps_have_equal_weights_and_halves_of_what_has_no_cover():
+    def without_cover(tree):
+        return replace(tree, cover=(0.0,) * len(tree))
+
+    chain = (0, 4.0, "right", 1.0, (0, 5.0, "right", 1.0, (0, 6.0, "right", 1.0, 2.0)))
+    thresholds = [grown((0, float(i), "right", 1.0, 2.0)) for i in range(10)]  # each of all rows
+    features = [Feature(name, FeatureType("float64")) for name in ("x", "y")]
+    key = made(features, thresholds).query("t", keep=[], form="sorted")
+    assert [f'"x" < {i}.0e0 THEN' in key.partition("ROW_NUMBER")[2].partition(")\nSELECT")[0] for i in range(10)] == [
+        i in (1, 3, 5, 7) for i in range(10)
+    ]
+    # y is asked of all rows, x of 1 + 1/2 + 1/4.
+    key = made(features, [without_cover(grown(chain)), *[grown((1, 0.0, "right", 1.0, 2.0))] * 2])
+    assert 'ORDER BY CASE WHEN "y" < 0.0e0 THEN' in key.query("t", keep=[], form="sorted")
 
 
 def test_duckdb_sorts_before_it_scores(con):

@@ -6,6 +6,7 @@
 - `deep_trees`: trees that nest deeper than a database allows
 - `node_lists`: the nodes of all trees as lists, and the expression that walks them
 - `forms`: the forms of a query with the trees in it, ``case``, ``lists``, ``sorted`` and ``staged``
+- `sort_key`: the order of rows in which CASE skips most
 - `costs`: what these forms cost in DuckDB, by which one is chosen for a number of rows
 - `tree_table`: the model as a table, and the query that walks it
 - `scoring_query`: the query that scores a table, in the form that the database's limits allow

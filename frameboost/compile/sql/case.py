@@ -1,6 +1,7 @@
 """Trees as scalar SQL expressions: a tree is a CASE in CASE, an ensemble a sum of them.
 
-The tree ``x < 3 ? -1 : (y < 5 ? 0 : 1)`` is ``CASE WHEN x < 3 THEN -1 ELSE CASE WHEN y < 5 THEN 0 ELSE 1 END END``.
+The tree ``x < 3 ? -1 : (y < 5 ? 0 : 1)`` is ``CASE WHEN x < 3 THEN -1 ELSE CASE WHEN y < 5 THEN 0 ELSE 1 END END``, or
+(in DuckDB, and where it is deep) ``CASE WHEN x < 3 THEN -1 WHEN y < 5 THEN 0 ELSE 1 END``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def tree_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect) -> 
     levels = tree.levels() if dialect.expressions.element is not None else None
     if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _table_sql(tree, columns, dialect, levels)
-    if is_deep(tree, dialect):
+    if is_chained(tree, dialect):
         return chained_sql(tree, columns, dialect)[0]
     return _nested_sql(tree, columns, dialect, 0)
 
@@ -59,11 +60,13 @@ def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
     return dialect.expressions.branch.format(c=condition, t=then, e=otherwise)
 
 
-# --- deep trees -------------------------------------------------------------------------------------------------------
+# --- chains of WHENs --------------------------------------------------------------------------------------------------
 
 
-def is_deep(tree: Tree, dialect: Dialect) -> bool:
-    """Whether the tree has too many levels for CASE in CASE, so that it is written by `chained_sql`."""
+def is_chained(tree: Tree, dialect: Dialect) -> bool:
+    """Whether the tree is written by `chained_sql`: where that is faster, or CASE in CASE has too many levels."""
+    if dialect.expressions.case_skips_unmet_whens:
+        return True
     most = dialect.limits.case_depth
     nested = _DEEPEST_NESTED if most is None else min(_DEEPEST_NESTED, most - 1)
     return max(tree.depths()) > nested
@@ -71,7 +74,7 @@ def is_deep(tree: Tree, dialect: Dialect) -> bool:
 
 def case_depth(tree: Tree, dialect: Dialect) -> int:
     """Return how deep CASEs nest in the tree's expression."""
-    return tree.nestings()[0] if is_deep(tree, dialect) else max(tree.depths())
+    return tree.nestings()[0] if is_chained(tree, dialect) else max(tree.depths())
 
 
 def chained_sql(
@@ -87,9 +90,14 @@ def chained_sql(
     is the tree's Horton-Strahler number, at most log2 of the number of leaves. A chain of splits ``x < 1``, ``x < 2``,
     ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are nodes that end
     the tree; their value is their number.
+
+    A database that evaluates CASE by vectors of rows copies the values of an inner CASE to those of the outer one. So
+    there every tree is written so, and of two children that nest equally deep ELSE continues to the one with the
+    larger cover, whose values are copied once less: half the time of CASE in CASE.
     """
     last_nodes = frozenset(ends)
     nested = tree.nestings(last_nodes)
+    cover = tree.cover if dialect.expressions.case_skips_unmet_whens else [0.0] * len(tree)
 
     def below(node: int) -> str:
         cases = []
@@ -97,7 +105,7 @@ def chained_sql(
             column = columns[tree.feature[node]]
             condition, holds_left = column.test(tree, node)
             yes, no = (tree.left[node], tree.right[node]) if holds_left else (tree.right[node], tree.left[node])
-            if nested[yes] > nested[no]:
+            if (nested[yes], cover[yes]) > (nested[no], cover[no]):
                 condition, yes, no = column.negated(condition, tree, node), no, yes
             cases.append(f"WHEN {condition} THEN {below(yes)}")
             node = no
@@ -110,7 +118,7 @@ def chained_sql(
 def n_terms(tree: Tree, dialect: Dialect) -> int:
     """Return an upper bound of the names and values in the tree's expression."""
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
-    a_split = 5 if is_deep(tree, dialect) else 3  # conditions that are negated ask for NULL besides
+    a_split = 5 if is_chained(tree, dialect) else 3  # conditions that are negated ask for NULL besides
     return len(inner) + 1 + sum(a_split + 2 * len(tree.categories[node] or ()) for node in inner)
 
 

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
-from frameboost.compile.sql.case import n_terms, tree_sql
+from frameboost.compile.sql.case import n_terms
 from frameboost.compile.sql.deep_trees import tree_texts
 from frameboost.compile.sql.node_lists import list_margin, node_lists
 from frameboost.compile.sql.outputs import named_columns, uses_margins_once, values_sql
+from frameboost.compile.sql.sort_key import sort_key
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
@@ -53,20 +52,9 @@ def over_lists(model: SqlModel, stages: Stages, name: str, into: str = "") -> st
 
 
 def sort_rows(model: SqlModel, stages: Stages) -> Stages:
-    """Begin the stages with one that sorts rows by their leaf in the first tree that splits; return them.
-
-    DuckDB evaluates CASE by vectors of 2,048 rows, and skips a WHEN that none of them satisfies. Rows of one leaf agree
-    on the conditions above it, which later trees often ask again. So each vector evaluates fewer branches. Leaves are
-    numbered from left to right, so that neighbours agree on the upper splits. For the tree
-    ``x < 3 ? (y < 5 ? a : b) : c`` that is ``ORDER BY CASE WHEN x < 3 THEN CASE WHEN y < 5 THEN 0 ELSE 1 END ELSE 2
-    END``. The last SELECT restores the order that rows had.
-    """
-    tree = next((tree for tree in model.every_tree() if not tree.is_leaf(0)), None)
-    if tree is None:
-        return stages
-    numbers = dict(zip(tree.leaves_in_order(), itertools.count()))
-    numbered = replace(tree, value=tuple(float(numbers.get(node, 0)) for node in range(len(tree))))
-    stages.sort(tree_sql(numbered, model.columns, model.dialect))
+    """Begin the stages with one that sorts rows by `sort_key`; return them. The last SELECT restores their order."""
+    if key := sort_key(model.every_tree(), model.columns):
+        stages.sort(key)
     return stages
 
 
