@@ -180,7 +180,7 @@ def form_of(query: str) -> str:
 
 @pytest.mark.parametrize(
     ("n_trees", "depth", "forms"),
-    [(10, 2, "lists lists case case"), (100, 4, "lists lists sorted sorted"), (100, 6, "lists lists lists sorted")],
+    [(10, 2, "lists lists case case"), (100, 4, "lists lists sorted sorted"), (100, 6, "lists lists sorted sorted")],
 )
 def test_auto_chooses_by_the_rows(n_trees, depth, forms):
     model = full_trees(n_trees, depth)

@@ -1,13 +1,15 @@
 """What the forms of a query cost in DuckDB, planning and scoring, to choose one for a number of rows.
 
 The figures are CPU nanoseconds, measured in DuckDB 2.0 (docs/performance.md). CASE takes about 110 µs a split to write,
-parse and plan, and to score a row 3.3 log2(leaves)² ns a tree, over sorted rows 2.1. Lists take 3 µs a node, and
-16 ns a tree and level of the deepest.
+parse and plan, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26 of depth 4, 96 of depth 6, 720 of depth
+10), over sorted rows 0.64 log2(leaves)² + 0.31 leaves (15, 43, 300). Lists take 3 µs a node, and 16 ns a tree and level
+of the deepest.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from frameboost.compile.sql.node_lists import MOST_LEVELS
 from frameboost.compile.sql.sql_model import SqlModel
@@ -19,10 +21,12 @@ __all__ = ["chosen_form"]
 _ROWS = 200_000
 # To plan: a condition, and a node of a list.
 _A_CONDITION, _A_NODE = 110_000, 3_000
-# To score a row: a tree by CASE, by log2(leaves)², and over sorted rows; a level of a tree in lists; a condition.
-_A_CASE, _A_SORTED_CASE, _A_LEVEL, _AN_ANSWER = 3.3, 2.1, 16, 3
+# To score a row: a tree by CASE, by log2(leaves)² and by leaves, and over sorted rows.
+_A_CASE, _A_SORTED_CASE = (0.9, 0.8), (0.64, 0.31)
+# To score a row by lists: a level of a tree; a condition.
+_A_LEVEL, _AN_ANSWER = 16, 3
 # To number a row, to sort it and to sort it back.
-_TO_SORT = 1_000
+_TO_SORT = 250
 
 
 def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
@@ -50,13 +54,18 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
         return form
     n_rows = _ROWS if rows is None else rows
     named = sum(len(codes) for tree in trees for codes in tree.categories if codes)
-    shapes = sum(math.log2((len(tree) + 1) / 2) ** 2 for tree in trees)
+    leaves = [(len(tree) + 1) / 2 for tree in trees]
     plan = _A_CONDITION * (sum(len(tree) // 2 for tree in trees) + named)
-    costs = {"auto": plan + _A_CASE * shapes * n_rows}
+    costs = {"auto": plan + _a_row(_A_CASE, leaves) * n_rows}
     if levels <= MOST_LEVELS:
         answers = 2 * len(model.used()) + named  # of a number two at most, one for each side of missing values
         a_row = _A_LEVEL * levels * len(trees) + _AN_ANSWER * answers
         costs["lists"] = _A_CONDITION * answers + _A_NODE * sum(map(len, trees)) + a_row * n_rows
     if rows is not None:
-        costs["sorted"] = plan + (_A_SORTED_CASE * shapes + _TO_SORT) * n_rows
+        costs["sorted"] = plan + (_a_row(_A_SORTED_CASE, leaves) + _TO_SORT) * n_rows
     return min(costs, key=costs.__getitem__)
+
+
+def _a_row(cost: tuple[float, float], leaves: Sequence[float]) -> float:
+    """Return what a row costs by CASE in all trees, which have so many leaves."""
+    return sum(cost[0] * math.log2(n) ** 2 + cost[1] * n for n in leaves)
