@@ -75,6 +75,18 @@ def test_steps_have_equal_weights_and_halves_of_what_has_no_cover():
     assert 'ORDER BY CASE WHEN "y" < 0.0e0 THEN' in key.query("t", keep=[], form="sorted")
 
 
+def test_steps_of_categories_are_the_heaviest_conditions_the_shortest_first():
+    # {a, d} is asked of all rows three times, {a} twice, {b} of half the rows; there are four steps before ELSE.
+    def stump(codes):
+        return grown((0, codes, "right", 1.0, 2.0))
+
+    kind = Feature("c", FeatureType("string"), ("a", "b", "d"))
+    trees = [*[stump({0, 2})] * 3, *[stump({0})] * 2, grown((0, {0, 1}, "right", (0, {1}, "right", 1.0, 2.0), 3.0))]
+    a, b, d = (f"\"c\" = '{name}'" for name in "abd")
+    whens = f"WHEN {a} THEN 0 WHEN {b} THEN 1 WHEN {a} OR {d} THEN 2 WHEN {a} OR {b} THEN 3 ELSE 4 END\n)"
+    assert f"ORDER BY CASE {whens}" in made([kind], trees).query("t", keep=[], form="sorted")
+
+
 def test_duckdb_sorts_before_it_scores(con):
     # An optimizer may drop the order of a subquery; then the form would be no faster than CASE.
     model = made([Feature("x", FeatureType("float64"))], [grown((0, 3.0, "right", 1.0, 2.0))])

@@ -62,6 +62,8 @@ def _step(column: FeatureColumn, conditions: _Conditions) -> str:
         tests = [column.is_below(threshold) for threshold in _quantiles(sorted(ordered))]
     else:
         heaviest = sorted(conditions.values(), key=lambda each: -each[0])[: _STEPS - 1]
+        # The one that names most categories comes last, for it may have the categories of all others.
+        heaviest.sort(key=lambda each: len(each[1].categories[each[2]] or ()))
         tests = [column.test(tree, node)[0] for _, tree, node in heaviest]
     whens = " ".join(f"WHEN {test} THEN {step}" for step, test in enumerate(filter(None, tests)))
     return f"CASE {whens} ELSE {len(tests)} END"
