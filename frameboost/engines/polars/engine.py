@@ -128,15 +128,17 @@ class PolarsEngine(FrameEngine):
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         self.node = root_of_rows(self.n_rows)
+        self._is_root = True
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         rows = pl.concat([self.codes, self.pairs, self.node.to_frame()], how="horizontal")
-        sum_by_bin(rows, self.layout, nodes, out, places)
+        sum_by_bin(rows, self.layout, nodes, out, places, everywhere=self._is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         self.node = child_of_row(self.codes, self.node, splits, self.goes_left)
+        self._is_root = False
 
     def goes_left(self, split: Split) -> pl.Expr:
         """Return which rows go left, as a condition over the columns of ``codes``."""

@@ -5,7 +5,7 @@ Of few values one group-by over all features takes less time, as each query take
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -18,18 +18,37 @@ __all__ = ["sum_by_bin"]
 
 # Up to so many codes are put into one column.
 _MOST_AT_ONCE = 1 << 17
+# Rows of the wanted nodes are copied, so many rows at a time.
+_ROWS_AT_ONCE = 1 << 22
+# The streaming engine sums some 4,096 groups of rows as they come, and sets rows of others aside. Not each key finds a
+# place, so with more than half as many keys it takes longer than for the nodes in two parts.
+_MOST_KEYS, _MOST_PARTS = 1 << 11, 8
 
 
-def sum_by_bin(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+def sum_by_bin(
+    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray, *, everywhere: bool
+) -> None:
     """Write the histograms of some nodes to their ``places`` in ``out`` (see `HistogramEngine.histograms`).
 
-    ``rows`` has the codes of feature i as the column "i", ``g``, ``h`` and ``node``.
+    ``rows`` has the codes of feature i as the column "i", ``g``, ``h`` and ``node``. With ``everywhere``, all rows are
+    in the only node.
     """
     out[places] = 0.0
-    is_few = rows.height * len(layout.bins) <= _MOST_AT_ONCE
-    (_sum_at_once if is_few else _sum_by_feature)(
-        rows.lazy().filter(pl.col("node").is_in(list(nodes))), layout, nodes, out, places
-    )
+    if rows.height * len(layout.bins) <= _MOST_AT_ONCE:
+        few = rows.lazy() if everywhere else rows.lazy().filter(pl.col("node").is_in(list(nodes)))
+        _sum_at_once(few, layout, nodes, out, places)
+        return
+    for some in rows.iter_slices(_ROWS_AT_ONCE):
+        for part in [slice(None)] if everywhere else _parts(len(nodes), min(layout.strides())):
+            # As a frame: group-bys of one lazy frame would each filter the rows.
+            asked = some if everywhere else some.filter(pl.col("node").is_in(list(nodes[part])))
+            _sum_by_feature(asked, layout, nodes[part], out, places[part])
+
+
+def _parts(n_nodes: int, stride: int) -> Iterator[slice]:
+    """Yield the places of nodes to sum at a time."""
+    size = max(1, _MOST_KEYS // stride, -(-n_nodes // _MOST_PARTS))
+    return (slice(start, start + size) for start in range(0, n_nodes, size))
 
 
 def _sum_at_once(
@@ -45,22 +64,21 @@ def _sum_at_once(
 
 
 def _sum_by_feature(
-    rows: pl.LazyFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray
+    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray
 ) -> None:
     # One small integer as key, place * stride + code: grouping by it is much faster than by two columns. Features with
     # few bins share a stride, so a feature with many categories widens no other's keys.
     strides = layout.strides()
-    rows = rows.with_columns(_first_key(nodes, stride).alias(f"place_{stride}") for stride in set(strides))
+    keys = [pl.col(str(i)) for i in range(len(strides))]
+    if len(nodes) > 1:
+        rows = rows.with_columns(_first_key(nodes, stride).alias(f"place_{stride}") for stride in set(strides))
+        keys = [pl.col(f"place_{stride}") + key for stride, key in zip(strides, keys, strict=True)]
     sums = pl.collect_all(
-        [
-            rows.group_by((pl.col(f"place_{s}") + pl.col(str(i))).alias("key")).agg(pl.col("g", "h").sum())
-            for i, s in enumerate(strides)
-        ],
-        engine="streaming",
+        [rows.lazy().group_by(key.alias("key")).agg(pl.col("g", "h").sum()) for key in keys], engine="streaming"
     )
     for offset, stride, sum_ in zip(layout.offsets[:-1], strides, sums, strict=True):
         key = sum_["key"].to_numpy().astype(np.int64)
-        out[places[key // stride], offset + key % stride] = sum_.select("g", "h").to_numpy()
+        out[places[key // stride], offset + key % stride] += sum_.select("g", "h").to_numpy()
 
 
 def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:
