@@ -94,8 +94,7 @@ class MemoryEngine(ArrayEngine):
         buffer, free = np.split(self.gradients.pairs.ravel()[: 2 * self.n_rows], 2)
         order = free.view(np.uint32)[: self.n_rows]
         self.partition.write_order(order)
-        if self.draws_samples:
-            self.row_numbers = pl.Series(order.copy())
+        self.row_numbers = pl.Series(order.copy())
         self.fixed_values.clear()
         columns, self.rows = self.rows.get_columns(), pl.DataFrame()
         self.rows = pl.DataFrame([_in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])

@@ -348,15 +348,12 @@ class ArrayEngine(FrameEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self.gradients.pairs[output], self.gradients.totals[output]
-        if sample is not None:
+        if sample is None:
+            self.row_numbers = None  # all trees of a fit are grown on samples, or none
+        else:
             totals = self._draw(sample, self.gradient_pairs)
         self.follow_tree()
         return totals
-
-    @property
-    def draws_samples(self) -> bool:
-        """Whether a tree has been grown on a sample; then all trees of the fit are."""
-        return self._of_sample is not None
 
     def _draw(self, sample: Sample, pairs: FloatArray) -> Stats:
         """Set the pairs of the tree to those of a sample; return their sums."""
