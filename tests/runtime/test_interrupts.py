@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.memory import nodes
+from frameboost.engines.memory import trees
 from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation
 
@@ -77,7 +77,7 @@ def test_ctrl_c_in_a_kernel_raises_keyboard_interrupt():
 
 def test_ctrl_c_in_a_fit_raises_keyboard_interrupt(monkeypatch):
     slow(1)
-    monkeypatch.setattr(nodes, "shares_of", press_ctrl_c)
+    monkeypatch.setattr(trees, "grow_tree", press_ctrl_c)
     frame = pl.DataFrame({"x": range(10), "y": range(10)})
     with pytest.raises(KeyboardInterrupt):
         fb.fit(frame, "y", verbose=False)
