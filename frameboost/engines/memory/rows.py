@@ -18,8 +18,7 @@ from frameboost.engines.frame.ranking import PAIR_SUMS
 from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import GradientPairs
-from frameboost.engines.memory.program_arrays import evaluate
-from frameboost.engines.memory.programs import Programs, compile_program
+from frameboost.engines.memory.programs import Programs
 from frameboost.engines.memory.ranking import pair_sums
 from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums
@@ -282,19 +281,13 @@ class ArrayEngine(FrameEngine):
         return found[name]
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
-        """Evaluate expressions row by row, as new arrays: by numpy where it can, else by polars."""
+        """Evaluate expressions row by row, as new arrays: by a program where there is one, else by polars."""
         if not values:
             return {}
-        plain = [each.expression if isinstance(each, Rounded) else each for each in values.values()]
-        program = compile_program(plain, self.terms, {} if "weight" in self.row_names else {"weight": 1.0})
-        columns = [] if program is None else [self.array(name) for name in program.columns]
-        present = [column for column in columns if column is not None]
-        if program is None or len(present) < len(columns):
-            return {name: found.to_numpy() for name, found in self.by_row(values).to_dict().items()}
-        offsets = [each.offset if isinstance(each, Rounded) else None for each in values.values()]
-        results = [np.array(np.broadcast_to(each, self.n_rows), np.float64) for each in evaluate(program, present)]
-        rounded = (r if offset is None else (r + offset) - offset for r, offset in zip(results, offsets, strict=True))
-        return dict(zip(values, rounded, strict=True))
+        found = self.values_of(list(values.values()))
+        if found is None:
+            return {name: each.to_numpy() for name, each in self.by_row(values).to_dict().items()}
+        return {name: np.array(each) for name, each in zip(values, found, strict=True)}
 
     def margins(self, name: str) -> Margins:
         """Return the rows' margins of that name, to be changed in place."""
