@@ -17,7 +17,7 @@
 - `exponential_kernels`: EXP in vector instructions, with the bits of the C library
 - `sampling`: the g and h of a tree that is grown on a sample
 - `exact_sums`: sums of expressions by such programs, as metrics take them
-- `scores`: rows sorted by their score, for areas under curves
+- `scores`, `score_kernels`: rows sorted by their score, for areas under curves
 - `term_arrays`, `queries`: ranks and sums within queries
 - `ranking`, `ranking_kernels`: sums over pairs of a query's rows
 - `held_out`: rows that are evaluated but not trained on

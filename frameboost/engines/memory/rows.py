@@ -21,7 +21,7 @@ from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.programs import Programs
 from frameboost.engines.memory.ranking import pair_sums
 from frameboost.engines.memory.sampling import sample_pairs
-from frameboost.engines.memory.scores import ScoreArrays, ScoreSums
+from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.engines.memory.term_arrays import TermArrays
 from frameboost.errors import DataError
@@ -218,10 +218,11 @@ class ArrayEngine(FrameEngine):
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
         """See `Engine.by_score`."""
         values = [self._kept_values(each) for each in (score, positive, negative)]
-        known = [each for each in values if each is not None and not np.isnan(each).any()]
-        if len(known) < len(values):
+        known = [each for each in values if each is not None]
+        steps = distinct_scores(known[0], known[1], known[2]) if len(known) == len(values) else None
+        if steps is None:
             return super().by_score(score, positive, negative)
-        return ScoreArrays(known[0], known[1], known[2], self.workers, self._score_sums)
+        return ScoreArrays(steps, self.n_rows, self.workers, self._score_sums)
 
     def _kept_values(self, expression: Scalar) -> FloatArray | None:
         """Return `values_of` one expression; those that are the same in every round are kept."""

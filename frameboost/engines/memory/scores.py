@@ -6,7 +6,7 @@ positive are 0, 1, 1, those that are negative 1, 0, 1, and above each score are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -14,12 +14,14 @@ import polars as pl
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.scores import ScoreTable
 from frameboost.engines.memory.exact_sums import ExactSums
+from frameboost.engines.memory.program_arrays import is_for_numpy
+from frameboost.engines.memory.score_kernels import pack_scores, sum_by_step
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum_in_two
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
-__all__ = ["ScoreArrays", "ScoreSums"]
+__all__ = ["ScoreArrays", "ScoreSums", "distinct_scores"]
 
 ScoreSums = dict[tuple[float, float], ExactSums]
 
@@ -29,33 +31,22 @@ class ScoreArrays:
 
     Parameters
     ----------
-    score, positive, negative
-        float64 (rows,), each of the last two on a grid; no score is NaN.
+    steps
+        `distinct_scores`.
+    n_rows
+        The number of rows.
     workers
         The threads.
     sums
         Where sums keep what they know from round to round, by the totals of both sides.
     """
 
-    def __init__(
-        self, score: FloatArray, positive: FloatArray, negative: FloatArray, workers: Workers, sums: ScoreSums
-    ) -> None:
-        self.n_rows = len(score)
+    def __init__(self, steps: Sequence[FloatArray], n_rows: int, workers: Workers, sums: ScoreSums) -> None:
+        self.n_rows = n_rows
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
-        falling = -score
-        order = np.argsort(falling)
-        falling = falling[order]
-        is_last = np.ones(len(order), np.bool_)
-        np.not_equal(falling[1:], falling[:-1], out=is_last[:-1])
-        last = np.flatnonzero(is_last)
-        self._score = -falling[last]
-        self._columns: dict[str, FloatArray] = {}
-        totals = []
-        for side, values in (("positive", positive), ("negative", negative)):
-            up_to = np.cumsum(values[order])[last]
-            above = np.append(0.0, up_to[:-1])[: len(last)]
-            self._columns |= {side: up_to - above, f"{side}_above": above}
-            totals.append(float(up_to[-1]) if len(last) else 0.0)
+        names = ("positive_above", "negative_above", "positive", "negative")
+        self._columns: dict[str, FloatArray] = dict(zip(names, steps, strict=True))
+        totals = [float(steps[k][-1] + steps[k + 2][-1]) if n_rows else 0.0 for k in (0, 1)]
         known = {"positive_total": totals[0], "negative_total": totals[1]}
         self._sums = sums.setdefault((totals[0], totals[1]), ExactSums(self.n_rows, workers, known))
 
@@ -75,5 +66,36 @@ class ScoreArrays:
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """Return aggregates over the distinct scores."""
-        columns = {"score": self._score, **{side: self._columns[side] for side in ("positive", "negative")}}
+        columns = {side: self._columns[side] for side in ("positive", "negative")}
+        columns["score"] = -np.arange(float(len(columns["positive"])))  # in their order, whatever they are
         return ScoreTable(pl.DataFrame(columns), self.n_rows).aggregate(aggregates)
+
+
+def distinct_scores(score: FloatArray, positive: FloatArray, negative: FloatArray) -> Sequence[FloatArray] | None:
+    """Return the sums of both sides above each distinct score, the highest first, then those of it; None if one is NaN.
+
+    Parameters
+    ----------
+    score, positive, negative
+        float64 (rows,), each of the last two on a grid.
+    """
+    columns = [np.ascontiguousarray(each) for each in (score, positive, negative)]
+    if not is_for_numpy(len(score)):
+        keys = np.empty(len(score), np.int64)
+        if pack_scores(*columns, keys):
+            keys.sort()
+            steps = np.empty((4, len(keys) + 1))
+            return list(steps[:, : sum_by_step(keys, steps)])
+    return None if any(np.isnan(each).any() for each in columns) else _by_argsort(*columns)
+
+
+def _by_argsort(score: FloatArray, positive: FloatArray, negative: FloatArray) -> list[FloatArray]:
+    falling = -score
+    order = np.argsort(falling)
+    falling = falling[order]
+    is_last = np.ones(len(order), np.bool_)
+    np.not_equal(falling[1:], falling[:-1], out=is_last[:-1])
+    last = np.flatnonzero(is_last)
+    up_to = [np.cumsum(values[order])[last] for values in (positive, negative)]
+    above = [np.append(0.0, total[:-1])[: len(last)] for total in up_to]
+    return [*above, *(total - before for total, before in zip(up_to, above, strict=True))]

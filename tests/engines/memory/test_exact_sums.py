@@ -13,7 +13,7 @@ from frameboost.engines.memory import exact_sums
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_sums import ExactSums
 from frameboost.engines.memory.queries import Queries
-from frameboost.engines.memory.scores import ScoreArrays
+from frameboost.engines.memory.scores import ScoreArrays, distinct_scores
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.losses.built_in import get_loss
@@ -104,10 +104,13 @@ def test_windows_over_queries_are_those_of_polars(seed):
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 700, 20_000])
-def test_areas_over_arrays_are_those_over_frames(n_rows):
+@pytest.mark.parametrize("kind", ["weights", "rows", "few scores", "scores that are no probabilities"])
+def test_areas_over_arrays_are_those_over_frames(n_rows, kind):
     rng = np.random.default_rng(n_rows)
-    weight, label = rng.random(n_rows) * 3, (rng.random(n_rows) < 0.4) * 1.0
-    score = np.round(rng.random(n_rows), 3 if n_rows < 1000 else 7)
+    weight, label = rng.random(n_rows) * 3 if kind == "weights" else np.ones(n_rows), (rng.random(n_rows) < 0.4) * 1.0
+    score = np.round(rng.random(n_rows), 1 if kind == "few scores" else 3 if n_rows < 1000 else 7)
+    if kind == "scores that are no probabilities":
+        score = 5 * score - 2
     offset = grid_offset(3.0, n_rows)
     positive, negative = (((weight * side) + offset) - offset for side in (label, 1 - label))
     sums = pl.DataFrame({"score": score, "positive": positive, "negative": negative}).group_by("score").sum()
@@ -116,8 +119,23 @@ def test_areas_over_arrays_are_those_over_frames(n_rows):
     values = {name: getattr(parameters, name) for name in Parameters.__dataclass_fields__}
     loss = get_loss("binary:logistic", values)
     with closing(Workers(2)) as workers:
-        arrays = ScoreArrays(score, positive, negative, workers, {})
+        steps = distinct_scores(score, positive, negative)
+        assert steps is not None
+        assert sum(steps[2]) == sum(positive)
+        arrays = ScoreArrays(steps, n_rows, workers, {})
         for curve in get_metrics(["auc", "aucpr"], loss, values):
             assert exact_sum(arrays, {"area": curve.area}) == exact_sum(table, {"area": curve.area})
             largest = {"total": Aggregate("max", curve.total), "sum": Aggregate("sum", Rounded(curve.total, offset))}
             assert arrays.aggregate(largest) == table.aggregate(largest)
+
+
+def test_distinct_scores_are_in_descending_order_and_never_nan():
+    score = np.tile([0.25, 1.0, 0.0, 0.25], 5000)
+    positive = np.tile([1.0, 0.0, 0.0, 0.0], 5000)
+    expected = [[0.0, 0.0, 5e3], [0.0, 5e3, 1e4], [0.0, 5e3, 0.0], [5e3, 5e3, 5e3]]
+    for factor in (1.0, 2.0):  # probabilities, and others
+        steps = distinct_scores(factor * score, positive, 1 - positive)
+        assert steps is not None
+        assert [each.tolist() for each in steps] == expected
+    score[7] = np.nan
+    assert distinct_scores(score, positive, 1 - positive) is None
