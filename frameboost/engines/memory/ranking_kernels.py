@@ -10,79 +10,134 @@ from frameboost.runtime.kernel import kernel
 __all__ = ["sum_pairs"]
 
 
-# Each step is a loop over all partners of one row, so that it becomes vector instructions. ``rows`` has
-# labels, margins and the two columns of the change, by place.
+# The rows of a query are laid out by label, those of one label from the last place up: the places 0 to 4 of the labels
+# 1, 0, 0, 1, 0 are the rows 4, 2, 1 of label 0 and 3, 0 of label 1. The partners of a row, those behind it that have
+# another label, are then the first ones of each other label, side by side: 4, 2, 1 of place 0, and 3 of places 1 and 2.
+# So each step is a loop over contiguous arrays, which becomes vector instructions; it takes a multiple of 16 rows,
+# as those left over would be taken one by one. Rows that are no partners have the sign 0, and add 0.
+
+_LABEL, _MARGIN, _FIRST, _SECOND, _PLACE = range(5)  # the columns of the layout
+_MOST_LABELS = 16  # with more of them a query is laid out as if it had one, and rows of a row's own label have sign 0
+_WIDTH = 16
+_AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long as 50 of them
+
+
+@kernel
+def _number_labels(order, start, count, labels, distinct, label_of):  # type: ignore[no-untyped-def]
+    """Write the number of each place's label among the distinct ones; return how many there are, 0 for too many."""
+    n_labels = 0
+    for place in range(count):
+        label, number = labels[order[start + place]], 0
+        while number < n_labels and distinct[number] != label:
+            number += 1
+        if number == n_labels:
+            if number == _MOST_LABELS:
+                label_of[:count] = 0
+                return 0
+            distinct[number] = label
+            n_labels += 1
+        label_of[place] = number
+    return n_labels
+
+
+@kernel
+def _lay_out(order, start, count, label_of, columns, rows, behind):  # type: ignore[no-untyped-def]
+    """Write the rows of a query by label, and to ``behind`` the number of each label's; the places from 0 on."""
+    labels, margins, first_of_row, second_of_row = columns
+    behind[:] = 0
+    for place in range(count - 1, -1, -1):
+        row, label = order[start + place], label_of[place]
+        k = behind[label]
+        rows[label, _LABEL, k], rows[label, _MARGIN, k] = labels[row], margins[row]
+        rows[label, _FIRST, k], rows[label, _SECOND, k] = first_of_row[row], second_of_row[row]
+        rows[label, _PLACE, k] = place
+        behind[label] = k + 1
+
+
+@kernel
+def _subtract(own, at, partners, size, signs, differences):  # type: ignore[no-untyped-def]
+    """Write the sign of each pair, 1 in order, -1 out of order, 0 for no pair, and its margins' signed difference."""
+    label, margin = own[_LABEL, at], own[_MARGIN, at]
+    padded = (size + _WIDTH - 1) // _WIDTH * _WIDTH
+    for k in range(padded):
+        other = partners[_LABEL, k]
+        sign = 1.0 if label > other else -1.0
+        signs[k] = sign if (k < size) & (label != other) else 0.0
+        differences[k] = (margin - partners[_MARGIN, k]) * sign
+    return padded
 
 
 @kernel(error_model="numpy")
-def _pair(place, count, rows, paired, signs, powers, room, at_once):  # type: ignore[no-untyped-def]
-    """Write the places behind that have another label, 1 or -1 for pairs in or out of order, and EXP of the margins.
-
-    ``room`` is overwritten.
-
-    Returns
-    -------
-    int64
-        Their number.
-    """
-    label, margin, size = rows[0, place], rows[1, place], 0
-    for other in range(place + 1, count):
-        paired[size] = other
-        size += rows[0, other] != label
-    for k in range(size):
-        signs[k] = 1.0 if label > rows[0, paired[k]] else -1.0
-    for k in range(size):
-        room[k] = (margin - rows[1, paired[k]]) * signs[k]
-    if at_once:
-        for k in range(0, size, 512):
-            exponentials(room[k:], powers[k:], min(512, size - k))
-    else:
-        for k in range(size):
-            powers[k] = np.exp(room[k])
-    return size
-
-
-@kernel(error_model="numpy")
-def _weigh(place, size, rows, paired, change, relevant, divides, weights):  # type: ignore[no-untyped-def]
-    """Write the weight of each pair."""
-    label, margin, first, second = rows[0, place], rows[1, place], rows[2, place], rows[3, place]
+def _weigh(own, at, partners, size, signs, change, relevant, divides, weights):  # type: ignore[no-untyped-def]
+    """Write the weight of each pair, 0 for no pair."""
+    label, margin, first, second = own[_LABEL, at], own[_MARGIN, at], own[_FIRST, at], own[_SECOND, at]
+    count = own[_PLACE, at] + 1
     if change == 0:
-        weights[:size] = 1.0
+        for k in range(size):
+            weights[k] = abs(signs[k])
     elif change == 1:
         for k in range(size):
-            weights[k] = abs((first - rows[2, paired[k]]) * (second - rows[3, paired[k]]))
+            delta = (first - partners[_FIRST, k]) * (second - partners[_SECOND, k])
+            weights[k] = abs(delta * signs[k])
     else:
         for k in range(size):
-            other = paired[k]
-            hits, at, at_other = rows[2, other], place + 1, other + 1
-            between = (rows[3, other] - rows[0, other] / at_other) - second
-            if label < rows[0, other]:
-                weight = hits / at_other - (first + 1) / at - between
+            other, hits, count_other = partners[_LABEL, k], partners[_FIRST, k], partners[_PLACE, k] + 1
+            between = (partners[_SECOND, k] - other / count_other) - second
+            if label < other:
+                weight = hits / count_other - (first + 1) / count - between
             else:
-                weight = first / at - hits / at_other + between
-            weights[k] = abs(weight / relevant)
+                weight = first / count - hits / count_other + between
+            weights[k] = abs(weight / relevant * signs[k])
     if divides:
         for k in range(size):
-            weights[k] /= abs(margin - rows[1, paired[k]]) + 0.01
+            weights[k] /= abs(margin - partners[_MARGIN, k]) + 0.01
 
 
 @kernel(error_model="numpy")
-def _add(place, size, paired, signs, powers, weights, offset, sums):  # type: ignore[no-untyped-def]
-    """Add each pair's numbers to the sums of both of its rows."""
-    g = h = total = 0.0
+def _add(size, signs, powers, weights, offset, sums):  # type: ignore[no-untyped-def]
+    """Add each pair's numbers to the sums of the partner; write them to the arrays for those of the row itself."""
     for k in range(size):
-        chance, weight, other = 1.0 / (1.0 + powers[k]), weights[k], paired[k]
+        chance, weight = 1.0 / (1.0 + powers[k]), weights[k]
         pull = ((chance * weight) + offset) - offset
         curvature = ((2.0 * max(chance * (1.0 - chance), 1e-16) * weight) + offset) - offset
-        g += signs[k] * pull
-        h += curvature
-        total += pull
-        sums[0, other] += signs[k] * pull
-        sums[1, other] += curvature
-        sums[2, other] += pull
-    sums[0, place] -= g
-    sums[1, place] += h
-    sums[2, place] += total
+        signed = signs[k] * pull
+        sums[0, k] += signed
+        sums[1, k] += curvature
+        sums[2, k] += pull
+        signs[k], powers[k], weights[k] = signed, curvature, pull
+
+
+@kernel(error_model="numpy")
+def _exponentiate(values, powers, size, at_once):  # type: ignore[no-untyped-def]
+    """Write EXP of values."""
+    if at_once:
+        for k in range(0, size, 512):
+            exponentials(values[k:], powers[k:], min(512, size - k))
+    else:
+        for k in range(size):
+            powers[k] = np.exp(values[k])
+
+
+@kernel(fastmath={"reassoc"})
+def _totals(size, signed, curvatures, pulls):  # type: ignore[no-untyped-def]
+    """Return sums of numbers on a grid, which are exact in any order."""
+    g = h = total = 0.0
+    for k in range(size):
+        g += signed[k]
+        h += curvatures[k]
+        total += pulls[k]
+    return g, h, total
+
+
+@kernel
+def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore[no-untyped-def]
+    """Write the sums of a query's rows by row."""
+    behind[:] = 0
+    for place in range(count - 1, -1, -1):
+        row, label = order[start + place], label_of[place]
+        k = behind[label]
+        out[row, 0], out[row, 1], out[row, 2] = sums[label, 0, k], sums[label, 1, k], sums[label, 2, k]
+        behind[label] = k + 1
 
 
 @kernel
@@ -120,21 +175,49 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     longest = 0
     for query in range(first, last):
         longest = max(longest, starts[query + 1] - starts[query])
-    rows, sums = np.empty((4, longest)), np.empty((3, longest))
-    paired = np.empty(longest, dtype=np.int64)
-    signs, powers, weights = np.empty(longest), np.empty(longest), np.empty(longest)
+    longest += _WIDTH
+    rows, sums = np.zeros((_MOST_LABELS, 5, longest)), np.empty((_MOST_LABELS, 3, longest))
+    distinct, label_of = np.empty(_MOST_LABELS), np.empty(longest, dtype=np.int64)
+    behind, left = np.empty(_MOST_LABELS, dtype=np.int64), np.empty(_MOST_LABELS, dtype=np.int64)
+    room = _AT_ONCE + longest + _WIDTH * _MOST_LABELS
+    signs, differences, powers, weights = np.empty(room), np.empty(room), np.empty(room), np.empty(longest)
     for query in range(first, last):
         start, count = starts[query], starts[query + 1] - starts[query]
-        for place in range(count):
-            row = order[start + place]
-            rows[0, place], rows[1, place] = labels[row], margins[row]
-            rows[2, place], rows[3, place] = first_of_row[row], second_of_row[row]
-            sums[0, place] = sums[1, place] = sums[2, place] = 0.0
-        divides = by_difference and rows[1, 0] > rows[1, count - 1]
-        for place in range(min(count, truncation)):
-            size = _pair(place, count, rows, paired, signs, powers, weights, at_once)
-            _weigh(place, size, rows, paired, change, relevant[order[start + place]], divides, weights)
-            _add(place, size, paired, signs, powers, weights, offset, sums)
-        for place in range(count):
-            row = order[start + place]
-            out[row, 0], out[row, 1], out[row, 2] = sums[0, place], sums[1, place], sums[2, place]
+        n_labels = _number_labels(order, start, count, labels, distinct, label_of)
+        _lay_out(order, start, count, label_of, (labels, margins, first_of_row, second_of_row), rows, behind)
+        for label in range(max(n_labels, 1)):
+            sums[label, :, : behind[label] + _WIDTH] = 0.0
+        left[:] = behind
+        divides = by_difference and margins[order[start]] > margins[order[start + count - 1]]
+        n_paired = min(count, truncation) if n_labels != 1 else 0
+        place = until = 0
+        while place < n_paired:
+            size = 0
+            while until < n_paired and size < _AT_ONCE:
+                label = label_of[until]
+                behind[label] -= 1
+                for other in range(max(n_labels, 1)):
+                    if other != label or n_labels == 0:
+                        size += _subtract(
+                            rows[label], behind[label], rows[other], behind[other], signs[size:], differences[size:]
+                        )
+                until += 1
+            _exponentiate(differences, powers, size, at_once)
+            done = 0
+            while place < until:
+                row, label = order[start + place], label_of[place]
+                left[label] -= 1
+                at = left[label]
+                for other in range(max(n_labels, 1)):
+                    if other != label or n_labels == 0:
+                        size = (left[other] + _WIDTH - 1) // _WIDTH * _WIDTH
+                        own, partners, of_pairs = rows[label], rows[other], signs[done:]
+                        _weigh(own, at, partners, size, of_pairs, change, relevant[row], divides, weights)
+                        _add(size, of_pairs, powers[done:], weights, offset, sums[other])
+                        g, h, total = _totals(size, of_pairs, powers[done:], weights)
+                        sums[label, 0, at] -= g
+                        sums[label, 1, at] += h
+                        sums[label, 2, at] += total
+                        done += size
+                place += 1
+        _put_back(order, start, count, label_of, sums, left, out)

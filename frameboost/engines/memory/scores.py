@@ -82,7 +82,7 @@ def distinct_scores(score: FloatArray, positive: FloatArray, negative: FloatArra
     columns = [np.ascontiguousarray(each) for each in (score, positive, negative)]
     if not is_for_numpy(len(score)):
         keys = np.empty(len(score), np.int64)
-        if pack_scores(*columns, keys):
+        if pack_scores(columns[0], columns[1], columns[2], keys):
             keys.sort()
             steps = np.empty((4, len(keys) + 1))
             return list(steps[:, : sum_by_step(keys, steps)])
