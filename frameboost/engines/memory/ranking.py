@@ -31,7 +31,7 @@ def pair_sums(
     change, names = _CHANGES[pairs.change]
     first_of_row, second_of_row, relevant = (columns[name] for name in names)
     order, starts, n_rows = queries.by_place(columns["place"]), queries.starts, len(queries.rows)
-    out = np.empty((n_rows, 3))
+    out = np.empty((3, n_rows))
 
     def add(first: int, last: int) -> None:
         ranking_kernels.sum_pairs(
@@ -42,4 +42,4 @@ def pair_sums(
     n_queries = len(starts) - 1
     n_pairs = n_rows * min(pairs.truncation, int(np.diff(starts).max()))
     workers.over(n_queries, add, smallest=n_queries * VALUES_PER_TASK // n_pairs)
-    return np.ascontiguousarray(out.T) + 0.0
+    return out

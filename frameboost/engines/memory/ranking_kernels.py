@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.engines.memory.exponential_kernels import exponentials
+from frameboost.runtime.intrinsics import as_pointer
 from frameboost.runtime.kernel import kernel
 
 __all__ = ["sum_pairs"]
@@ -32,7 +34,8 @@ def _number_labels(order, start, count, labels, distinct, label_of):  # type: ig
             number += 1
         if number == n_labels:
             if number == _MOST_LABELS:
-                label_of[:count] = 0
+                for each in range(count):
+                    label_of[each] = 0
                 return 0
             distinct[number] = label
             n_labels += 1
@@ -44,7 +47,8 @@ def _number_labels(order, start, count, labels, distinct, label_of):  # type: ig
 def _lay_out(order, start, count, label_of, columns, rows, behind):  # type: ignore[no-untyped-def]
     """Write the rows of a query by label, and to ``behind`` the number of each label's; the places from 0 on."""
     labels, margins, first_of_row, second_of_row = columns
-    behind[:] = 0
+    for label in range(_MOST_LABELS):
+        behind[label] = 0
     for place in range(count - 1, -1, -1):
         row, label = order[start + place], label_of[place]
         k = behind[label]
@@ -132,11 +136,13 @@ def _totals(size, signed, curvatures, pulls):  # type: ignore[no-untyped-def]
 @kernel
 def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore[no-untyped-def]
     """Write the sums of a query's rows by row."""
-    behind[:] = 0
+    for label in range(_MOST_LABELS):
+        behind[label] = 0
     for place in range(count - 1, -1, -1):
         row, label = order[start + place], label_of[place]
         k = behind[label]
-        out[row, 0], out[row, 1], out[row, 2] = sums[label, 0, k], sums[label, 1, k], sums[label, 2, k]
+        for i in range(3):
+            out[i, row] = sums[label, i, k] + 0.0  # no zero keeps its sign
         behind[label] = k + 1
 
 
@@ -170,24 +176,33 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     offset
         Rounds sizes and curvatures to a grid: ``(x + offset) - offset``.
     out
-        float64 (rows, 3), written: ``pair_g``, ``pair_h`` and ``pair_size``.
+        float64 (3, rows), written: ``pair_g``, ``pair_h`` and ``pair_size``.
     """
     longest = 0
     for query in range(first, last):
         longest = max(longest, starts[query + 1] - starts[query])
     longest += _WIDTH
-    rows, sums = np.zeros((_MOST_LABELS, 5, longest)), np.empty((_MOST_LABELS, 3, longest))
+    size, room = _MOST_LABELS * longest, _AT_ONCE + longest + _WIDTH * _MOST_LABELS
+    scratch = np.zeros(8 * size + 3 * room + longest)
+    # Slices of an array that owns no memory are made without counting references, which takes as long as ten pairs.
+    address = scratch.ctypes.data
+    rows = carray(as_pointer(address), (_MOST_LABELS, 5, longest), np.float64)
+    sums = carray(as_pointer(address + 40 * size), (_MOST_LABELS, 3, longest), np.float64)
+    address += 64 * size
+    signs = carray(as_pointer(address), (room,), np.float64)
+    differences = carray(as_pointer(address + 8 * room), (room,), np.float64)
+    powers = carray(as_pointer(address + 16 * room), (room,), np.float64)
+    weights = carray(as_pointer(address + 24 * room), (longest,), np.float64)
     distinct, label_of = np.empty(_MOST_LABELS), np.empty(longest, dtype=np.int64)
     behind, left = np.empty(_MOST_LABELS, dtype=np.int64), np.empty(_MOST_LABELS, dtype=np.int64)
-    room = _AT_ONCE + longest + _WIDTH * _MOST_LABELS
-    signs, differences, powers, weights = np.empty(room), np.empty(room), np.empty(room), np.empty(longest)
     for query in range(first, last):
         start, count = starts[query], starts[query + 1] - starts[query]
         n_labels = _number_labels(order, start, count, labels, distinct, label_of)
         _lay_out(order, start, count, label_of, (labels, margins, first_of_row, second_of_row), rows, behind)
         for label in range(max(n_labels, 1)):
-            sums[label, :, : behind[label] + _WIDTH] = 0.0
-        left[:] = behind
+            left[label] = behind[label]
+            for k in range(behind[label] + _WIDTH):
+                sums[label, 0, k] = sums[label, 1, k] = sums[label, 2, k] = 0.0
         divides = by_difference and margins[order[start]] > margins[order[start + count - 1]]
         n_paired = min(count, truncation) if n_labels != 1 else 0
         place = until = 0
@@ -221,3 +236,4 @@ def sum_pairs(  # type: ignore[no-untyped-def]
                         done += size
                 place += 1
         _put_back(order, start, count, label_of, sums, left, out)
+    scratch[0] = 0.0  # which keeps it until here

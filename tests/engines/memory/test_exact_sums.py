@@ -99,7 +99,8 @@ def test_windows_over_queries_are_those_of_polars(seed):
         given = frame["margin"].to_numpy() if function == "running" else None
         np.testing.assert_array_equal(laid_out.window(function, value, given), expected)
     places = laid_out.window("rank", value, None)
-    assert laid_out.by_place(places).tolist() == laid_out.ranked(value).tolist()
+    for given in (places, places.copy()):  # the last ones, which are known, and others
+        assert laid_out.by_place(given).tolist() == laid_out.ranked(value).tolist()
     assert laid_out.ranked(value).tolist() == np.lexsort((np.arange(n_rows), -value, queries)).tolist()
 
 
@@ -139,3 +140,13 @@ def test_distinct_scores_are_in_descending_order_and_never_nan():
         assert [each.tolist() for each in steps] == expected
     score[7] = np.nan
     assert distinct_scores(score, positive, 1 - positive) is None
+
+
+@pytest.mark.parametrize("share_of_equals", [0.0, 0.2, 1.0])
+def test_equals_within_queries_stay_in_the_order_of_the_rows(share_of_equals):
+    rng = np.random.default_rng(5)
+    value = rng.random((300, 40))
+    tied = rng.random(300) < share_of_equals
+    value[tied] = np.round(value[tied], 1)
+    expected = np.argsort(-value, axis=1, kind="stable") + 40 * np.arange(300)[:, None]
+    assert Queries(np.repeat(np.arange(300), 40)).ranked(value.ravel()).tolist() == expected.ravel().tolist()
