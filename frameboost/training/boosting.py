@@ -26,7 +26,7 @@ from frameboost.training.base_margins import base_margins
 from frameboost.training.checkpoint import Checkpoint, SavedRound, repeated
 from frameboost.training.checkpoint_facts import data_facts
 from frameboost.training.constraints import Constraints
-from frameboost.training.dart import Dropout
+from frameboost.training.dart import Dropout, weighted
 from frameboost.training.evaluation_log import EvaluationLog
 from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.grower import GrownTree, TreeGrower
@@ -190,7 +190,8 @@ class _Rounds:
         self._dropout = self._new_dropout()
         self._trees: list[Tree] = []
         self._n_last = 0  # of the last round
-        self._best: tuple[Tree, ...] | None = None
+        self._n_best: int | None = None  # None keeps all
+        self._best_weights: Sequence[float] = ()
 
     def _new_dropout(self) -> Dropout | None:
         return Dropout(self._moved, self.parameters) if self.parameters.booster == "dart" else None
@@ -234,15 +235,17 @@ class _Rounds:
 
     def keep_best(self) -> None:
         """Take the trees so far for those of the model, until there are better ones."""
-        self._best = self._weighted()
+        # Not the trees themselves: most rounds are the best so far, and copies would grow with the square of the rounds.
+        self._n_best = len(self._trees)
+        if self._dropout is not None:
+            self._best_weights = self._dropout.weights()
 
     def kept(self) -> tuple[Tree, ...]:
-        """Return the trees of the model: up to the best round, if there is one."""
-        return self._weighted() if self._best is None else self._best
-
-    def _weighted(self) -> tuple[Tree, ...]:
-        """Return the trees as the model has them: with dropout, times their weights."""
-        return tuple(self._trees) if self._dropout is None else self._dropout.weighted(self._trees)
+        """Return the trees of the model, up to the best round if there is one: with dropout, times their weights."""
+        trees = tuple(self._trees[: self._n_best])
+        if self._dropout is None:
+            return trees
+        return weighted(trees, self._dropout.weights() if self._n_best is None else self._best_weights)
 
     def _start_tree(self, round_: int, place: int, output: int) -> Stats:
         """Start the tree at that place in its round; return G and H of all rows."""

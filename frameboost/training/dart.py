@@ -17,7 +17,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.training.grower import GrownTree
 from frameboost.trees.tree import Tree
 
-__all__ = ["Dropout"]
+__all__ = ["Dropout", "weighted"]
 
 _SKIP, _DROP, _ONE = 10, 11, 12  # first part of a draw's key; `frameboost.training.sampling` has other numbers
 
@@ -68,12 +68,9 @@ class Dropout:
             self._weights[number] *= factor
             self._grown[number].add_to_margins(self._engines, self._weights[number])
 
-    def weighted(self, trees: Sequence[Tree]) -> tuple[Tree, ...]:
-        """Return the trees so far with their leaf values times their weights."""
-        return tuple(
-            tree if weight == 1.0 else replace(tree, value=tuple(v * weight for v in tree.value))
-            for tree, weight in zip(trees, self._weights, strict=True)
-        )
+    def weights(self) -> tuple[float, ...]:
+        """Return the weights of the trees so far, as they are now."""
+        return tuple(self._weights)
 
     def _chosen(self, round_: int) -> list[int]:
         p, n = self._parameters, len(self._weights)
@@ -88,6 +85,14 @@ class Dropout:
             # The smallest of exponential variates with rates w_i is the i-th with probability w_i / Σw.
             chosen = [min(range(n), key=lambda i: (1.0 - draws[i]) ** (-1.0 / weights[i]))]
         return chosen
+
+
+def weighted(trees: Sequence[Tree], weights: Sequence[float]) -> tuple[Tree, ...]:
+    """Return the trees with their leaf values times their weights."""
+    return tuple(
+        tree if weight == 1.0 else replace(tree, value=tuple(v * weight for v in tree.value))
+        for tree, weight in zip(trees, weights, strict=True)
+    )
 
 
 def _uniform(seed: int, *path: int) -> float:
