@@ -26,7 +26,16 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.aft import aft_loss
-from frameboost.losses.loss import Derivatives, Loss, RunningSum, Start, Term, argmax_class, margin_names
+from frameboost.losses.loss import (
+    Derivatives,
+    Loss,
+    RunningSum,
+    Start,
+    Term,
+    argmax_class,
+    largest_margin,
+    margin_names,
+)
 from frameboost.losses.ranking import ranking_loss
 
 __all__ = ["LOSSES", "get_loss"]
@@ -238,9 +247,8 @@ def _softmax(name: str, num_class: int) -> Loss:
     # l = −ln p_y, p_k = e^ŷ_k / Σ e^ŷ_j
     margins = margin_names(num_class)
     powers = [f"power_{k}" for k in range(num_class)]
-    largest = Expression(f"GREATEST({', '.join(margins)})", margins)
     stages: tuple[dict[str, Expression], ...] = (
-        {"largest": largest},
+        {"largest": largest_margin(num_class)},
         {power: Expression(f"EXP({m} - largest)", (m, "largest")) for power, m in zip(powers, margins, strict=True)},
     )
     total = Expression(_nested_sum(powers), tuple(powers))

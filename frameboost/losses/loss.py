@@ -17,9 +17,12 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import OverQuery, Pairs, Ratio
 
 __all__ = [
-    "Derivatives", "Loss", "RunningSum", "Start", "Term", "argmax_class", "margin_names", "multi_target_loss",
-    "prediction_names",
+    "Derivatives", "Loss", "RunningSum", "Start", "Term", "argmax_class", "largest_margin", "margin_names",
+    "multi_target_loss", "prediction_names",
 ]  # fmt: skip
+
+# Classes of which each margin is compared with all later ones; of more with the largest.
+_MOST_COMPARED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,22 +158,35 @@ def prediction_names(n: int) -> tuple[str, ...]:
     return ("prediction",) if n == 1 else tuple(f"prediction_{i}" for i in range(n))
 
 
+def largest_margin(classes: int) -> Expression:
+    """Return the largest of the margins; terms and stages call it ``largest``."""
+    margins = margin_names(classes)
+    return Expression(f"GREATEST({', '.join(margins)})", margins)
+
+
 def argmax_class(classes: int, names: Sequence[str] = ()) -> Expression:
     """Return argmax of the margins, the first of equals, as a number or as one of the ``names``.
+
+    Of many classes each margin is compared with a column ``largest`` (see `largest_margin`), because the comparisons
+    with all later ones grow with the square of the classes.
 
     >>> argmax_class(3).text
     'CASE WHEN margin_0 >= GREATEST(margin_1, margin_2) THEN 0 WHEN margin_1 >= margin_2 THEN 1 ELSE 2 END'
     >>> argmax_class(2, ["late", "early"]).text
     'CASE WHEN margin_0 >= margin_1 THEN late ELSE early END'
+    >>> argmax_class(30).text[:71], argmax_class(30).columns[-1]
+    ('CASE WHEN margin_0 >= largest THEN 0 WHEN margin_1 >= largest THEN 1 WH', 'largest')
     """
     margins = margin_names(classes)
     values = names or [str(k) for k in range(classes)]
+    has_largest = classes > _MOST_COMPARED
     cases = []
     for k, margin in enumerate(margins[:-1]):
         later = margins[k + 1 :]
-        largest = later[0] if len(later) == 1 else f"GREATEST({', '.join(later)})"
+        largest = "largest" if has_largest else later[0] if len(later) == 1 else f"GREATEST({', '.join(later)})"
         cases.append(f"WHEN {margin} >= {largest} THEN {values[k]}")
-    return Expression(f"CASE {' '.join(cases)} ELSE {values[-1]} END", (*margins, *names))
+    columns = (*margins, *names, *["largest"] * has_largest)
+    return Expression(f"CASE {' '.join(cases)} ELSE {values[-1]} END", columns)
 
 
 def multi_target_loss(loss: Loss, n: int) -> Loss:

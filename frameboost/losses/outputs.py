@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.loss import Loss, argmax_class, margin_names
+from frameboost.losses.loss import Loss, argmax_class, largest_margin, margin_names
 
 __all__ = ["OUTPUTS", "Output", "leaf_output", "output_of"]
 
@@ -95,7 +95,8 @@ def output_of(
         return Output(margins, (), tuple(Expression(m, margins) for m in margins))
     links = loss.links if calibration is None else (calibration,)
     if name == "mean":
-        return Output(margins, loss.link_terms if len(links) > 1 or loss.n_outputs == 1 else (), links)
+        is_softmax = len(links) == 1 < loss.n_outputs
+        return Output(margins, _largest(loss, links[0]) if is_softmax else loss.link_terms, links)
     if name == "class" and loss.classes:
         return _class(loss, links, labels)
     if name == "probability" and loss.classes and loss.name != "binary:hinge":
@@ -114,7 +115,8 @@ def _class(loss: Loss, links: Sequence[Expression], labels: Sequence[str | bool]
     """Return the most probable class, of several targets one for each."""
     by_name = {f"class_{k}": label for k, label in enumerate(labels)}
     if loss.has_margin_of_each_class:
-        return Output(loss.margins, (), (argmax_class(loss.classes, tuple(by_name)),), is_class=True, labels=by_name)
+        best = argmax_class(loss.classes, tuple(by_name))
+        return Output(loss.margins, _largest(loss, best), (best,), is_class=True, labels=by_name)
     no, yes = by_name or ("0", "1")
     half = 0 if loss.name == "binary:logitraw" else 0.5
     values = tuple(
@@ -122,3 +124,8 @@ def _class(loss: Loss, links: Sequence[Expression], labels: Sequence[str | bool]
         for link in links
     )
     return Output(loss.margins, (), values, is_class=True, labels=by_name)
+
+
+def _largest(loss: Loss, best: Expression) -> tuple[Mapping[str, Expression], ...]:
+    """Return the stage with the largest margin, if `argmax_class` reads it."""
+    return ({"largest": largest_margin(loss.n_outputs)},) if "largest" in best.columns else ()

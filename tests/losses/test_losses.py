@@ -16,6 +16,7 @@ import xgboost
 import frameboost as fb
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import LOSSES, get_loss
+from frameboost.losses.outputs import output_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -555,3 +556,40 @@ def test_what_does_not_go_with_a_loss_is_refused(options, message):
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(rows, "y", features=["x"], **options)
     assert message in str(error.value)
+
+
+# --- many classes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many_classes() -> tuple[fb.Model, pl.DataFrame]:
+    """A model of 20 classes and its rows; one round of stumps leaves many of a row's margins equal."""
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame({"x": rng.integers(0, 6, 200), "y": [*range(20)] * 10})
+    return fb.fit(frame, "y", objective="multi:softmax", num_class=20, n_estimators=1, max_depth=1), frame
+
+
+@pytest.mark.parametrize("output", ["class", "mean"])
+def test_of_many_classes_the_first_of_the_likeliest_is_taken(many_classes, output):
+    model, frame = many_classes
+    margins = model.predict(frame, "margin").to_numpy()
+    likeliest = margins.argmax(axis=1).tolist()
+    assert (margins == margins.max(axis=1, keepdims=True)).sum() > len(frame)  # some are equal
+    assert model.predict(frame, output).to_list() == likeliest
+    assert model.predict(frame[:1], output).to_list() == likeliest[:1]
+    assert frame.select(model.expr(output)).to_series().to_list() == likeliest
+    con = duckdb.connect()
+    con.register("rows", frame.to_arrow())
+    assert [value for (value,) in con.sql(f"SELECT {model.sql(output)} FROM rows").fetchall()] == likeliest
+    assert [value for *_, value in con.sql(model.query("rows", output=output)).fetchall()] == likeliest
+
+
+@pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob"])
+def test_outputs_grow_with_the_classes_and_not_with_their_square(objective):
+    def letters(classes: int, output: str) -> int:
+        found = output_of(get_loss(objective, {"num_class": classes, "scale_pos_weight": 1.0}), output)
+        parts = [expression for stage in found.stages for expression in stage.values()]
+        return sum(len(expression.text) for expression in (*parts, *found.values))
+
+    for output in ("mean", "class", "probability"):
+        assert letters(400, output) < 2.2 * letters(200, output)
