@@ -12,7 +12,7 @@ from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar
 
-__all__ = ["FixedTerms", "fixed_key", "uses"]
+__all__ = ["FixedTerms", "fixed_key", "names_used"]
 
 
 class FixedTerms:
@@ -74,13 +74,17 @@ def fixed_key(
     return None
 
 
-def uses(term: Scalar | Cumulative | QueryWindow, name: str) -> bool:
-    """Return whether a term uses a column or another term of that name."""
-    match term:
-        case QueryWindow() | Cumulative():
-            return any(uses(each, name) for each in (term.value, term.order) if each is not None)
-        case Rounded():
-            return uses(term.expression, name)
-        case Expression():
-            return name in term.columns and bool(term.uses(name))
-    return True
+def names_used(*terms: Scalar | Cumulative | QueryWindow) -> set[str]:
+    """Return the names of the columns and other terms that these use."""
+    names: set[str] = set()
+    for term in terms:
+        match term:
+            case QueryWindow() | Cumulative():
+                names |= names_used(*(each for each in (term.value, term.order) if each is not None))
+            case Rounded():
+                names |= names_used(term.expression)
+            case Expression():
+                names.update(name for name in term.columns if term.uses(name))
+            case _:
+                raise TypeError(f"{type(term).__name__} is no term")
+    return names

@@ -13,7 +13,7 @@ from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.gradients import GradientTable
 from frameboost.engines.duckdb.ranking import pair_parts, window_sql
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.engines.fixed_terms import FixedTerms, uses
+from frameboost.engines.fixed_terms import FixedTerms, names_used
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.places import Places
@@ -161,13 +161,9 @@ class TableEngine:
         if self._pairs is not None:
             columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
         if wanted is not None:
-            used = [*wanted, *terms.values()]
+            used = names_used(*wanted, *terms.values())
             by_query = any(isinstance(term, QueryWindow) for term in terms.values())
-            columns = {
-                name: table
-                for name, table in columns.items()
-                if any(uses(each, name) for each in used) or (by_query and name == "qid")
-            }
+            columns = {name: table for name, table in columns.items() if name in used or (by_query and name == "qid")}
         columns |= more
         stored = {name: self._stored[key] for name, key in self._fixed_keys.items() if key in self._stored}
         tables = list(dict.fromkeys([*columns.values(), *(table for table, _ in stored.values())])) or [self.bins]
@@ -180,11 +176,11 @@ class TableEngine:
         """Return the defined terms that these expressions use, directly or through other terms."""
         if wanted is None:
             return self._terms
-        used: list[Scalar | Cumulative | QueryWindow] = list(wanted)
+        used = names_used(*wanted)
         found = {}
         for name, term in reversed(self._terms.items()):  # each may use those before it
-            if any(uses(each, name) for each in used):
-                used.append(term)
+            if name in used:
+                used |= names_used(term)
                 found[name] = term
         return dict(reversed(found.items()))
 
@@ -202,13 +198,13 @@ class TableEngine:
         self, query: str, columns: Sequence[str], terms: Mapping[str, Scalar | Cumulative | QueryWindow]
     ) -> tuple[str, dict[str, str]]:
         names = {name: name for name in columns}
-        apart: list[list[str]] = []  # terms in groups, none of which uses another of its group
+        apart: list[dict[str, None]] = []  # terms in groups, none of which uses another of its group
         for name, term in terms.items():
             if name in names:  # a fixed term that is stored
                 continue
-            if not apart or any(uses(term, other) for other in apart[-1]):
-                apart.append([])
-            apart[-1].append(name)
+            if not apart or not names_used(term).isdisjoint(apart[-1]):
+                apart.append({})
+            apart[-1][name] = None
         # Windows over the same order, in one SELECT, take one sort.
         for group in apart:
             found = ", ".join(f"{_term_sql(terms[name], names)} AS {name}" for name in group)

@@ -11,6 +11,11 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions.expression import Expression
+from frameboost.losses.exact_sums import Aggregate
+from frameboost.runtime.cleanup import closed_after
 from tests.support.cases import cases
 from tests.support.frames import every_type
 
@@ -487,3 +492,20 @@ print(len(con.execute("SELECT score(x, s) FROM t").fetchall()), model.features)
     done = subprocess.run([sys.executable, "-c", code], cwd=pytestconfig.rootpath, check=False,
                           capture_output=True, text=True)  # fmt: skip
     assert done.stdout == "100 ['x', 's']\n", done.stderr
+
+
+def test_a_query_of_one_term_looks_at_no_others(con, monkeypatch):
+    # With a look at all K terms in each of K queries, metrics of K classes would take K² looks.
+    looks = []
+    uses = Expression.uses
+    monkeypatch.setattr(Expression, "uses", lambda self, name: looks.append(name) or uses(self, name))
+    counts = []
+    for n in (10, 40):
+        with closed_after(DuckDBSession(con.table("flights"))) as session:
+            engine = DuckDBEngine(session, (), (), {"label": "amount"}, None)
+            engine.define({f"term_{i}": Expression(f"label * {i}", ("label",)) for i in range(n)})
+            looks.clear()
+            sums = engine.aggregate({"least": Aggregate("min", Expression("term_3 + 1", ("label", "term_3")))})
+            counts.append(len(looks))
+            assert sums["least"] == 3 * con.sql("SELECT min(amount::DOUBLE) FROM flights").fetchall()[0][0] + 1
+    assert counts[0] == counts[1]
