@@ -466,7 +466,7 @@ class DatabaseModel:
         quoted = list(map(self.dialect.quote, self.base_margin))
         starts = [(self.dialect.cast(name, "float64"), name) for name in quoted]
         bases: Sequence[float | str] = [sql for sql, _ in starts] or self.ensemble.base_margins
-        trees = [self.ensemble.trees_of(k) for k in range(len(bases))]
+        trees = self.ensemble.trees_by_output()
         return SqlModel(wanted, bases, trees, self.columns, self.dialect, starts)
 
     def _expression(self, output: str) -> str:

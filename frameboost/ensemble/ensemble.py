@@ -93,6 +93,13 @@ class Ensemble:
         """Return the trees that add to one output's margin."""
         return [tree for tree in self.trees if tree.output == output]
 
+    def trees_by_output(self) -> list[list[Tree]]:
+        """Return the trees that add to each output's margin, in one pass over all trees."""
+        found: list[list[Tree]] = [[] for _ in range(self.n_outputs)]
+        for tree in self.trees:
+            found[tree.output].append(tree)
+        return found
+
     def margin_number(self, output: int | str | None) -> int:
         """Return the number of the margin that a caller asks for, by its label too; None stands for the only one.
 

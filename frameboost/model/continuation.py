@@ -53,7 +53,8 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
             )
     taken = {name.lower() for name in source.names()}
     names = [f"{_free('margin_of_init_model', taken)}_{i}" for i in range(initial.n_outputs)]
-    parts = [(base, initial.trees_of(i), initial.features) for i, base in enumerate(initial.base_margins)]
+    trees_of = initial.trees_by_output()
+    parts = [(base, trees, initial.features) for base, trees in zip(initial.base_margins, trees_of, strict=True)]
     if isinstance(source, FrameSource):
         columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
         return source.map(lambda frame: frame.with_columns(columns)), names

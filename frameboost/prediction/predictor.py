@@ -185,13 +185,14 @@ class Predictor:
         if base_margin is None:
             return output_expr(wanted, self.margin_exprs).alias("prediction")
         starts = [column(name) for name in find_margins(None, base_margin, self.ensemble.n_outputs)]
-        margins = [self._margin_expr(start.cast(pl.Float64), k) for k, start in enumerate(starts)]
+        margins = self._margin_exprs([start.cast(pl.Float64) for start in starts])
         return output_expr(wanted, margins, starts).alias("prediction")
 
     @cached_property
     def margin_exprs(self) -> list[pl.Expr]:
         """The margin expression of each output; building them takes longer than scoring a few thousand rows."""
-        return [self._margin_expr(base, k) for k, base in enumerate(self.ensemble.base_margins)]
+        return self._margin_exprs(self.ensemble.base_margins)
 
-    def _margin_expr(self, base: float | pl.Expr, output: int) -> pl.Expr:
-        return margin_expr(base, self.ensemble.trees_of(output), self.ensemble.features)
+    def _margin_exprs(self, bases: Sequence[float | pl.Expr]) -> list[pl.Expr]:
+        trees_of = self.ensemble.trees_by_output()
+        return [margin_expr(base, trees, self.ensemble.features) for base, trees in zip(bases, trees_of, strict=True)]

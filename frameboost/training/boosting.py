@@ -235,7 +235,7 @@ class _Rounds:
 
     def keep_best(self) -> None:
         """Take the trees so far for those of the model, until there are better ones."""
-        # Not the trees themselves: most rounds are the best so far, and copies would grow with the square of the rounds.
+        # Not the trees: most rounds are the best so far, and their copies would grow with the square of the rounds.
         self._n_best = len(self._trees)
         if self._dropout is not None:
             self._best_weights = self._dropout.weights()

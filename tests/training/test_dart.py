@@ -6,6 +6,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from frameboost.training import boosting
 
 ENGINES = ["numba", "polars", "duckdb"]
 
@@ -80,6 +81,17 @@ def test_early_stopping_keeps_the_weights_of_the_best_round():
     best = stopped.best_iteration
     assert best < len(stopped.history)
     assert stopped.trees.equals(fb.fit(frame[60:], "y", n_estimators=best, **options).trees)
+
+
+def test_the_trees_of_the_best_round_are_weighted_once(monkeypatch):
+    # Weighted at each round that is the best so far, they would take the square of the rounds.
+    numbers = []
+    monkeypatch.setattr(boosting, "weighted", lambda trees, weights: numbers.append(len(trees)) or tuple(trees))
+    _, _, frame = data()
+    options = {"booster": "dart", "max_depth": 2, "valid": frame, "early_stopping_rounds": 10}
+    model = fb.fit(frame, "y", n_estimators=10, **options)
+    assert model.best_iteration == 10
+    assert numbers == [10]
 
 
 def test_parameters_of_dropout_are_for_dropout():
