@@ -1,6 +1,7 @@
 """Kernels over histograms, compared with their plain twins on random input."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,3 +115,15 @@ def test_present_categories_and_ends_by_weight(seed, most, cat_smooth):
     low, high = ends_by_weight(histogram, codes, most, cat_smooth, 1.0, 0.0, 0.0, 0.0)
     assert (low.tolist(), high.tolist()) == naive_ends_by_weight(histogram, codes.tolist(), most, cat_smooth, 1.0)
     assert present_categories(histogram, 3.0).tolist() == naive_present_categories(histogram, 3.0)
+
+
+@pytest.mark.parametrize("most", [256, 257, 600])
+def test_long_ends_by_weight_are_those_of_a_sort(most):
+    # Up to 256 categories are inserted one by one, of more all are sorted; many weights are equal.
+    rng = np.random.default_rng(4)
+    histogram = np.stack([rng.integers(-9, 9, 601), rng.integers(1, 5, 601)], axis=1).astype(float)
+    codes = np.arange(600)
+    low, high = ends_by_weight(histogram, codes, most, 0.0, 1.0, 0.0, 0.0, 0.0)
+    order = np.lexsort((codes, -histogram[:-1, 0] / (histogram[:-1, 1] + 1.0)))
+    assert low.tolist() == order[:most].tolist()
+    assert high.tolist() == order[::-1][:most].tolist()
