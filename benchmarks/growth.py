@@ -1,8 +1,8 @@
 """Measure how time and memory grow with rows, columns, depth, bins, classes, categories and trees.
 
-Each point is a process of its own, which trains, predicts, writes SQL, and saves and reads the model. An exponent is
-the slope between the last two points in logarithms: 1 is linear. What grows faster than its input, with an exponent
-above 1.15, is marked. See README.md.
+Each point is a process of its own, which trains, predicts, evaluates, writes SQL, and saves and reads the model. An
+exponent is the slope between the last two points in logarithms: 1 is linear. What grows faster than its input, with an
+exponent above 1.15, is marked. See README.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]] = {
     "categories": ((10, 100, 1_000, 10_000, 100_000, 1_000_000), (10, 100), {"rows": 2_000_000, "trees": 5}),
     "trees": ((10, 100, 1_000, 5_000), (10, 100), {"rows": 20_000}),
 }
-STEPS = ("train", "predict", "sql", "save", "read")
+STEPS = ("train", "predict", "class", "evaluate", "sql", "save", "read")
 _OF_MODEL = ("sql", "save", "read")
 _WARM_ROWS = 2_000
 
@@ -83,6 +83,9 @@ def measure(engine: str, size: dict[str, int]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     model = _step(found, "train", lambda: fit(frame, size["trees"]))
     _step(found, "predict", lambda: model.predict(features))
+    if size["classes"] > 1:
+        _step(found, "class", lambda: model.predict(features, "class"))
+    _step(found, "evaluate", lambda: model.evaluate(frame, data.LABEL))
     text = _step(found, "sql", lambda: model.query("rows"))
     with tempfile.TemporaryDirectory(prefix="frameboost-growth-") as folder:
         path = Path(folder) / "model.json"
@@ -110,7 +113,7 @@ def rows_of(dimension: str, found: dict[int, dict[str, Any]]) -> list[tuple[str,
     """Return a row of the table for each step and each of CPU time and memory."""
     sizes = list(found)
     table = []
-    for step in STEPS:
+    for step in (step for step in STEPS if step in found[sizes[0]]):
         for unit, least in (("cpu", 0.05), ("MB", 50.0)):
             values = [found[size][step][unit] for size in sizes]
             # Of depth d a tree has up to 2**d nodes, so nodes count there; for what writes or reads a model its size.
@@ -125,7 +128,7 @@ def rows_of(dimension: str, found: dict[int, dict[str, Any]]) -> list[tuple[str,
 
 
 def _times(found: dict[str, Any]) -> str:
-    return ", ".join(f"{step} {found[step]['s']:.3g} s" for step in STEPS)
+    return ", ".join(f"{step} {found[step]['s']:.3g} s" for step in STEPS if step in found)
 
 
 def _alone(engine: str, size: dict[str, int], limit: float) -> dict[str, Any] | str:
