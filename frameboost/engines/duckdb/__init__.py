@@ -6,6 +6,7 @@
 - `gradients`: tables of g and h
 - `binning`: cuts and codes
 - `cells`: where the search for a code starts
+- `cell_cuts`: cuts of many rows, from counts by cells and the values near the cuts
 - `histograms`: sums of g and h by node and bin
 - `nodes`: which node each row is in
 - `approx`: cuts for each tree or node (``tree_method="approx"``)

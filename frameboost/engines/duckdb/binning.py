@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, sample_condition
 from frameboost.binning.value_counts import ValueCounts
-from frameboost.engines.duckdb.cells import Cells
+from frameboost.engines.duckdb.cell_cuts import FEWEST_ROWS, cell_cuts
+from frameboost.engines.duckdb.cells import NUMBERS, Cells
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, physical_sql, string_literal
 from frameboost.expressions.places import Places
@@ -24,11 +27,17 @@ __all__ = [
     "from_database",
     "propose_bins",
     "read_categories",
+    "sample_columns",
     "store_bins",
     "store_codes",
     "store_columns",
 ]
 
+# Sorted values of some rows of a column.
+Sample = npt.NDArray[Any]
+
+# Rows to sample, at least, and for each bin.
+_FEWEST_SAMPLED, _SAMPLED_PER_BIN = 2048, 4
 _INTEGERS = {f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64)}
 # The first character of Unicode's private use area, which few texts contain.
 _FIRST_SEPARATOR = 0xE000
@@ -51,23 +60,53 @@ class SqlColumn:
 
 def propose_bins(
     session: DuckDBSession, feature: Feature, column: SqlColumn, max_bin: int, n_rows: int, *, missing: bool,
-    distinct: int,
+    sample: Sample,
 ) -> Bins:  # fmt: skip
     """Return the bins of one column: its categories, or cuts as by `frameboost.binning.bins.cut_positions`.
 
-    ``distinct`` is an estimate of the number of distinct values. Where it is above ``max_bin``, ranks are computed by a
-    window over all rows; otherwise values are counted first, which is slower by half where most values are distinct.
+    ``sample`` has some of its values, ascending. If more of them are distinct than ``max_bin``, rows are counted by
+    cells and values read near the cuts, or ranks are computed by a window over all rows; otherwise values are counted
+    first, which is slower where most values are distinct.
     """
     if column.type.is_categorical:
         return read_categories(session, feature, column, missing=missing)
     most = max_bin - missing
     parts = {**_sampled(session, column, n_rows, Places()), "max_bin": most}
-    rows = session.rows(render("propose_cuts_by_rank", **parts)) if distinct > most else []
+    is_diverse = len(np.unique(sample)) > most
+    if is_diverse and n_rows >= FEWEST_ROWS:
+        near = cell_cuts(session, column.type, sample, most, parts)
+        if near is not None:
+            return Bins(feature, tuple(from_database(column.type, cut) for cut in near.tolist()), has_missing=missing)
+    rows = session.rows(render("propose_cuts_by_rank", **parts)) if is_diverse else []
     if rows and rows[-1][1] > most:
         found = [cut for cut, _ in rows[1:]]
     else:
         found = [cut for (cut,) in session.rows(render("propose_cuts", **parts))]
     return Bins(feature, tuple(from_database(column.type, cut) for cut in found), has_missing=missing)
+
+
+def sample_columns(session: DuckDBSession, columns: Sequence[SqlColumn], max_bin: int) -> list[Sample]:
+    """Return some present values of each column, ascending; none of a string column."""
+    values = ", ".join(
+        f'{_plain(column)} AS "{i}"' for i, column in enumerate(columns) if not column.type.is_categorical
+    )
+    if not values:
+        return [np.empty(0)] * len(columns)
+    n_rows = max(_FEWEST_SAMPLED, _SAMPLED_PER_BIN * max_bin)
+    found = session.columns(render("sample_columns", source=session.source, values=values, n_rows=n_rows))
+    return [_present(found[str(i)]) if str(i) in found else np.empty(0) for i in range(len(columns))]
+
+
+def _plain(column: SqlColumn) -> str:
+    if column.type.name in NUMBERS:
+        return f"CAST({column.sql} AS DOUBLE)"
+    return physical_sql(column.type, column.sql)
+
+
+def _present(values: Sample | np.ma.MaskedArray[Any, Any]) -> Sample:
+    """Return the values of a column of a result that are neither NULL nor NaN, ascending."""
+    present = values.compressed() if isinstance(values, np.ma.MaskedArray) else values
+    return np.sort(present[present == present])
 
 
 def _sampled(session: DuckDBSession, column: SqlColumn, n_rows: int, places: Places) -> dict[str, str]:

@@ -18,10 +18,10 @@ from frameboost.expressions.duckdb_sql import literal
 from frameboost.expressions.expression import float_literal
 from frameboost.schema.types import FeatureType, Physical
 
-__all__ = ["Cells"]
+__all__ = ["NUMBERS", "Cells"]
 
 # Types whose values become the same number as DOUBLE in a database and as float64 here.
-_NUMBERS = ("float32", "float64", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64)))
+NUMBERS = ("float32", "float64", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64)))
 # Longer lists fall out of the cache.
 _SIZES = (256, 512, 1024, 2048, 4096)
 # Finding the cell takes as long as about two steps of the search.
@@ -56,7 +56,7 @@ class Cells:
     @classmethod
     def of(cls, kind: FeatureType, cuts: Sequence[Physical]) -> Cells | None:
         """Return the cells for cuts in ascending order, or None if they would not save enough steps."""
-        if kind.name not in _NUMBERS or len(cuts).bit_length() <= _FEWEST_STEPS_SAVED:
+        if kind.name not in NUMBERS or len(cuts).bit_length() <= _FEWEST_STEPS_SAVED:
             return None
         found = None
         with np.errstate(all="ignore"):

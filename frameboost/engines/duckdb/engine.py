@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.engines.contract import Sample
-from frameboost.engines.duckdb.binning import count_values, propose_bins, read_categories, store_bins
+from frameboost.engines.duckdb.binning import count_values, propose_bins, read_categories, sample_columns, store_bins
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.nodes import RowNodes, code_goes_left
@@ -45,12 +45,13 @@ class DuckDBEngine(TableEngine):
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         n_rows, n_missing = self.n_rows, self.count_missing()
-        columns = enumerate(zip(self.features, self.columns, n_missing, self.distinct_counts, strict=True))
+        samples = sample_columns(self.session, self.columns, max_bin)
+        columns = enumerate(zip(self.features, self.columns, n_missing, samples, strict=True))
         return [
             given[i]
             if i in given
-            else propose_bins(self.session, feature, column, max_bin, n_rows, missing=n > 0, distinct=distinct)
-            for i, (feature, column, n, distinct) in columns
+            else propose_bins(self.session, feature, column, max_bin, n_rows, missing=n > 0, sample=sample)
+            for i, (feature, column, n, sample) in columns
         ]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:

@@ -67,7 +67,6 @@ class TableEngine:
             self.roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
         self.in_source_order = in_order or queries is not None
         self.gradients = GradientTable(session)
-        self.distinct_counts: list[int] = []  # about how many values each feature has
         self._bins: str | None = None
         self._margins: dict[str, str] = {}  # margin -> its table, which has a column of the same name
         self._pairs: str | None = None
@@ -98,13 +97,8 @@ class TableEngine:
             counts = "".join(
                 f', COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(self.columns)
             )
-            distinct = "".join(
-                ", 0" if c.type.is_categorical else f", approx_count_distinct({c.sql})" for c in self.columns
-            )
-            statement = render("count_missing", source=self.session.source, counts=counts, distinct=distinct)
-            counted = list(self.session.rows(statement)[0])
-            split = 1 + len(self.columns)
-            self._counts, self.distinct_counts = counted[:split], counted[split:]
+            statement = render("count_missing", source=self.session.source, counts=counts)
+            self._counts = list(self.session.rows(statement)[0])
         return self._counts
 
     # --- tables -------------------------------------------------------------------------------------------------------

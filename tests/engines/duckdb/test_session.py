@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.engines.duckdb import binning, cell_cuts
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions import sql_files
@@ -135,6 +136,10 @@ def fit_mean(con):
     return fb.fit(con.table("flights"), "amount", **SHAPE)
 
 
+def fit_by_cells(con):
+    fb.fit(con.table("flights"), "amount", max_bin=8, **SHAPE)
+
+
 def fit_sampled_median(con):
     fb.fit(con.table("flights"), "amount", objective="reg:absoluteerror", subsample=0.5, **SHAPE)
 
@@ -170,14 +175,15 @@ def fit_area_in_shards(con):
 
 
 FITS = [
-    fit_mean, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks, fit_approx, fit_approx_in_nodes,
-    fit_median_in_shards, fit_area_in_shards,
+    fit_mean, fit_by_cells, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks, fit_approx,
+    fit_approx_in_nodes, fit_median_in_shards, fit_area_in_shards,
 ]  # fmt: skip
 
 
 @pytest.mark.slow
 def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(cell_cuts, "_CELLS", 40)
     before, original = catalog(con), sql_files.render
     failing, seen = "", set()
 
@@ -192,6 +198,7 @@ def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
     for fit in FITS:
         failing = ""
         monkeypatch.setattr(sql, "MOST_OF_FEW", 0 if fit is fit_mean else 1 << 17)
+        monkeypatch.setattr(binning, "FEWEST_ROWS", 0 if fit is fit_by_cells else 1 << 17)
         fit(con)
         assert catalog(con) == before
         for failing in sorted(seen - tried):  # those that no fit before has run
