@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
-from frameboost.engines.duckdb.binning import from_database, read_categories, store_codes, store_columns
+from frameboost.engines.duckdb.binning import from_database, read_categories, sample_columns, store_codes, store_columns
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.histograms import HistogramQuery
-from frameboost.engines.duckdb.weighted_cuts import FINE_BINS, weighted_cuts
+from frameboost.engines.duckdb.weighted_cuts import FINE_BINS, fine_bins, weighted_cuts
 from frameboost.expressions.duckdb_sql import literal, physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
@@ -49,8 +49,11 @@ class DuckDBApproxEngine(DuckDBEngine):
         """See `RebinningEngine.rebin`: h is summed by fine bins, which last the fit, and near the cuts by value."""
         numbers = [i for i, b in enumerate(self._unbinned) if not b.feature.type.is_categorical]
         if self._fine_codes is None:
-            given = {i: b for i, b in enumerate(self._unbinned) if i not in numbers}
-            self._fine = self.propose_bins(FINE_BINS, given)
+            samples = sample_columns(self.session, self.columns, FINE_BINS)
+            self._fine = [
+                fine_bins(b, column, sample, FINE_BINS) if i in numbers else b
+                for i, (b, column, sample) in enumerate(zip(self._unbinned, self.columns, samples, strict=True))
+            ]
             self._fine_codes = store_codes(self.session, self._fine, self.columns, self.bins)
         layout = SlotLayout(self._fine)
         rows = f"{self._fine_codes} POSITIONAL JOIN {self.pair.table}"

@@ -22,6 +22,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
+    "Sample",
     "SqlColumn",
     "count_values",
     "from_database",
@@ -86,7 +87,7 @@ def propose_bins(
 
 
 def sample_columns(session: DuckDBSession, columns: Sequence[SqlColumn], max_bin: int) -> list[Sample]:
-    """Return some present values of each column, ascending; none of a string column."""
+    """Return some present values of each column, ascending but for texts of decimals; none of a string column."""
     values = ", ".join(
         f'{_plain(column)} AS "{i}"' for i, column in enumerate(columns) if not column.type.is_categorical
     )
@@ -98,9 +99,7 @@ def sample_columns(session: DuckDBSession, columns: Sequence[SqlColumn], max_bin
 
 
 def _plain(column: SqlColumn) -> str:
-    if column.type.name in NUMBERS:
-        return f"CAST({column.sql} AS DOUBLE)"
-    return physical_sql(column.type, column.sql)
+    return column.sql if column.type.name in NUMBERS else physical_sql(column.type, column.sql)
 
 
 def _present(values: Sample | np.ma.MaskedArray[Any, Any]) -> Sample:

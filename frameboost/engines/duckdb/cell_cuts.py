@@ -9,6 +9,7 @@ read: row 4 is the cut, 6. Sorting the whole column takes five times as long.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ _LARGEST_SHARE = 0.5
 def cell_cuts(
     session: DuckDBSession,
     kind: FeatureType,
-    sample: npt.NDArray[np.float64],
+    sample: npt.NDArray[Any],
     max_bin: int,
     parts: Mapping[str, object],
 ) -> npt.NDArray[np.generic] | None:
@@ -73,7 +74,7 @@ def cell_cuts(
     return np.asarray(values[order][at])
 
 
-def _cell(kind: FeatureType, sample: npt.NDArray[np.float64]) -> str | None:
+def _cell(kind: FeatureType, sample: npt.NDArray[Any]) -> str | None:
     """Return the SQL of the number of ``value``'s cell, or None if there are no such cells.
 
     It is a monotone function of the value, also as floating point arithmetic rounds it.

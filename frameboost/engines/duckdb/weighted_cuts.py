@@ -9,23 +9,35 @@ second fine bin are grouped by value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.bins import Bins, weighted_cut_positions
-from frameboost.engines.duckdb.binning import SqlColumn, from_database
+from frameboost.binning.bins import Bins, cut_positions, weighted_cut_positions
+from frameboost.engines.duckdb.binning import Sample, SqlColumn, from_database
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray
 
-__all__ = ["FINE_BINS", "undecided_bins", "weighted_cuts"]
+__all__ = ["FINE_BINS", "fine_bins", "undecided_bins", "weighted_cuts"]
 
 # As many keys as a perfect hash table has (see `frameboost.engines.duckdb.histograms`), and one for missing values.
 FINE_BINS = 4000
+
+
+def fine_bins(bins: Bins, column: SqlColumn, sample: Sample, max_bin: int) -> Bins:
+    """Return the fine bins of a numeric feature: of about as many rows each, and each but the first starts at a value.
+
+    ``sample`` has values of some rows. Fine bins say where to look for cuts, and change none of them.
+    """
+    if sample.dtype == object:  # texts have another order
+        sample = np.array([from_database(column.type, text) for text in sample], dtype=object)
+    values, counts = np.unique(sample, return_counts=True)
+    at = cut_positions(np.cumsum(counts) - counts, len(sample), max_bin - bins.has_missing)
+    return replace(bins, cuts=tuple(from_database(column.type, cut) for cut in values[at].tolist()))
 
 
 def weighted_cuts(

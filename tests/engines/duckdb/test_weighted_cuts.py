@@ -6,7 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning.bins import weighted_cut_positions
-from frameboost.engines.duckdb import approx
+from frameboost.engines.duckdb import approx, binning
 from frameboost.engines.duckdb.weighted_cuts import undecided_bins
 from tests.engines.test_same_trees import assert_same
 
@@ -28,9 +28,11 @@ def test_bins_without_hessian_have_no_cut():
     assert undecided_bins(np.zeros(20), 4).tolist() == []
 
 
-@pytest.mark.parametrize("fine", [3, 11])
-def test_the_number_of_fine_bins_does_not_matter(monkeypatch, fine):
+@pytest.mark.parametrize(("fine", "sampled"), [(3, 400), (11, 400), (11, 30)])
+def test_fine_bins_do_not_matter(monkeypatch, fine, sampled):
     monkeypatch.setattr(approx, "FINE_BINS", fine)
+    monkeypatch.setattr(binning, "_FEWEST_SAMPLED", sampled)
+    monkeypatch.setattr(binning, "_SAMPLED_PER_BIN", 0)
     rng = np.random.default_rng(1)
     n = 400
     frame = pl.DataFrame({
