@@ -74,7 +74,7 @@ def propose_bins(
     most = max_bin - missing
     parts = {**_sampled(session, column, n_rows, Places()), "max_bin": most}
     is_diverse = len(np.unique(sample)) > most
-    if is_diverse and n_rows >= FEWEST_ROWS:
+    if is_diverse and n_rows >= FEWEST_ROWS and session.is_table:  # the source is read twice
         near = cell_cuts(session, column.type, sample, most, parts)
         if near is not None:
             return Bins(feature, tuple(from_database(column.type, cut) for cut in near.tolist()), has_missing=missing)

@@ -33,6 +33,7 @@ class DuckDBSession:
 
     def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
         self._relation = relation
+        self.is_table = relation.type == "TABLE_RELATION"  # not a query or a file, which may take long to read
         self._prefix = f"frameboost_{secrets.token_hex(6)}_"
         self.source = quote_identifier(f"{self._prefix}source")
         self._nothing = quote_identifier(f"{self._prefix}nothing")
@@ -189,6 +190,7 @@ class OwnDatabaseSession(DuckDBSession):
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
         relation = connection.sql(query)
         super().__init__(relation)
+        self.is_table = True
         self._connection = connection
         relation.create_view(self.source[1:-1])
 

@@ -48,7 +48,9 @@ def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
     monkeypatch.setattr(binning, "cell_cuts", counting)
     frame = pl.DataFrame(columns(np.random.default_rng(max_bin)))
     con = duckdb.connect()
-    session = DuckDBSession(con.from_arrow(frame.to_arrow()))
+    con.register("arrived", frame.to_arrow())
+    con.execute("CREATE TABLE t AS FROM arrived")
+    session = DuckDBSession(con.table("t"))
     kinds = [FeatureType(str(dtype).lower()) for dtype in frame.dtypes]
     asked = [SqlColumn(f'"{name}"', kind) for name, kind in zip(frame.columns, kinds, strict=True)]
     samples = sample_columns(session, asked, max_bin)
@@ -61,6 +63,10 @@ def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
             session, Feature(values.name, kind), column, max_bin, N_ROWS, missing=missing, sample=sample
         )
         assert list(found.cuts) == present[at].tolist(), values.name
+    n_calls = len(found_by_cells)
+    query = DuckDBSession(con.sql("FROM t"))
+    propose_bins(query, Feature("normal", kinds[0]), asked[0], max_bin, N_ROWS, missing=False, sample=samples[0])
+    assert len(found_by_cells) == n_calls, "a query may take long, and is read once a column"
     by_cells = [cuts for cuts in found_by_cells if cuts is not None]
     assert len(by_cells) >= 6, "or nothing is tested"
 
