@@ -1,5 +1,6 @@
 """``form="sorted"``: rows sorted by steps of features get the same scores, bit for bit, in their order."""
 
+import math
 import random
 from dataclasses import replace
 
@@ -55,8 +56,26 @@ def test_rows_are_sorted_by_the_features_that_most_rows_are_asked_about():
     ]  # fmt: skip
     columns = '"id", "x", "y", "c", ROW_NUMBER() OVER () AS "v_1"'
     stage = f'WITH stage_1 AS (\nSELECT {columns}\nFROM "t"\nWHERE id > 7\nORDER BY {", ".join(steps)}\n)\n'
-    assert query.startswith(stage + 'SELECT "id", (')
-    assert query.endswith('AS "prediction"\nFROM stage_1\nORDER BY "v_1"')
+    assert query.startswith(stage.removesuffix("\n") + ",\nstage_2 AS (")
+    assert query.endswith('AS "prediction"\nFROM stage_2\nORDER BY "v_1"')
+
+
+@cases("form", ["sorted", "staged"])
+def test_comparisons_need_no_test_for_missing_values(con, form):
+    # Chains end in the heavier child, so each of these trees negates its first condition, x < 2 or x >= 2.
+    last = (0, 3.0, "right", 4.0, 8.0)
+    trees = [grown((0, 2.0, missing, (0, 1.0, missing, 1.0, 2.0), last)) for missing in ("right", "left")]
+    # Only what is missing goes left of -infinity. Numbers from 2^53 on are not compared as doubles.
+    trees.append(grown((0, -math.inf, "left", 16.0, (1, 2**53, "right", 32.0, (1, 5, "left", 64.0, 128.0)))))
+    features = [Feature("x", FeatureType("float64")), Feature("n", FeatureType("int64"))]
+    x = [None, math.nan, -math.inf, 1.0, 2.5, math.inf]
+    frame = pl.DataFrame({"id": range(6), "x": x, "n": [None, 4, None, 2**53 - 1, 2**53, 5]})
+    to_duckdb(con, frame, "t")
+    query = made(features, trees, base=(0.0,)).query("t", keep=["id"], form=form)
+    # right, left, third: missing 8 + 1 + 16; -inf 1 + 1 + 64; 1 is 2 + 2 + 32; 2.5 is 4 + 4 + 128; inf 8 + 8 + 32.
+    assert by_id(con, query)["prediction"] == [25.0, 25.0, 66.0, 36.0, 136.0, 48.0]
+    scored = query.partition('"id", (')[2] if form == "sorted" else query.partition("stage_2 AS")[2]
+    assert scored.count("IS NULL") + scored.count("isnan") == 2  # both of -infinity
 
 
 def test_steps_have_equal_weights_and_halves_of_what_has_no_cover():

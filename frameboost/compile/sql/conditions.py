@@ -21,6 +21,8 @@ from frameboost.trees.tree import Tree
 __all__ = ["FeatureColumn", "condition_sql", "find_columns", "renamed"]
 
 _NEVER = "1 = 0"
+# Up to which a double holds every integer. So a whole number is below a threshold within it if its double is.
+_WHOLE = 2**53
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,15 @@ class FeatureColumn:
         Which feature, and whose SQL.
     name
         The column, quoted.
+    filled
+        Columns of the same numbers, in which missing values are the largest and the smallest number (`as_number`), for
+        splits that send them right and left. Comparisons with these need no test for missing values.
     """
 
     feature: Feature
     dialect: Dialect
     name: str
+    filled: tuple[str | None, str | None] = (None, None)
 
     @property
     def value(self) -> str:
@@ -109,16 +115,39 @@ class FeatureColumn:
         if isinstance(literal, OutOfRange):
             nobody = (literal is OutOfRange.ABOVE) == missing_left
             return (_NEVER if nobody else self.is_present()), not missing_left
-        if not missing_left:
-            return f"{self.value} < {literal}", True
+        if not missing_left or self._filled(tree, node):
+            return f"{self._filled(tree, node) or self.value} < {literal}", True
         return f"{self.value} >= {literal}{self._is_number(self.value)}", False
 
     def negated(self, condition: str, tree: Tree, node: int) -> str:
         """Return the negation of the condition of `test`; it is true for missing values where that is not."""
         if tree.with_missing[node]:
             return f"NOT ({condition})"
+        if filled := self._filled(tree, node):
+            return condition.replace(f"{filled} <", f"{filled} >=", 1)
         value = self.value if self.feature.zero_is_missing else self.name
         return f"NOT ({condition}) OR {value} IS NULL"
+
+    def _filled(self, tree: Tree, node: int) -> str | None:
+        return self.filled[tree.missing_left[node]] if self.compares_numbers(tree, node) else None
+
+    def compares_numbers(self, tree: Tree, node: int) -> bool:
+        """Whether a split may compare `as_number` with its threshold, as a double: the answer is the same."""
+        threshold, missing_left, kind = tree.threshold[node], tree.missing_left[node], self.feature.type
+        if not isinstance(threshold, int | float) or not (
+            kind.is_float or (kind.is_integer and abs(threshold) < _WHOLE)
+        ):
+            return False
+        return not (missing_left and threshold == -float("inf"))  # as what is missing would be: -inf
+
+    def as_number(self, missing_left: bool, number: str) -> str:
+        """Return the value as a number that is never missing: ``-inf`` if missing values go left, NaN if right.
+
+        NaN is larger than all other numbers in DuckDB. ``number`` is the type of these two.
+        """
+        value = self.value if self.feature.type.name == "float32" else f"CAST({self.value} AS DOUBLE)"
+        missing = "-Infinity" if missing_left else "NaN"
+        return f"CASE WHEN {self.is_present()} THEN {value} ELSE CAST('{missing}' AS {number}) END"
 
     def categories(self, codes: Sequence[int]) -> list[str]:
         """Return the categories with those codes as literals."""

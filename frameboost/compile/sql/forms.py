@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from frameboost.compile.sql.case import n_terms
 from frameboost.compile.sql.deep_trees import tree_texts
@@ -17,10 +18,12 @@ from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
 
-__all__ = ["as_expressions", "in_stages", "output_query", "over_lists", "sort_rows"]
+__all__ = ["as_expressions", "fill_missing", "in_stages", "output_query", "over_lists", "sort_rows"]
 
 # Trees in one column of a stage: few enough for the compilers of expressions, enough to keep columns few.
 _TREES_A_COLUMN = 50
+# Nodes of a tree that splits once.
+_OF_ONE_SPLIT = 3
 # Names and values that are left for the columns that a stage passes on.
 _ROOM = 5_000
 
@@ -58,6 +61,37 @@ def sort_rows(model: SqlModel, stages: Stages) -> Stages:
     return stages
 
 
+# --- missing values ---------------------------------------------------------------------------------------------------
+
+
+def fill_missing(model: SqlModel, stages: Stages) -> SqlModel:
+    """Add a stage with the numbers that splits compare, in which none is missing; return the model over these.
+
+    A chain of WHENs then has ``x >= 3`` for ``NOT (x < 3) OR x IS NULL``, which DuckDB plans and evaluates in less
+    time. A tree of one split is no chain, so numbers that only such trees compare stay as they are.
+    """
+    if not model.dialect.expressions.case_skips_unmet_whens:
+        return model
+    numbers = {
+        (tree.feature[node], tree.missing_left[node])
+        for tree in model.every_tree()
+        for node in range(len(tree) if len(tree) > _OF_ONE_SPLIT else 0)
+        if not tree.is_leaf(node) and model.columns[tree.feature[node]].compares_numbers(tree, node)
+    }
+    if not numbers:
+        return model
+
+    def as_number(feature: int, missing_left: bool) -> str:
+        column = model.columns[feature]
+        return column.as_number(missing_left, "FLOAT" if column.feature.type.name == "float32" else "DOUBLE")
+
+    names = stages.name({f"{f}_{left:d}": as_number(f, left) for f, left in sorted(numbers)})
+    columns = [
+        replace(column, filled=(names.get(f"{f}_0"), names.get(f"{f}_1"))) for f, column in enumerate(model.columns)
+    ]
+    return replace(model, columns=columns)
+
+
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
@@ -67,7 +101,7 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
     For 60 trees: ``WITH stage_1 AS (SELECT id, <trees 0 to 49> AS v_1, <trees 50 to 59> AS v_2 FROM t)
     SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
     """
-    model = model.renamed(stages.rename_lost())
+    model = fill_missing(model.renamed(stages.rename_lost()), stages)
     dialect, output = model.dialect, model.output
     texts_in_order = iter(tree_texts(model.every_tree(), model.columns, dialect, stages))
     texts = [[next(texts_in_order) for _ in of_output] for of_output in model.trees]

@@ -39,9 +39,6 @@ __all__ = ["MOST_LEVELS", "list_expression", "list_margin", "node_lists"]
 # Levels of the deepest tree: expressions nest as deep, up to 1,000 of them.
 MOST_LEVELS = 100
 
-# Up to which a double holds every integer. So a whole number is below a threshold within it if its double is.
-_WHOLE = 2**53
-
 
 def node_lists(model: SqlModel) -> dict[str, str]:
     """Return the lists as SQL, by their names: the answers of a row, and the fields of all nodes."""
@@ -50,9 +47,7 @@ def node_lists(model: SqlModel) -> dict[str, str]:
 
     @cache
     def as_number(feature: int, missing_left: bool) -> str:
-        column, missing = model.columns[feature], "-Infinity" if missing_left else "NaN"
-        value = column.value if column.feature.type.name == "float32" else f"CAST({column.value} AS DOUBLE)"
-        return _choice(column.is_present(), value, f"CAST('{missing}' AS {number})")
+        return model.columns[feature].as_number(missing_left, number)
 
     nodes = [(tree, 0) for tree in model.every_tree()]
     asked: list[int] = []
@@ -125,14 +120,8 @@ def _question(
     columns: Sequence[FeatureColumn], tree: Tree, node: int, as_number: Callable[[int, bool], str]
 ) -> tuple[str, float, bool]:
     """Return the answer that a split needs, the threshold from which on it is yes, and whether yes leads right."""
-    threshold, missing_left, column = tree.threshold[node], tree.missing_left[node], columns[tree.feature[node]]
-    kind = column.feature.type
-    is_number = isinstance(threshold, int | float) and (kind.is_float or (kind.is_integer and abs(threshold) < _WHOLE))
-    if is_number and not (missing_left and threshold == -float("inf")):  # as what is missing would be: -inf
-        return as_number(tree.feature[node], missing_left), float(threshold), True  # type: ignore[arg-type]
+    threshold, column = tree.threshold[node], columns[tree.feature[node]]
+    if column.compares_numbers(tree, node):
+        return as_number(tree.feature[node], tree.missing_left[node]), float(threshold), True  # type: ignore[arg-type]
     condition, holds_left = column.test(tree, node)
-    return _choice(condition, "1", "0"), 0.5, not holds_left
-
-
-def _choice(condition: str, then: str, otherwise: str) -> str:
-    return f"CASE WHEN {condition} THEN {then} ELSE {otherwise} END"
+    return f"CASE WHEN {condition} THEN 1 ELSE 0 END", 0.5, not holds_left

@@ -8,7 +8,7 @@ from typing import Literal
 
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.costs import chosen_form
-from frameboost.compile.sql.forms import as_expressions, in_stages, over_lists, sort_rows
+from frameboost.compile.sql.forms import as_expressions, fill_missing, in_stages, over_lists, sort_rows
 from frameboost.compile.sql.size import exceeded_limit, is_too_long
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
@@ -92,16 +92,17 @@ def _without_table(
     model: SqlModel, make_stages: Callable[[], Stages], form: str, name: str, into: str
 ) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
     """Yield the queries that have the trees in them, the trees, and whether each margin is one expression."""
-
-    def stages() -> Stages:
-        return sort_rows(model, make_stages()) if form == "sorted" else make_stages()
-
+    stages = make_stages()
     if form == "lists":
-        yield over_lists(model, make_stages(), name, into), [], False
-    if form in ("auto", "case", "sorted"):
-        yield as_expressions(model, stages(), name, into), model.trees, True
-    if form in ("auto", "staged", "sorted"):
-        yield in_stages(model, stages(), name, into), model.trees, False
+        yield over_lists(model, stages, name, into), [], False
+    if form == "sorted":
+        sort_rows(model, stages)
+        yield as_expressions(fill_missing(model, stages), stages, name, into), model.trees, True
+        yield in_stages(model, sort_rows(model, make_stages()), name, into), model.trees, False
+    if form in ("auto", "case"):
+        yield as_expressions(model, stages, name, into), model.trees, True
+    if form in ("auto", "staged"):
+        yield in_stages(model, make_stages(), name, into), model.trees, False
 
 
 def _advice(form: str, dialect: Dialect, destination: Destination, *, fits_a_table: bool) -> str:
