@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
+import duckdb
 import numpy as np
 
 from frameboost.checks.messages import did_you_mean, listed, shown
@@ -166,6 +167,16 @@ def whole(low: int, high: int | None = None) -> Check:
     return check
 
 
+def rows(argument: str, value: object) -> None:
+    """Require a number of rows, or an open connection of DuckDB, which knows it."""
+    if isinstance(value, duckdb.DuckDBPyConnection):
+        return
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
+        raise ParameterError(
+            f"{argument} must be an integer of at least 0 or a DuckDB connection that has the table, not {shown(value)}"
+        )
+
+
 def number(low: float, high: float) -> Check:
     """Return a check that requires a number from ``low`` to ``high``."""
 
@@ -256,7 +267,7 @@ BY_NAME: Mapping[str, Check] = {
     "where": condition,
     "name": column,
     "trees": table,
-    "rows": whole(0),
+    "rows": rows,
     # explaining and watching
     "approx": flag,
     "grid": anything,

@@ -18,6 +18,7 @@
 - `table_files`: tables in files
 - `several_files`: frames and files whose rows follow each other
 - `typed_files`: files of text with the column types of training
+- `estimated_rows`: how many rows a DuckDB table has about
 - `duckdb_tables`: tables written to DuckDB files
 - `atomic_files`: files that are replaced once they are complete
 """

@@ -27,7 +27,7 @@ from frameboost.database.dbt import check_dbt_names, write_dbt
 from frameboost.database.drift import baseline_frame, drift_statement
 from frameboost.database.explanation_query import explanation_query
 from frameboost.database.file_header import header
-from frameboost.database.scoring_options import Form, ScoringOptions, SqlOutput, scoring_statement
+from frameboost.database.scoring_options import Form, Rows, ScoringOptions, SqlOutput, scoring_statement
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
@@ -110,7 +110,7 @@ class DatabaseModel:
     @checked(form=_FORM)
     def query(
         self, table: str, *, keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
-        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: int | None = None,
+        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: Rows | None = None,
     ) -> str:  # fmt: skip
         """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
 
@@ -131,7 +131,7 @@ class DatabaseModel:
     def create_view_sql(
         self, view: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
         output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
-        rows: int | None = None,
+        rows: Rows | None = None,
     ) -> str:  # fmt: skip
         """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
 
@@ -160,7 +160,7 @@ class DatabaseModel:
     def create_table_sql(
         self, target: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
         output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
-        rows: int | None = None,
+        rows: Rows | None = None,
     ) -> str:  # fmt: skip
         """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
 
@@ -352,7 +352,7 @@ class DatabaseModel:
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
         statement: Literal["query", "view", "table"] = "query", target: str | None = None,
         keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
-        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: int | None = None,
+        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: Rows | None = None,
     ) -> None:  # fmt: skip
         """Write a SQL file that scores a table, for those without Python.
 

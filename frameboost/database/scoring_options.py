@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import duckdb
+
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.outputs import output_columns
 from frameboost.compile.sql.scoring_query import Destination, scoring_query
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
+from frameboost.data.estimated_rows import estimated_rows
 from frameboost.errors import ParameterError
 
-__all__ = ["Form", "ScoringOptions", "SqlOutput", "scoring_statement"]
+__all__ = ["Form", "Rows", "ScoringOptions", "SqlOutput", "scoring_statement"]
 
 SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
 Form = Literal["auto", "case", "lists", "sorted", "staged", "table"]
+Rows = int | duckdb.DuckDBPyConnection
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class ScoringOptions:
     name: str = "prediction"
     form: Form = "auto"
     trees: str | None = None
-    rows: int | None = None
+    rows: Rows | None = None
 
 
 def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, destination: Destination) -> str:
@@ -47,7 +51,10 @@ def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, dest
     def stages() -> Stages:
         return Stages(model.dialect, source, options.keep, read, options.where)
 
-    return scoring_query(model, stages, options.form, options.trees, options.name, destination, options.rows)
+    rows = options.rows
+    if isinstance(rows, duckdb.DuckDBPyConnection):
+        rows = estimated_rows(rows.sql, source) if options.where is None else None
+    return scoring_query(model, stages, options.form, options.trees, options.name, destination, rows)
 
 
 def _check_distinct(keep: Sequence[str] | None, predictions: Sequence[str]) -> None:

@@ -228,7 +228,7 @@ def _counts_in_duckdb(
     with closed_after(DuckDBSession(source.relation)) as session:
         model = database_model(predictor.ensemble, "duckdb", None, base_margin)
         kept = list(dict.fromkeys([*roles.values(), *by]))
-        query = model.query(session.source, keep=kept, output=output, name=name)  # type: ignore[arg-type]
+        query = model.query(session.source, keep=kept, output=output, name=name, rows=session.estimated_rows())  # type: ignore[arg-type]
         scored = source.relation.query(session.source[1:-1], query)
         assert isinstance(scored, duckdb.DuckDBPyRelation)
         scores = [c for c in scored.columns if c == name or c.startswith(f"{name}_")]

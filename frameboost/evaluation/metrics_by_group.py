@@ -241,7 +241,8 @@ def _in_duckdb(
         name = free_name("prediction", source.names())
         keep = list(dict.fromkeys([*roles.values(), *by]))
         model = database_model(predictor.ensemble, "duckdb", None, base_margin)
-        query = model.query(session.source, keep=keep, output="margin", name=name)
+        rows = None if "qid" in roles else session.estimated_rows()  # rows of a query stay in their order
+        query = model.query(session.source, keep=keep, output="margin", name=name, rows=rows)
         margins = predictor.ensemble.loss.margins
         values = {role: quote_identifier(column) for role, column in roles.items()}
         several = {margin: quote_identifier(f"{name}_{k}") for k, margin in enumerate(margins)}

@@ -19,7 +19,7 @@ from frameboost.checks.arguments import anything, checked, column, columns, flag
 from frameboost.data.atomic_files import write_text
 from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
-from frameboost.database.scoring_options import Form, SqlOutput
+from frameboost.database.scoring_options import Form, Rows, SqlOutput
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import ParameterError
@@ -455,7 +455,7 @@ class Model:
         name: str = "prediction",
         form: Form = "auto",
         trees: str | None = None,
-        rows: int | None = None,
+        rows: Rows | None = None,
         columns: Mapping[str, str] | None = None,
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
@@ -487,8 +487,8 @@ class Model:
         trees
             The table that the statements of `DatabaseModel.table_statements` fill.
         rows
-            About how many rows there are to score, by which ``form="auto"`` chooses in DuckDB; by default some
-            hundred thousand, and never ``"sorted"``.
+            About how many rows there are to score, by which ``form="auto"`` chooses in DuckDB; or the connection that
+            has the table, whose planner knows it. By default some hundred thousand, and never ``"sorted"``.
 
         Raises
         ------

@@ -206,6 +206,22 @@ def test_rows_are_sorted_where_there_are_many(fitted):
     assert in_order not in (model.query("t"), model.query("t", rows=1_000))
 
 
+def test_a_connection_knows_how_many_rows_its_table_has(con, fitted):
+    model, _ = fitted
+    columns = ", ".join(f"i::FLOAT AS x{k}" for k in range(5))
+    con.execute(f"CREATE OR REPLACE TABLE many AS SELECT {columns} FROM range(3_000_000) r(i)")
+    con.execute("CREATE OR REPLACE VIEW turned AS SELECT * EXCLUDE (x0), x0 FROM many")
+    con.execute("CREATE OR REPLACE TABLE few AS FROM many LIMIT 30")
+    for table, rows in {"many": 3_000_000, "turned": 3_000_000, "few": 30, "none_yet": None}.items():
+        assert model.query(table, rows=con) == model.query(table, rows=rows)
+    # What a condition leaves is a guess of the planner's, which is not used.
+    con.execute("CREATE OR REPLACE VIEW turned AS FROM many WHERE x0 % 2 = 0")
+    assert model.query("turned", rows=con) == model.query("turned")
+    assert model.query("many", rows=con, where="x0 % 2 = 0") == model.query("many", where="x0 % 2 = 0")
+    with pytest.raises(fb.ParameterError, match=r"^rows must be an integer of at least 0 or a DuckDB connection that "):
+        model.query("many", rows="many")
+
+
 def test_other_databases_refuse_it(fitted):
     with pytest.raises(
         fb.ParameterError, match=r"^form='sorted' is faster in DuckDB only, so postgres has no such form$"

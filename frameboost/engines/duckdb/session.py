@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from frameboost.checks.messages import shortened
+from frameboost.data.estimated_rows import estimated_rows
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.duckdb_errors import first_duckdb_error
@@ -54,6 +55,10 @@ class DuckDBSession:
         with first_duckdb_error():
             rows: list[tuple[Any, ...]] = self._result(query).fetchall()
         return rows
+
+    def estimated_rows(self) -> int | None:
+        """Return about how many rows the source has, None where that is not known."""
+        return estimated_rows(lambda statement: self._relation.query(self.source[1:-1], statement), self.source)
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
