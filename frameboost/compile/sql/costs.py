@@ -25,7 +25,7 @@ _A_CONDITION, _A_COMPARISON, _A_NODE = 110_000, 88_000, 3_000
 # To score a row: a tree by CASE, by log2(leaves)² and by leaves, with bare comparisons, and over sorted rows.
 _A_CASE, _A_STAGED_CASE, _A_SORTED_CASE = (0.9, 0.8), (0.86, 0.76), (0.64, 0.31)
 # To fill the missing values of a column.
-_TO_FILL = 2
+_TO_FILL = 3
 # To score a row by lists: a level of a tree; a condition.
 _A_LEVEL, _AN_ANSWER = 16, 3
 # To number a row, to sort it and to sort it back.
