@@ -481,9 +481,9 @@ class Model:
             ``"case"``: one expression for each value. ``"staged"``: common table expressions, which sum trees in
             columns and name values that are used several times. ``"table"``: one short query, whatever the size of the
             model, over the table ``trees``. ``"auto"``: the first of these that the database's limits allow, in DuckDB
-            the fastest of ``"case"``, ``"staged"`` and two more forms. ``"lists"``: the nodes as lists, which are planned in a
-            thirtieth of the time. ``"sorted"``: ``"case"`` over rows sorted by steps of the four features most asked
-            about, which takes half the time for a million rows; the result has the rows' own order.
+            the fastest of ``"case"``, ``"staged"`` and two more forms. ``"lists"``: the nodes as lists, which are
+            planned in a thirtieth of the time. ``"sorted"``: ``"case"`` over rows sorted by steps of the four features
+            most asked about, which takes half the time for a million rows; the result has the rows' own order.
         trees
             The table that the statements of `DatabaseModel.table_statements` fill.
         rows
