@@ -24,7 +24,7 @@ _WIDTH = 16
 _AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long as 50 of them
 
 
-@kernel
+@kernel(error_model="numpy")
 def _number_labels(order, start, count, labels, distinct, label_of):  # type: ignore[no-untyped-def]
     """Write the number of each place's label among the distinct ones; return how many there are, 0 for too many."""
     n_labels = 0
@@ -43,7 +43,7 @@ def _number_labels(order, start, count, labels, distinct, label_of):  # type: ig
     return n_labels
 
 
-@kernel
+@kernel(error_model="numpy")
 def _lay_out(order, start, count, label_of, columns, rows, behind):  # type: ignore[no-untyped-def]
     """Write the rows of a query by label, and to ``behind`` the number of each label's; the places from 0 on."""
     labels, margins, first_of_row, second_of_row = columns
@@ -58,7 +58,7 @@ def _lay_out(order, start, count, label_of, columns, rows, behind):  # type: ign
         behind[label] = k + 1
 
 
-@kernel
+@kernel(error_model="numpy")
 def _subtract(own, at, partners, size, signs, differences):  # type: ignore[no-untyped-def]
     """Write the sign of each pair, 1 in order, -1 out of order, 0 for no pair, and its margins' signed difference."""
     label, margin = own[_LABEL, at], own[_MARGIN, at]
@@ -122,7 +122,7 @@ def _exponentiate(values, powers, size, at_once):  # type: ignore[no-untyped-def
             powers[k] = np.exp(values[k])
 
 
-@kernel(fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"}, error_model="numpy")
 def _totals(size, signed, curvatures, pulls):  # type: ignore[no-untyped-def]
     """Return sums of numbers on a grid, which are exact in any order."""
     g = h = total = 0.0
@@ -133,7 +133,7 @@ def _totals(size, signed, curvatures, pulls):  # type: ignore[no-untyped-def]
     return g, h, total
 
 
-@kernel
+@kernel(error_model="numpy")
 def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore[no-untyped-def]
     """Write the sums of a query's rows by row."""
     for label in range(_MOST_LABELS):
@@ -146,7 +146,7 @@ def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore
         behind[label] = k + 1
 
 
-@kernel
+@kernel(error_model="numpy")
 def sum_pairs(  # type: ignore[no-untyped-def]
     order, starts, labels, margins, change, first_of_row, second_of_row, relevant, truncation, by_difference, at_once,
     offset, first, last, out,
@@ -207,7 +207,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
         n_paired = min(count, truncation) if n_labels != 1 else 0
         place = until = 0
         while place < n_paired:
-            size = 0
+            size = np.int64(0)  # which numba takes for no constant
             while until < n_paired and size < _AT_ONCE:
                 label = label_of[until]
                 behind[label] -= 1
