@@ -20,12 +20,13 @@ __all__ = ["sum_pairs"]
 
 _LABEL, _MARGIN, _FIRST, _SECOND, _PLACE = range(5)  # the columns of the layout
 _MOST_LABELS = 16  # with more of them a query is laid out as if it had one, and rows of a row's own label have sign 0
+_LONGEST = 1 << 14  # with more rows than this in a query, two labels are too many
 _WIDTH = 16
 _AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long as 50 of them
 
 
 @kernel(error_model="numpy")
-def _number_labels(order, start, count, labels, distinct, label_of):  # type: ignore[no-untyped-def]
+def _number_labels(order, start, count, labels, most, distinct, label_of):  # type: ignore[no-untyped-def]
     """Write the number of each place's label among the distinct ones; return how many there are, 0 for too many."""
     n_labels = 0
     for place in range(count):
@@ -33,7 +34,7 @@ def _number_labels(order, start, count, labels, distinct, label_of):  # type: ig
         while number < n_labels and distinct[number] != label:
             number += 1
         if number == n_labels:
-            if number == _MOST_LABELS:
+            if number == most:
                 for each in range(count):
                     label_of[each] = 0
                 return 0
@@ -182,12 +183,13 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     for query in range(first, last):
         longest = max(longest, starts[query + 1] - starts[query])
     longest += _WIDTH
-    size, room = _MOST_LABELS * longest, _AT_ONCE + longest + _WIDTH * _MOST_LABELS
+    most = _MOST_LABELS if longest <= _LONGEST else 1  # less room
+    size, room = most * longest, _AT_ONCE + longest + _WIDTH * _MOST_LABELS
     scratch = np.zeros(8 * size + 3 * room + longest)
     # Slices of an array that owns no memory are made without counting references, which takes as long as ten pairs.
     address = scratch.ctypes.data
-    rows = carray(as_pointer(address), (_MOST_LABELS, 5, longest), np.float64)
-    sums = carray(as_pointer(address + 40 * size), (_MOST_LABELS, 3, longest), np.float64)
+    rows = carray(as_pointer(address), (most, 5, longest), np.float64)
+    sums = carray(as_pointer(address + 40 * size), (most, 3, longest), np.float64)
     address += 64 * size
     signs = carray(as_pointer(address), (room,), np.float64)
     differences = carray(as_pointer(address + 8 * room), (room,), np.float64)
@@ -197,7 +199,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     behind, left = np.empty(_MOST_LABELS, dtype=np.int64), np.empty(_MOST_LABELS, dtype=np.int64)
     for query in range(first, last):
         start, count = starts[query], starts[query + 1] - starts[query]
-        n_labels = _number_labels(order, start, count, labels, distinct, label_of)
+        n_labels = _number_labels(order, start, count, labels, most, distinct, label_of)
         _lay_out(order, start, count, label_of, (labels, margins, first_of_row, second_of_row), rows, behind)
         for label in range(max(n_labels, 1)):
             left[label] = behind[label]
