@@ -11,11 +11,16 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from frameboost.engines.memory.queries import Queries
+from frameboost.engines.memory.ranking import pair_sums
 from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import grid_offset
+from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.metrics.terms import define_terms
 from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
@@ -240,6 +245,20 @@ def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference)
             found = [sums[f"{name} {i}"] for name in ("pair_g", "pair_h", "pair_size")]
             np.testing.assert_allclose(found, of_row, rtol=1e-9, atol=1e-9)
             assert sums[f"scale {i}"] == pytest.approx(math.log2(1 + pull) / pull if pull else 1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_labels", [2, 16, 17, 60])
+def test_queries_of_many_labels_have_the_sums_of_their_pairs(n_labels):
+    rng = np.random.default_rng(n_labels)
+    label, margin = rng.permutation(np.arange(80) % n_labels) * 1.0, rng.normal(size=80)
+    queries = Queries(np.zeros(80, np.int64))
+    columns = {"label": label, "margin": margin, "place": queries.window("rank", margin, None)}
+    with closing(Workers(1)) as workers:
+        found = pair_sums(
+            queries, columns, Pairs("pairwise", 70, by_difference=True), grid_offset(50.0, 11200), workers
+        )
+    expected = naive_sum_pairs(label.tolist(), margin.tolist(), "pairwise", 70, by_difference=True)
+    np.testing.assert_allclose(found.T, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow

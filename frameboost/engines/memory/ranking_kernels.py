@@ -209,7 +209,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
         n_paired = min(count, truncation) if n_labels != 1 else 0
         place = until = 0
         while place < n_paired:
-            size = np.int64(0)  # which numba takes for no constant
+            size = 0
             while until < n_paired and size < _AT_ONCE:
                 label = label_of[until]
                 behind[label] -= 1
