@@ -45,8 +45,8 @@ def _number_labels(order, start, count, labels, most, distinct, label_of):  # ty
 
 
 @kernel(error_model="numpy")
-def _lay_out(order, start, count, label_of, columns, rows, behind):  # type: ignore[no-untyped-def]
-    """Write the rows of a query by label, and to ``behind`` the number of each label's; the places from 0 on."""
+def _lay_out(order, start, count, label_of, columns, rows, sums, behind, left):  # type: ignore[no-untyped-def]
+    """Write the rows of a query by label, sums of 0, and to ``behind`` and ``left`` the number of each label's."""
     labels, margins, first_of_row, second_of_row = columns
     for label in range(_MOST_LABELS):
         behind[label] = 0
@@ -56,7 +56,10 @@ def _lay_out(order, start, count, label_of, columns, rows, behind):  # type: ign
         rows[label, _LABEL, k], rows[label, _MARGIN, k] = labels[row], margins[row]
         rows[label, _FIRST, k], rows[label, _SECOND, k] = first_of_row[row], second_of_row[row]
         rows[label, _PLACE, k] = place
+        sums[label, 0, k] = sums[label, 1, k] = sums[label, 2, k] = 0.0
         behind[label] = k + 1
+    for label in range(_MOST_LABELS):
+        left[label] = behind[label]
 
 
 @kernel(error_model="numpy")
@@ -181,30 +184,26 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     """
     longest = 0
     for query in range(first, last):
-        longest = max(longest, starts[query + 1] - starts[query])
-    longest += _WIDTH
+        longest = max(longest, starts[query + 1] - starts[query] + _WIDTH)
     most = _MOST_LABELS if longest <= _LONGEST else 1  # less room
-    size, room = most * longest, _AT_ONCE + longest + _WIDTH * _MOST_LABELS
-    scratch = np.zeros(8 * size + 3 * room + longest)
+    size, n = most * longest, _AT_ONCE + longest + _WIDTH * _MOST_LABELS
+    scratch = np.zeros(8 * size + 3 * n + longest)
     # Slices of an array that owns no memory are made without counting references, which takes as long as ten pairs.
     address = scratch.ctypes.data
     rows = carray(as_pointer(address), (most, 5, longest), np.float64)
     sums = carray(as_pointer(address + 40 * size), (most, 3, longest), np.float64)
     address += 64 * size
-    signs = carray(as_pointer(address), (room,), np.float64)
-    differences = carray(as_pointer(address + 8 * room), (room,), np.float64)
-    powers = carray(as_pointer(address + 16 * room), (room,), np.float64)
-    weights = carray(as_pointer(address + 24 * room), (longest,), np.float64)
+    signs = carray(as_pointer(address), (n,), np.float64)
+    differences = carray(as_pointer(address + 8 * n), (n,), np.float64)
+    powers = carray(as_pointer(address + 16 * n), (n,), np.float64)
+    weights = carray(as_pointer(address + 24 * n), (longest,), np.float64)
     distinct, label_of = np.empty(_MOST_LABELS), np.empty(longest, dtype=np.int64)
     behind, left = np.empty(_MOST_LABELS, dtype=np.int64), np.empty(_MOST_LABELS, dtype=np.int64)
     for query in range(first, last):
         start, count = starts[query], starts[query + 1] - starts[query]
         n_labels = _number_labels(order, start, count, labels, most, distinct, label_of)
-        _lay_out(order, start, count, label_of, (labels, margins, first_of_row, second_of_row), rows, behind)
-        for label in range(max(n_labels, 1)):
-            left[label] = behind[label]
-            for k in range(behind[label] + _WIDTH):
-                sums[label, 0, k] = sums[label, 1, k] = sums[label, 2, k] = 0.0
+        columns = labels, margins, first_of_row, second_of_row
+        _lay_out(order, start, count, label_of, columns, rows, sums, behind, left)
         divides = by_difference and margins[order[start]] > margins[order[start + count - 1]]
         n_paired = min(count, truncation) if n_labels != 1 else 0
         place = until = 0
@@ -215,16 +214,14 @@ def sum_pairs(  # type: ignore[no-untyped-def]
                 behind[label] -= 1
                 for other in range(max(n_labels, 1)):
                     if other != label or n_labels == 0:
-                        size += _subtract(
-                            rows[label], behind[label], rows[other], behind[other], signs[size:], differences[size:]
-                        )
+                        own, at, room = rows[label], behind[label], differences[size:]
+                        size += _subtract(own, at, rows[other], behind[other], signs[size:], room)
                 until += 1
             _exponentiate(differences, powers, size, at_once)
             done = 0
             while place < until:
                 row, label = order[start + place], label_of[place]
-                left[label] -= 1
-                at = left[label]
+                at = left[label] = left[label] - 1
                 for other in range(max(n_labels, 1)):
                     if other != label or n_labels == 0:
                         size = (left[other] + _WIDTH - 1) // _WIDTH * _WIDTH
