@@ -32,8 +32,8 @@ _FEWEST_CELLS_PER_BIN = 4
 # The cells lie between these quantiles of the sample, so that a few large values leave no wide cells. What is beyond
 # belongs to the first and the last cell.
 _TAILS = (0.01, 0.99)
-# Beyond this share of the rows to read, the database ranks the rows instead.
-_LARGEST_SHARE = 0.5
+# Beyond this share of the rows to read, or as many as have 128 MB, the database ranks the rows instead.
+_LARGEST_SHARE, _MOST_VALUES = 0.5, 1 << 24
 
 
 def cell_cuts(
@@ -57,7 +57,7 @@ def cell_cuts(
     total = int(ends[-1]) if len(ends) else 0
     is_one = lowest == highest
     is_asked = ~is_one & ((ends - n) * max_bin // max(total, 1) < (ends - 1) * max_bin // max(total, 1))
-    if n[is_asked].sum() > _LARGEST_SHARE * total:
+    if n[is_asked].sum() > min(_LARGEST_SHARE * total, _MOST_VALUES):
         return None
     asked = np.zeros(_CELLS + 1, dtype=np.uint8)
     asked[number[is_asked]] = 1
