@@ -164,7 +164,8 @@ def test_views_and_queries_within_limits_of_ones_own_run(name, tmp_path):
         if "list_transform" in view:
             assert (name, form) in {("duckdb", "case"), ("duckdb", "staged")}, "the fastest is within the limits"
         else:
-            assert form == ("table" if quote("trees") in view else "staged" if "stage_1" in view else "case")
+            found = "table" if quote("trees") in view else "staged" if "stage_1" in view else "case"
+            assert found == form or (name, form, found) == ("duckdb", "case", "staged")  # where that is faster
         warehouse.run(f"DROP VIEW IF EXISTS {quote('v')}")
         warehouse.run(view)
         queries = [f"SELECT * FROM {quote('v')}", model.query("t", name, **how, limits=limits)]

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 import frameboost as fb
+from frameboost.engines.duckdb import binning
 from frameboost.engines.duckdb import engine as sql
 from frameboost.expressions import sql_files
 from tests.support.cases import cases
@@ -80,7 +81,9 @@ def rendered(monkeypatch) -> dict[str, str]:
     fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     monkeypatch.setattr(sql, "MOST_OF_FEW", 0)
-    fb.fit(con.table("t"), "y", n_estimators=2)
+    monkeypatch.setattr(binning, "FEWEST_ROWS", 0)
+    con.execute("CREATE TABLE many AS SELECT i AS x, i % 5 AS y FROM range(20000) AS r(i)")
+    fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
     for proposal in ("global", "local"):
         fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
     for objective, metric in (("reg:absoluteerror", "mae"), ("binary:logistic", "auc")):
