@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.expressions.expression import Expression
+from frameboost.expressions.operators import OPERATORS
 
 __all__ = ["value_of"]
 
@@ -62,24 +63,13 @@ def _case(*arguments: Any) -> Any:
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "NEG": operator.neg,
+    **OPERATORS,
     "NOT": operator.not_,
     "ABS": abs,
     "SQRT": math.sqrt,
     "EXP": math.exp,  # the C library's function, as in polars
     "LN": math.log,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
     "/": operator.truediv,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "<>": operator.ne,
-    "AND": operator.and_,
-    "OR": operator.or_,
     "GREATEST": max,
     "LEAST": min,
     "CASE": _case,

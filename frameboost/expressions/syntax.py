@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from frameboost.checks.messages import reason, shortened, shown
 from frameboost.errors import ParameterError
+from frameboost.expressions.operators import OPERATORS
 from frameboost.expressions.sql_writer import SqlWriter
 
 __all__ = ["ExpressionTree", "Folder", "case_parts", "split_aggregates"]
@@ -317,7 +318,7 @@ def _sign(value: pl.Expr) -> pl.Expr:
 
 
 _POLARS: dict[str, Callable[..., pl.Expr]] = {
-    "NEG": operator.neg,
+    **OPERATORS,
     "NOT": operator.invert,
     "IS NULL": pl.Expr.is_null,
     "SIGN": _sign,
@@ -326,18 +327,7 @@ _POLARS: dict[str, Callable[..., pl.Expr]] = {
     "ABS": pl.Expr.abs,
     "SQRT": pl.Expr.sqrt,
     "FLOOR": pl.Expr.floor,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
     "/": _quotient,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "<>": operator.ne,
-    "AND": operator.and_,
-    "OR": operator.or_,
     "POWER": pl.Expr.pow,
     # The same but for NaN, which SQL takes for the largest number; no label, weight or margin is NaN.
     "GREATEST": pl.max_horizontal,
