@@ -12,7 +12,7 @@ from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar
 
-__all__ = ["FixedTerms", "fixed_key", "names_used"]
+__all__ = ["FixedTerms", "fixed_key", "kept_aggregates", "names_used"]
 
 
 class FixedTerms:
@@ -48,14 +48,27 @@ class FixedTerms:
         computed: Callable[[Mapping[str, Aggregate]], dict[str, float | None]],
     ) -> dict[str, float | None]:
         """Return aggregates, those of fixed expressions from before; ``computed`` returns the others."""
-        keys = {name: (each.function, self.key(each.expression)) for name, each in aggregates.items()}
-        new = {name: each for name, each in aggregates.items() if keys[name] not in self._aggregates}
-        found = computed(new) if new else {}
-        self._aggregates |= {keys[name]: value for name, value in found.items() if keys[name][1] is not None}
-        return {name: found[name] if name in found else self._aggregates[keys[name]] for name in aggregates}
+        return kept_aggregates(self._aggregates, aggregates, self.key, computed)
 
     def _key_of_name(self, name: str) -> Hashable | None:
         return self._keys.get(name, name if name in self._roles else None)
+
+
+def kept_aggregates(
+    kept: dict[Hashable, float | None],
+    aggregates: Mapping[str, Aggregate],
+    key: Callable[[Scalar], Hashable | None],
+    computed: Callable[[Mapping[str, Aggregate]], dict[str, float | None]],
+) -> dict[str, float | None]:
+    """Return aggregates, of which those in ``kept`` are known; ``computed`` returns the others.
+
+    Those of fixed expressions, which have a ``key``, are added to ``kept``.
+    """
+    keys = {name: (each.function, key(each.expression)) for name, each in aggregates.items()}
+    new = {name: each for name, each in aggregates.items() if keys[name] not in kept}
+    found = computed(new) if new else {}
+    kept |= {keys[name]: value for name, value in found.items() if keys[name][1] is not None}
+    return {name: found[name] if name in found else kept[keys[name]] for name in aggregates}
 
 
 def fixed_key(

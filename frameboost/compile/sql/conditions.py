@@ -115,8 +115,9 @@ class FeatureColumn:
         if isinstance(literal, OutOfRange):
             nobody = (literal is OutOfRange.ABOVE) == missing_left
             return (_NEVER if nobody else self.is_present()), not missing_left
-        if not missing_left or self._filled(tree, node):
-            return f"{self._filled(tree, node) or self.value} < {literal}", True
+        filled = self._filled(tree, node)
+        if filled or not missing_left:
+            return f"{filled or self.value} < {literal}", True
         return f"{self.value} >= {literal}{self._is_number(self.value)}", False
 
     def negated(self, condition: str, tree: Tree, node: int) -> str:

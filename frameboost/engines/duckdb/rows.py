@@ -73,9 +73,7 @@ class TableEngine:
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._fixed = FixedTerms(self.roles)
         self._fixed_keys: dict[str, Hashable] = {}  # of the fixed terms that are defined, by name
-        self._stored: dict[
-            Hashable, tuple[str, str]
-        ] = {}  # the table and column of each fixed term that is stored, by key
+        self._stored: dict[Hashable, tuple[str, str]] = {}  # of those that are stored, by key: table and column
         self._counts: list[int] | None = None
         self._queries = queries
         self.places = Places()  # of its rows among all, of which there are

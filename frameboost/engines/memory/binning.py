@@ -57,8 +57,8 @@ def propose_bins(
         rare_ones = rare(number) if sample is None else None
         found[number] = propose_column(features[number], values(number), max_bin, sample, rare_ones, rooms.own)
 
-    is_small = n_rows * len(features) < VALUES_PER_TASK
-    workers.each([i for i in range(len(features)) if i not in given], propose, alone=is_small)
+    alone = n_rows * len(features) < VALUES_PER_TASK
+    workers.each([i for i in range(len(features)) if i not in given], propose, alone=alone)
     return [found[i] for i in range(len(features))]
 
 

@@ -13,6 +13,7 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
+from frameboost.engines.fixed_terms import kept_aggregates
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.ranking import PAIR_SUMS
 from frameboost.engines.memory.binning import propose_bins
@@ -184,13 +185,10 @@ class ArrayEngine(FrameEngine):
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`; what is the same in every round is kept."""
         self.load()  # all of it will be needed, and a lazy frame should be read once
-        keys = {name: (each.function, self.fixed_key(each.expression)) for name, each in aggregates.items()}
-        known = {name: self._aggregates[key] for name, key in keys.items() if key in self._aggregates}
-        if new := {name: each for name, each in aggregates.items() if name not in known}:
-            found = self._of_arrays(new) or super().aggregate(new)
-            self._aggregates.update({keys[name]: value for name, value in found.items() if keys[name][1] is not None})
-            known |= found
-        return {name: known[name] for name in aggregates}
+        by_polars = super().aggregate
+        return kept_aggregates(
+            self._aggregates, aggregates, self.fixed_key, lambda new: self._of_arrays(new) or by_polars(new)
+        )
 
     def _of_arrays(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None] | None:
         """Return aggregates by programs, None where polars must be asked."""
