@@ -105,12 +105,12 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
     dialect, output = model.dialect, model.output
     texts_in_order = iter(tree_texts(model.every_tree(), model.columns, dialect, stages))
     texts = [[next(texts_in_order) for _ in of_output] for of_output in model.trees]
-    sums: dict[str, str] = {}
+    sums: list[list[str]] = [[] for _ in model.trees]
     for of_stage in _by_terms(model, texts):
-        sums |= stages.name(of_stage)
+        for key, column in stages.name(of_stage).items():
+            sums[int(key.split("_")[0])].append(column)
     margins = {}
-    for k, (margin, base) in enumerate(zip(output.margins, model.bases, strict=True)):
-        parts = [column for key, column in sums.items() if key.startswith(f"{k}_")]
+    for margin, base, parts in zip(output.margins, model.bases, sums, strict=True):
         if isinstance(base, str):  # not on the grid: added last
             margins[margin] = f"({dialect.sum(parts)} + {base})"
         else:
