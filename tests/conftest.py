@@ -79,6 +79,14 @@ def pytest_collection_modifyitems(items):
         _started_with.update(dict.fromkeys(beside[:1], started))
 
 
+@pytest.fixture(autouse=True)
+def small_for_large(monkeypatch):
+    """Have small tables trained on by queries, as large ones are."""
+    from frameboost.engines import few_values
+
+    monkeypatch.setattr(few_values, "MOST_VALUES", -1)
+
+
 def pytest_runtest_setup(item):
     for started in _started_with.get(item.nodeid, ()):
         if isinstance(started, str):

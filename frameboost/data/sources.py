@@ -25,6 +25,7 @@ from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.data.wrapped_tables import unwrapped, way_out
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.runtime.duckdb_errors import first_duckdb_error
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
@@ -223,7 +224,8 @@ class RelationSource:
 
 def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
-    return pl.from_dataframe(relation, rechunk=False)  # pl.DataFrame caches the type: a "leak" to DuckDB at exit
+    with first_duckdb_error():
+        return pl.from_dataframe(relation, rechunk=False)  # pl.DataFrame caches the type: a "leak" to DuckDB at exit
 
 
 LocalSource = FrameSource | RelationSource

@@ -3,6 +3,7 @@
 - `contract`: the interface of an engine, all that training knows of it
 - `choose`: the table of engines, and the choice of one
 - `description`: how an engine describes itself, so that it can be chosen
+- `few_values`: tables that are read into memory, whatever engine is asked for
 - `fixed_terms`: which terms are the same in every round
 - `registered`: engines of other packages
 - `memory`: numpy arrays and compiled kernels (``engine="numba"``)

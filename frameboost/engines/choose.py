@@ -23,6 +23,7 @@ from frameboost.engines.description import EngineDescription, EngineRequest, dat
 from frameboost.engines.duckdb.approx import DuckDBApproxEngine
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
+from frameboost.engines.few_values import read_few
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.engines.registered import load_registered, registered_names
@@ -110,6 +111,7 @@ BUILT_IN = (
         "polars",
         {HistogramEngine: _polars, RebinningEngine: _polars_approx, NodeBinningEngine: _polars_approx},
         threads_set_by="the environment variable POLARS_MAX_THREADS",
+        runs_queries=True,
     ),
     EngineDescription(
         "duckdb",
@@ -121,6 +123,7 @@ BUILT_IN = (
         },
         data=("relation", "frame"),
         threads_set_by="SET threads",
+        runs_queries=True,
     ),
 )
 ENGINES = ("auto", *(engine.name for engine in BUILT_IN))
@@ -190,15 +193,18 @@ def choose_engine(
 def open_engine(description: EngineDescription, contract: type[Any], request: EngineRequest) -> Any:
     """Open an engine that satisfies the contract over the rows of a request.
 
-    An engine without an opener for held-out rows (`FollowerEngine`) has them read into memory.
+    An engine without an opener for held-out rows (`FollowerEngine`) has them read into memory. So have engines that run
+    queries few values.
 
     Raises
     ------
     ParameterError
         If the engine lacks methods of the contract.
     """
-    opener = description.openers.get(contract, _in_memory_follower)
-    engine = opener(request)
+    openers = description.openers
+    if description.runs_queries and (few := read_few(request)) is not None:
+        openers, request = BUILT_IN[0].openers, few
+    engine = openers.get(contract, _in_memory_follower)(request)
     if missing := missing_members(engine, contract):
         raise ParameterError(
             f"engine {shown(description.name)} opened a {type(engine).__name__}, which lacks {listed(missing)} of "

@@ -81,6 +81,8 @@ class EngineDescription:
         for an engine that runs on `EngineRequest.workers`.
     uses_storage
         Whether its arrays are in `EngineRequest.storage`, and so may be larger than memory.
+    runs_queries
+        Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.few_values`).
     """
 
     name: str
@@ -88,6 +90,7 @@ class EngineDescription:
     data: tuple[DataKind, ...] = ("frame", "relation")
     threads_set_by: str = ""
     uses_storage: bool = False
+    runs_queries: bool = False
 
 
 def data_kind(source: Source) -> DataKind:

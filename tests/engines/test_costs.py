@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.duckdb import engine as duckdb_engine
+from frameboost.engines import few_values
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines.memory import binning, engine, histograms, nodes, trees
-from frameboost.engines.polars import histograms as polars_histograms
 from frameboost.training import histograms as pool
 from frameboost.training import splitter
 
@@ -96,33 +95,40 @@ def test_a_round_in_memory(counts, monkeypatch, name):
     assert of_a_round(counts, table(), engine="numba", **how) == more
 
 
-def test_a_round_in_polars(counts, monkeypatch):
+def test_a_round_in_polars(counts):
     # The largest gradients, the gradients, those of the tree; a query of histograms and one of nodes for each level.
     queries = 3 + 2 * DEPTH
-    for most in (0, 1 << 17):
-        monkeypatch.setattr(polars_histograms, "_MOST_AT_ONCE", most)
-        assert of_a_round(counts, table(), engine="polars")["queries"] == queries
+    assert of_a_round(counts, table(), engine="polars")["queries"] == queries
 
 
-def test_a_round_in_duckdb(counts, monkeypatch):
+def test_a_round_in_duckdb(counts):
     con = duckdb.connect()
     con.register("frame", table())
     con.execute("CREATE TABLE t AS FROM frame")
-    # The largest gradients, the gradients, the table before dropped, their sums, the leaves; histograms of each level.
-    few = 5 + DEPTH
-    for most, statements in ((1 << 17, few), (0, few + DEPTH - 1)):  # and of many rows the nodes of each level but one
-        monkeypatch.setattr(duckdb_engine, "MOST_OF_FEW", most)
-        assert of_a_round(counts, con.table("t"))["statements"] == statements
-        assert of_a_round(counts, table(), engine="duckdb")["statements"] == statements
+    # The largest gradients, the gradients, the table before dropped, their sums, the leaves; histograms of each level,
+    # and the nodes of each but one.
+    statements = 5 + 2 * DEPTH - 1
+    assert of_a_round(counts, con.table("t"))["statements"] == statements
+    assert of_a_round(counts, table(), engine="duckdb")["statements"] == statements
 
 
-def test_a_round_of_ranking(counts, monkeypatch):
+def test_a_round_of_few_values(counts, monkeypatch):
+    """No engine runs a query for few values: they are read once, and trees are grown as in memory."""
+    monkeypatch.setattr(few_values, "MOST_VALUES", 600 * 5)
+    con = duckdb.connect()
+    con.register("frame", table())
+    assert of_a_round(counts, con.sql("FROM frame")) == FEW
+    assert of_a_round(counts, table(), engine="duckdb") == FEW
+    assert of_a_round(counts, table(), engine="polars") == FEW
+    assert of_a_round(counts, table(601), engine="polars")["queries"] == 3 + 2 * DEPTH
+
+
+def test_a_round_of_ranking(counts):
     """Terms that are the same in every round, and sums of them, are computed once."""
     frame = table().with_columns(query=pl.int_range(pl.len()) // 20)
     frame = frame.with_columns(y=(pl.col("a") * 2).clip(0, 3).round().cast(pl.Int64))
     how = {"objective": "rank:ndcg", "group": "query"}
-    monkeypatch.setattr(duckdb_engine, "MOST_OF_FEW", 1 << 17)
     # As of other losses, and the table of pairs.
-    assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 6 + DEPTH
+    assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 6 + 2 * DEPTH - 1
     # As of other losses, and the rows that are paired, and their pairs.
     assert of_a_round(counts, frame, engine="polars", **how)["queries"] == 5 + 2 * DEPTH

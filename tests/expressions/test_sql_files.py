@@ -80,7 +80,6 @@ def rendered(monkeypatch) -> dict[str, str]:
     )
     fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(sql, "MOST_OF_FEW", 0)
     monkeypatch.setattr(binning, "FEWEST_ROWS", 0)
     con.execute("CREATE TABLE many AS SELECT i AS x, i % 5 AS y FROM range(20000) AS r(i)")
     fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
@@ -137,6 +136,8 @@ def test_an_installed_package_runs_the_files_that_came_with_it(tmp_path):
     marked.write_text(marked.read_text(encoding="utf-8") + "\nLIMIT error('marked')", encoding="utf-8")
     code = """
 import duckdb, frameboost as fb
+from frameboost.engines import few_values
+few_values.MOST_VALUES = -1
 con = duckdb.connect()
 try:
     fb.fit(con.sql("SELECT i AS x, i AS y FROM range(9) AS r(i)"), "y")

@@ -22,8 +22,6 @@ from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
 __all__ = ["FEWEST_SORTED", "DuckDBEngine"]
 
-# Of up to so many codes all are summed by one aggregate, and no nodes are stored.
-MOST_OF_FEW = 1 << 17
 # With fewer rows sorting does not pay; more might not fit in memory.
 FEWEST_SORTED, _MOST_SORTED = 1 << 17, 1 << 22
 
@@ -115,7 +113,7 @@ class DuckDBEngine(TableEngine):
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         if self._nodes is None:
-            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, is_few=self._is_few)
+            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order)
         self._nodes.restart()
         self._stats = {}
 
@@ -130,7 +128,7 @@ class DuckDBEngine(TableEngine):
         first = self.nodes.settle(nodes)
         tables = [self._codes or self.bins, self.pair.table, *self.nodes.tables]
         rows = " POSITIONAL JOIN ".join(tables)
-        query = HistogramQuery(self.session, self.layout, rows, self.pair.g, self.pair.h, self._is_few)
+        query = HistogramQuery(self.session, self.layout, rows, self.pair.g, self.pair.h)
         # The sums of a shard's own rows are not known.
         totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
         out[places] = query.run(len(nodes), totals, first, everywhere=self.nodes.is_root)
@@ -140,10 +138,6 @@ class DuckDBEngine(TableEngine):
         self.nodes.move(splits)
         for split, left, right in splits.values():
             self._stats |= {left: split.left, right: split.right}
-
-    @property
-    def _is_few(self) -> bool:
-        return self.n_rows * len(self.features) <= MOST_OF_FEW
 
     def goes_left(self, split: Split) -> str:
         """Return the condition, over the columns of the bins, that a row goes left."""

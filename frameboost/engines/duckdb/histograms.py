@@ -38,8 +38,6 @@ class HistogramQuery:
         The tables to select from, joined by position: bin_0, ..., g, h and, unless all rows are in one node, ``node``.
     g, h
         The columns to sum.
-    is_few
-        Whether there are so few rows that planning an aggregate for each feature takes longer than adding up.
     """
 
     session: DuckDBSession
@@ -47,7 +45,6 @@ class HistogramQuery:
     rows: str
     g: str
     h: str
-    is_few: bool = False
 
     def run(self, n_nodes: int, totals: FloatArray | None, first: int, *, everywhere: bool) -> FloatArray:
         """Return the histograms of nodes numbered in a row from ``first``, (nodes, slots, 2).
@@ -55,8 +52,6 @@ class HistogramQuery:
         ``totals`` is G and H of each node, (nodes, 2), if these are known, which makes the query faster. With
         ``everywhere``, all rows are in the only node, and there is no table of nodes.
         """
-        if self.is_few:
-            return self._of_few(n_nodes, first, everywhere=everywhere)
         strides = np.array(self.layout.strides())
         if totals is not None and n_nodes > 1:
             strides = self._shared(strides)
@@ -75,26 +70,6 @@ class HistogramQuery:
             known = None if totals is None else totals[part.start : part.stop]
             found.append(by_key[:-1] if known is None else self._separated(by_key, known, strides))
         return np.concatenate(found)
-
-    def _of_few(self, n_nodes: int, first: int, *, everywhere: bool) -> FloatArray:
-        """Return the same by one aggregate over the codes of all features."""
-        n_slots = self.layout.n_slots
-        sums = self.session.columns(
-            render(
-                "histograms_of_few",
-                rows=self.rows,
-                is_asked="TRUE" if everywhere else f"node BETWEEN {first} AND {first + n_nodes - 1}",
-                first="0" if everywhere else f"CAST(node - {first} AS UBIGINT) * {n_slots}",
-                bins=", ".join(f"bin_{i}" for i in range(len(self.layout.bins))),
-                slots=", ".join(map(str, self.layout.offsets[:-1])),
-                g=self.g,
-                h=self.h,
-            )
-        )
-        found = np.zeros((n_nodes * n_slots, 2))
-        key = sums["key"].astype(np.int64)
-        found[key, 0], found[key, 1] = sums["g"], sums["h"]
-        return found.reshape(n_nodes, n_slots, 2)
 
     @staticmethod
     def _shared(strides: IntArray) -> IntArray:

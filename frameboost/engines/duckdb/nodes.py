@@ -47,32 +47,19 @@ class RowNodes:
         Returns a split's condition that a row goes left.
     in_order
         The clause by which a statement over the bins keeps their order.
-    is_few
-        Whether there are so few rows that each histogram should walk them from the root again, rather than a statement
-        store their nodes.
     """
 
-    def __init__(
-        self,
-        session: DuckDBSession,
-        bins: str,
-        goes_left: Callable[[Split], str],
-        in_order: str,
-        *,
-        is_few: bool = False,
-    ) -> None:
+    def __init__(self, session: DuckDBSession, bins: str, goes_left: Callable[[Split], str], in_order: str) -> None:
         self._session = session
         self._bins = bins
         self._goes_left = goes_left
         self._in_order = in_order
-        self._is_few = is_few
         self._table: str | None = None
         self.restart()
 
     def restart(self) -> None:
         """Put all rows into the root of another tree; the table is outdated from now on."""
         self._is_stored = False  # whether there is a table of this tree; without, all rows are in the root
-        self._moves = ""  # the expression of the table's column where there is no table, as of few rows
         self._numbers = {0: 0}  # node -> its number in the table
         self._next = 1
         self._splits: dict[int, tuple[Split, int, int]] = {}  # all splits of the tree
@@ -80,15 +67,13 @@ class RowNodes:
 
     @property
     def tables(self) -> list[str]:
-        """The table with the column ``node``, or a query in brackets, once rows have left the root."""
-        if self._moves:
-            return [f"(SELECT {self._moves} AS node FROM {self._bins} {self._in_order})"]
+        """The table with the column ``node``, once rows have left the root."""
         return [self._table] if self._is_stored and self._table is not None else []
 
     @property
     def is_root(self) -> bool:
         """Whether all rows are still in the root, and there is no table."""
-        return not self._is_stored and not self._moves
+        return not self._is_stored
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """Put off splits: node -> (split, left child, right child)."""
@@ -110,10 +95,7 @@ class RowNodes:
         self._next = first + len(fresh)
         kind = _narrowest_integer(self._next - 1)
         moves = self._case({node: f"CAST({n} AS {kind})" for node, n in numbered.items()}, moved)
-        if self._is_few and self._walks_from_root:
-            self._moves = moves
-        else:
-            self._store("apply_splits", rows=" POSITIONAL JOIN ".join(self.sources), moves=moves)
+        self._store("apply_splits", rows=" POSITIONAL JOIN ".join(self.sources), moves=moves)
         self._numbers = {node: n for node, n in old.items() if node not in moved} | numbered
         self._n_followed = len(self._splits)
         return first
@@ -121,8 +103,6 @@ class RowNodes:
     def table(self) -> tuple[str, dict[int, int]]:
         """Return a table with the column ``node``, and the node of each of its numbers."""
         self.settle()
-        if self._moves:
-            self._store("apply_splits", rows=self._bins, moves=self._moves)
         if not self._is_stored:
             self._store("start_tree", bins=self._bins)
         return str(self._table), {number: node for node, number in self._numbers.items()}
@@ -178,7 +158,7 @@ class RowNodes:
         if self._table is None:
             self._table = self._session.table("nodes")
         self._session.run(render(statement, nodes=self._table, in_order=self._in_order, **parts))
-        self._is_stored, self._moves = True, ""
+        self._is_stored = True
 
     def drop(self) -> None:
         """Drop the table."""

@@ -1,7 +1,4 @@
-"""Histograms as lazy group-bys: one per feature over a key of node and bin, all in one ``collect_all``.
-
-Of few values one group-by over all features takes less time, as each query takes some.
-"""
+"""Histograms as lazy group-bys: one per feature over a key of node and bin, all in one ``collect_all``."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from frameboost.splits.split import FloatArray, IntArray
 __all__ = ["sum_by_bin"]
 
 
-# Up to so many codes are put into one column.
-_MOST_AT_ONCE = 1 << 17
 # Rows of the wanted nodes are copied, so many rows at a time.
 _ROWS_AT_ONCE = 1 << 22
 # The streaming engine sums some 4,096 groups of rows as they come, and sets rows of others aside. Not each key finds a
@@ -34,10 +29,6 @@ def sum_by_bin(
     in the only node.
     """
     out[places] = 0.0
-    if rows.height * len(layout.bins) <= _MOST_AT_ONCE:
-        few = rows.lazy() if everywhere else rows.lazy().filter(pl.col("node").is_in(list(nodes)))
-        _sum_at_once(few, layout, nodes, out, places)
-        return
     for some in rows.iter_slices(_ROWS_AT_ONCE):
         for part in [slice(None)] if everywhere else _parts(len(nodes), min(layout.strides())):
             # As a frame: group-bys of one lazy frame would each filter the rows.
@@ -49,18 +40,6 @@ def _parts(n_nodes: int, stride: int) -> Iterator[slice]:
     """Yield the places of nodes to sum at a time."""
     size = max(1, _MOST_KEYS // stride, -(-n_nodes // _MOST_PARTS))
     return (slice(start, start + size) for start in range(0, n_nodes, size))
-
-
-def _sum_at_once(
-    rows: pl.LazyFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray
-) -> None:
-    """Add up by one key, place * slots + slot, of all features one after the other."""
-    first = _first_key(nodes, layout.n_slots)
-    keys = [(first + pl.col(str(i)) + offset).alias(str(i)) for i, offset in enumerate(layout.offsets[:-1].tolist())]
-    by_feature = rows.select("g", "h", *keys).unpivot(index=["g", "h"], variable_name="feature", value_name="key")
-    sums = by_feature.group_by("key").agg(pl.col("g", "h").sum()).collect()
-    place, slot = np.divmod(sums["key"].to_numpy().astype(np.int64), layout.n_slots)
-    out[places[place], slot] = sums.select("g", "h").to_numpy()
 
 
 def _sum_by_feature(

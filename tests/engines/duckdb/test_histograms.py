@@ -1,7 +1,5 @@
 """Histograms by SQL, compared with numpy's sums over the same rows."""
 
-from dataclasses import replace
-
 import duckdb
 import numpy as np
 import pytest
@@ -57,17 +55,6 @@ def test_sums_of_every_node_and_code_are_its_rows(rows, n_nodes, key_bits, is_em
     asked = slice(3, 3 + n_nodes)
     assert made.run(n_nodes, totals[asked], 3, everywhere=False).tolist() == expected[asked].tolist()
     assert made.run(n_nodes, None, 3, everywhere=False).tolist() == expected[asked].tolist()
-
-
-@cases("n_nodes", [1, 2, 20])
-def test_few_rows_are_summed_by_one_aggregate(rows, n_nodes):
-    few = replace(query(duckdb.connect(), rows), is_few=True)
-    pair = np.stack([rows["g"], rows["h"]], axis=1)
-    expected = np.zeros((26, few.layout.n_slots, 2))
-    for i in range(len(SHAPES)):
-        np.add.at(expected, (rows["node"], few.layout.offsets[i] + rows[f"bin_{i}"]), pair)
-    assert few.run(n_nodes, None, 3, everywhere=False).tolist() == expected[3 : 3 + n_nodes].tolist()
-    assert few.run(1, None, 0, everywhere=True)[0].tolist() == expected.sum(axis=0).tolist()
 
 
 def test_sixteen_nodes_of_256_codes_take_one_statement(rows, monkeypatch):

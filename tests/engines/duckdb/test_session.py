@@ -197,7 +197,6 @@ def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
     tried = set()
     for fit in FITS:
         failing = ""
-        monkeypatch.setattr(sql, "MOST_OF_FEW", 0 if fit is fit_mean else 1 << 17)
         monkeypatch.setattr(binning, "FEWEST_ROWS", 0 if fit is fit_by_cells else 1 << 17)
         fit(con)
         assert catalog(con) == before
@@ -434,6 +433,9 @@ def test_an_interrupt_from_another_thread_leaves_nothing(con):
 _INTERRUPTED = """
 import os, signal, sys, threading, time
 import duckdb, frameboost as fb
+from frameboost.engines import few_values
+if sys.argv[1] != "few":
+    few_values.MOST_VALUES = -1
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 
 con = duckdb.connect()
@@ -473,7 +475,7 @@ print("interrupted", interrupted)
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("mode", ["autocommit", "transaction"])
+@pytest.mark.parametrize("mode", ["autocommit", "transaction", "few"])
 def test_ctrl_c_at_any_moment_leaves_nothing(mode):
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", _INTERRUPTED, mode], cwd=root, check=False, capture_output=True,
