@@ -43,17 +43,21 @@ def pair_sums(rows: pl.LazyFrame, pairs: Pairs, offset: float) -> pl.DataFrame:
         f"{name}_{side}" for side in "ij" for name in pairs.columns
         if pairs.size.uses(f"{name}_{side}") or pairs.curvature.uses(f"{name}_{side}")
     ]  # fmt: skip
-    label = columns["label"]
     sums = np.zeros((len(PAIR_SUMS), len(order)))
     for first, partner, counts in ranked.ranges(pairs.truncation):
         starts = np.cumsum(counts) - counts
-        i, j = np.repeat(first, counts), np.arange(counts.sum()) + np.repeat(partner - starts, counts)
-        table = pl.DataFrame({name: columns[name[:-2]][i if name.endswith("_i") else j] for name in used})
+        j = np.arange(counts.sum()) + np.repeat(partner - starts, counts)
+        # To repeat a row's number takes less time than to look it up for each pair.
+        table = pl.DataFrame({
+            name: np.repeat(columns[name[:-2]][first], counts) if name.endswith("_i") else columns[name[:-2]][j]
+            for name in used
+        })  # fmt: skip
+        label_i, label_j = (table[name].to_numpy() for name in ("label_i", "label_j"))
         # The streaming engine computes what the two have in common once.
         of_pair = [column.to_numpy() for column in table.lazy().select(wanted).collect(engine="streaming")]
         if not ranked.by_label:
-            of_pair = [np.where(label[i] == label[j], 0.0, values) for values in of_pair]
-        pull = np.where(label[i] > label[j], -of_pair[0], of_pair[0])
+            of_pair = [np.where(label_i == label_j, 0.0, values) for values in of_pair]
+        pull = np.where(label_i > label_j, -of_pair[0], of_pair[0])
         lowest = int(j.min())
         for total, of_i, of_j in zip(sums, (pull, *of_pair[::-1]), (-pull, *of_pair[::-1]), strict=True):
             np.add.at(total, first, np.add.reduceat(of_i, starts))
