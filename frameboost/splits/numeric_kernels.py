@@ -35,8 +35,7 @@ from frameboost.splits.gain import best_score, leaf_score, split_score
 
 __all__ = ["gain_of_two", "scan_bounded_numbers", "scan_numbers"]
 
-# The first index of `gains`: the side that missing values go to.
-_MISSING_RIGHT, _MISSING_LEFT = 0, 1
+_ONE = np.uint64(1)  # indices are unsigned: for a signed one numba checks whether it counts from the end
 
 
 @kernel(no_cpython_wrapper=True)
@@ -45,7 +44,7 @@ def _prefix_sums(histogram, left, positions):  # type: ignore[no-untyped-def]
 
     Returns
     -------
-    int
+    uint64
         How many there are. The entry behind them has the sums over all bins, and the position past the last bin.
     """
     count = len(histogram) - 1
@@ -55,9 +54,9 @@ def _prefix_sums(histogram, left, positions):  # type: ignore[no-untyped-def]
         G += g
         H += h
         left[0, n], left[1, n], positions[n] = G, H, i + 1
-        n += np.uint64((g != 0.0) | (h != 0.0))  # the next bin overwrites the entry of an empty one: no branch
+        n += np.uint64(abs(g) + abs(h) > 0.0)  # the next bin overwrites the entry of an empty one: no branch
     left[0, n], left[1, n], positions[n] = G, H, count
-    return np.int64(n)
+    return n
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
@@ -74,6 +73,24 @@ def _unbounded_gains(  # type: ignore[no-untyped-def]
         gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
         is_heavy = (HL > 0.0) & (HR > 0.0) & (min_child_weight <= HL) & (min_child_weight <= HR)
         gains[i] = gain if is_heavy else 0.0
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _may_score(left, n, added_G, added_H, G, H, least, reg_lambda, min_child_weight):  # type: ignore[no-untyped-def]
+    """Return whether one of the same left sums may score ``least`` or more.
+
+    With a = HL+λ and b = HR+λ, GL²/a + GR²/b ≥ s only where GL²·b + GR²·a ≥ s·a·b: to compare these takes no division,
+    which is most of the time that a gain takes. A penalty α makes scores less. What both sides are rounded by is less
+    than 2⁻⁴⁸ of them, and what is lost below the smallest float less than 1e-290.
+    """
+    found, least = False, least * (1.0 - 2.0**-48)
+    for i in range(n):
+        GL, HL = left[0, i] + added_G, left[1, i] + added_H
+        GR, HR = G - GL, H - HL
+        a, b = HL + reg_lambda, HR + reg_lambda
+        is_heavy = (min_child_weight <= HL) & (min_child_weight <= HR)
+        found |= is_heavy & (GL * GL * b + GR * GR * a + 1e-290 >= least * a * b)
+    return found
 
 
 @kernel(error_model="numpy")
@@ -109,22 +126,17 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
             gains[i] = score - parent
 
 
-@kernel(fastmath={"nnan", "nsz"}, no_cpython_wrapper=True)
-def _first_largest(gains, sides, n, least):  # type: ignore[no-untyped-def]
-    """Return the index and the side of the first of the largest gains, index -1 if none is more than ``least`` (≥ 0).
+@kernel(no_cpython_wrapper=True)
+def _keep_largest(gains, n, side, found):  # type: ignore[no-untyped-def]
+    """Return the largest of the gains of a side, its number from 1 on and the side, or what was ``found`` before.
 
-    No gain is NaN; to say so lets the compiler compare many at a time.
+    Equal gains are tied to the lowest number, then to what was found before.
     """
-    most = least
-    for side in range(sides):
-        for i in range(n):
-            most = gains[side, i] if gains[side, i] > most else most
-    if most > least:
-        for i in range(n):
-            for side in range(sides):
-                if gains[side, i] == most:
-                    return i, side
-    return -1, 0
+    most, number, best_side = found
+    for i in range(n):
+        if gains[i] > most or (gains[i] == most and i + _ONE < number):
+            most, number, best_side = gains[i], i + _ONE, side
+    return most, number, best_side
 
 
 @kernel
@@ -146,7 +158,7 @@ def scan_numbers(  # type: ignore[no-untyped-def]
     least
         0 or more; a split must gain more.
     left, gains, positions
-        Scratch space: float64 (2, slots), float64 (2, slots) and int64 (slots,), of no fewer slots than the histogram.
+        Scratch space: float64 (2, slots), float64 (slots,) and int64 (slots,), of no fewer slots than the histogram.
 
     Returns
     -------
@@ -155,13 +167,13 @@ def scan_numbers(  # type: ignore[no-untyped-def]
         and G and H of the left child.
     """
     n = _prefix_sums(histogram, left, positions)
-    sides = _sides(histogram)
-    for side in range(sides):
-        _unbounded_gains(
-            left, n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent,
-            reg_lambda, reg_alpha, min_child_weight, gains[side],
-        )  # fmt: skip
-    return _best_candidate(histogram, left, gains, positions, sides, n, least)
+    found = least, np.uint64(0), np.int64(0)
+    for side in range(_sides(histogram)):
+        added_G, added_H = side * histogram[-1, 0], side * histogram[-1, 1]
+        if _may_score(left, n, added_G, added_H, G, H, parent + found[0], reg_lambda, min_child_weight):
+            _unbounded_gains(left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains)
+            found = _keep_largest(gains, n, side, found)
+    return _candidate(histogram, left, positions, found)
 
 
 @kernel
@@ -181,21 +193,22 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
         The parameter of that name.
     """
     n = _prefix_sums(histogram, left, positions)
-    sides = _sides(histogram)
-    for side in range(sides):
+    found = least, np.uint64(0), np.int64(0)
+    for side in range(_sides(histogram)):
         _bounded_gains(
-            left, np.int64(0), n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent, direction, lower,
-            upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[side],
+            left, np.uint64(0), n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent, direction, lower,
+            upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
         )  # fmt: skip
+        found = _keep_largest(gains, n, side, found)
     if direction != 0:
         # One more candidate, which no direction holds for: present values left, missing ones right.
         _bounded_gains(
-            left, n, n + 1, 0.0, 0.0, G, H, parent, np.int8(0), lower, upper,
-            reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains[_MISSING_RIGHT],
+            left, n, n + _ONE, 0.0, 0.0, G, H, parent, np.int8(0), lower, upper,
+            reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
         )  # fmt: skip
-        gains[_MISSING_LEFT, n] = 0.0
-        n += 1
-    return _best_candidate(histogram, left, gains, positions, sides, n, least)
+        if gains[n] > found[0]:
+            found = gains[n], n + _ONE, np.int64(0)
+    return _candidate(histogram, left, positions, found)
 
 
 @kernel(inline="always")
@@ -205,10 +218,11 @@ def _sides(histogram):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _best_candidate(histogram, left, gains, positions, sides, n, least):  # type: ignore[no-untyped-def]
-    """Return the first of the candidates that gain most, as `scan_numbers` does."""
-    best, missing_left = _first_largest(gains, sides, n, least)
-    if best < 0:
+def _candidate(histogram, left, positions, found):  # type: ignore[no-untyped-def]
+    """Return the candidate that `_keep_largest` has found, as `scan_numbers` does."""
+    gain, number, missing_left = found
+    if number == 0:
         return False, 0, 0, 0.0, 0.0, 0.0
+    best = number - _ONE
     GL, HL = left[0, best] + missing_left * histogram[-1, 0], left[1, best] + missing_left * histogram[-1, 1]
-    return True, positions[best], missing_left, gains[missing_left, best], GL, HL
+    return True, positions[best], missing_left, gain, GL, HL

@@ -56,7 +56,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     n_features, widest = allowed.shape[1], 0
     for feature in range(n_features):
         widest = max(widest, offsets[feature + 1] - offsets[feature])
-    left, gains, positions = np.empty((2, widest)), np.empty((2, widest)), np.empty(widest, dtype=np.int64)
+    left, gains, positions = np.empty((2, widest)), np.empty(widest), np.empty(widest, dtype=np.int64)
     for node in range(len(places)):
         sums = histograms[places[node]]
         G, H = 0.0, 0.0

@@ -46,7 +46,7 @@ def test_scan_numbers(seed, reg_lambda, min_child_weight):
     histogram[rng.random(9) < 0.3] = 0.0
     G, H = histogram.sum(axis=0)
     parent = G * G / (H + reg_lambda) if H > 0 else 0.0
-    room = np.empty((2, 9)), np.empty((2, 9)), np.empty(9, dtype=np.int64)
+    room = np.empty((2, 9)), np.empty(9), np.empty(9, dtype=np.int64)
     found, position, missing_left, gain, GL, HL = scan_numbers(
         histogram, G, H, parent, reg_lambda, 0.0, min_child_weight, 0.0, *room
     )
