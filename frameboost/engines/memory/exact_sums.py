@@ -50,8 +50,10 @@ class _Plan:
     version: int  # of the fixed terms that the keys are of
     program: Program | None  # of those that change from round to round; None if they are none, or have no program
     wanted: tuple[str, ...] = ()
-    offsets: FloatArray = field(default_factory=lambda: np.empty(0))
     known: dict[str, float] = field(default_factory=dict)
+    # The kernel takes pairs: results of an odd number have the first once more.
+    results: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    offsets: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 class ExactSums:
@@ -71,6 +73,7 @@ class ExactSums:
         self._n_rows = n_rows
         self._workers = workers
         self._constants = constants
+        self._rounded: FloatArray = np.empty((0, 0, 2))
         self._plans: dict[tuple[tuple[str, Expression], ...], _Plan] = {}
 
     def of(self, expressions: Mapping[str, Expression], rows: _Rows) -> dict[str, float] | None:
@@ -106,17 +109,20 @@ class ExactSums:
         if len(columns) < len(arrays):
             return None
         n_rows = len(columns[0]) if columns else self._n_rows
+        if not n_rows:
+            return [0.0] * len(program.results)
         if is_for_numpy(n_rows):
             return self._of_few(evaluate(program, [np.asarray(each, np.float64) for each in columns]), n_rows)
-        if len(plan.offsets) != len(program.results):
-            plan.offsets = np.zeros(len(program.results))
+        if not len(plan.results):
+            plan.results = _paired(program.results)
+            plan.offsets = np.zeros(len(plan.results))
         while True:
-            largest, sums = self._of_many(program, columns, plan.offsets, n_rows)
+            largest, sums = self._of_many(program, columns, plan, n_rows)
             if np.isnan(largest).any():
                 return None
             offsets = [grid_offset(each, self._n_rows) for each in largest.tolist()]
             if offsets == plan.offsets.tolist():
-                return sums.tolist()  # type: ignore[no-any-return]
+                return sums.tolist()[: len(program.results)]  # type: ignore[no-any-return]
             plan.offsets = np.array(offsets)
 
     def _of_few(self, results: Sequence[Any], n_rows: int) -> list[float] | None:
@@ -131,32 +137,38 @@ class ExactSums:
         return sums
 
     def _of_many(
-        self, program: Program, columns: Sequence[npt.NDArray[Any]], offsets: FloatArray, n_rows: int
+        self, program: Program, columns: Sequence[npt.NDArray[Any]], plan: _Plan, n_rows: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return the largest magnitude of each result, and its sum on the grid of its offset."""
-        n_results = len(program.results)
-        even, own_offsets = _paired(program.results), _paired(offsets)
 
-        def of_slice(slice_: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
-            rounded = np.empty((len(even) // 2, _BLOCK, 2))
-            largest, sums = np.zeros((2, len(even)))
+        def of_slice(slice_: tuple[int, int], rounded: FloatArray) -> tuple[FloatArray, FloatArray]:
+            found = []
             for start in range(*slice_, _BLOCK):
                 stop = min(start + _BLOCK, slice_[1])
                 block = [np.ascontiguousarray(column[start:stop], np.float64) for column in columns]
                 addresses = np.array([column.ctypes.data for column in block], dtype=np.int64)
-                found = compute_pairs(
-                    program.for_kernels, program.constants, addresses, even, 0, stop - start, own_offsets, rounded
-                )
-                np.maximum(largest, found[0], out=largest)  # NaN if one is
-                sums += found[1]
-            return largest, sums
+                part = compute_pairs(
+                    program.for_kernels, program.constants, addresses, plan.results, 0, stop - start, plan.offsets,
+                    rounded,
+                )  # fmt: skip
+                found.append(part)
+            return _merged(found)
 
         if n_rows < 2 * VALUES_PER_TASK:
-            alone = of_slice((0, n_rows))
-            return alone[0][:n_results], alone[1][:n_results]
+            if self._rounded.shape[0] != len(plan.results) // 2:  # kept from round to round: fresh memory is slow
+                self._rounded = np.empty((len(plan.results) // 2, min(self._n_rows, _BLOCK), 2))
+            return of_slice((0, n_rows), self._rounded)
         slices = self._workers.slices(n_rows, VALUES_PER_TASK)
-        largest, sums = zip(*self._workers.each(slices, of_slice), strict=True)
-        return np.max(largest, axis=0)[:n_results], np.sum(sums, axis=0)[:n_results]
+        room = len(plan.results) // 2, _BLOCK, 2
+        return _merged(self._workers.each(slices, lambda slice_: of_slice(slice_, np.empty(room))))
+
+
+def _merged(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Return the largest magnitudes, NaN if one is, and the sums over several parts of the rows."""
+    if len(found) == 1:
+        return found[0]
+    largest, sums = zip(*found, strict=True)
+    return np.max(largest, axis=0), np.sum(sums, axis=0)
 
 
 def values_by_row(

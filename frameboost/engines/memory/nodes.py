@@ -86,10 +86,9 @@ class RowPartition:
         self.rows[self._n_added : self.n_rows] = np.flatnonzero(~is_added)
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
-    def set_leaves(self, pieces: Pieces) -> None:
+    def set_leaves(self, pieces: Pieces, n_nodes: int) -> None:
         """Take over ``rows`` that have been partitioned: int64 (leaves, 3), the node, start and stop of each leaf."""
-        self.pieces, self._n_added, self._waiting = pieces, self.n_rows, None
-        self._n_nodes = int(pieces[:, 0].max()) + 1
+        self.pieces, self._n_added, self._waiting, self._n_nodes = pieces, self.n_rows, None, n_nodes
 
     def write_order(self, out: npt.NDArray[np.uint32]) -> None:
         """Write all rows, node by node."""

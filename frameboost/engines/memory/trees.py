@@ -86,7 +86,7 @@ class TreeKernels:
             else:
                 self._tables = np.empty(2 * len(self._tables), np.bool_)
         nodes, sums = self._nodes[:n_nodes], self._sums[:n_nodes]
-        partition.set_leaves(self._leaves[:n_leaves])
+        partition.set_leaves(self._leaves[:n_leaves], n_nodes)
         return GrownNodes(
             feature=nodes[:, FEATURE],
             bin=nodes[:, BIN],
