@@ -30,6 +30,9 @@ GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
 # tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
 _FREE, NODES, PLACES, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
 
+# Rows that go down a tree together.
+_BLOCK = np.uint64(128)
+
 
 @kernel
 def grow_tree(  # type: ignore[no-untyped-def]
@@ -268,6 +271,8 @@ def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def
 def add_tree(codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
     """Add to the margins (float64) of other rows, by their codes, the values of the leaves that they reach.
 
+    The rows of a block move level by level, without branches: one row's way down waits for memory at each step.
+
     Parameters
     ----------
     codes
@@ -277,8 +282,25 @@ def add_tree(codes, feature, left, table, goes_left, values, margins):  # type: 
     values, margins
         float64 (nodes,), and float64 (rows,), added to.
     """
-    for row in range(len(codes)):
-        node = 0
-        while left[node] >= 0:
-            node = left[node] + (not goes_left[table[node] + codes[row, feature[node]]])
-        margins[row] += values[node]
+    if left[0] < 0:
+        for row in range(len(codes)):
+            margins[row] += values[0]
+        return
+    nodes = np.empty(_BLOCK, dtype=np.uint64)
+    for start in range(np.uint64(0), np.uint64(len(codes)), _BLOCK):
+        size = min(_BLOCK, np.uint64(len(codes)) - start)
+        for i in range(size):
+            nodes[i] = 0
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for i in range(size):
+                node = nodes[i]
+                child = left[node]
+                is_inner = child >= 0
+                column, first = np.uint64(feature[node] if is_inner else 0), np.uint64(table[node] if is_inner else 0)
+                is_right = not goes_left[first + np.uint64(codes[start + i, column])]
+                nodes[i] = child + is_right if is_inner else node
+                is_moving |= is_inner
+        for i in range(size):
+            margins[start + i] += values[nodes[i]]
