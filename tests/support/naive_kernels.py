@@ -48,6 +48,7 @@ TESTED_OTHERWISE = {
     "pack_scores": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "sum_by_step": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "exponentials": "tests/engines/memory/test_programs.py",  # the C library
+    "logarithms": "tests/engines/memory/test_programs.py",
     "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
     "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",

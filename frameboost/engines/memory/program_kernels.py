@@ -7,6 +7,7 @@ from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.engines.memory.exponential_kernels import exponentials
 from frameboost.engines.memory.gradient_kernels import pair_totals
+from frameboost.engines.memory.logarithm_kernels import logarithms
 from frameboost.runtime.intrinsics import as_pointer
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
@@ -17,7 +18,7 @@ __all__ = ["OPCODES", "compute_pairs", "compute_shares", "exp_of", "log_of"]
 # By number of operands: `_run` tells the groups apart by their last opcodes. True is 1.0, false 0.0.
 _NAMES = (
     "COLUMN", "NUMBER",
-    "NEG", "NOT", "SIGN", "EXP", "EXP_AT_ONCE", "LN", "ABS", "SQRT", "FLOOR",
+    "NEG", "NOT", "SIGN", "EXP", "EXP_AT_ONCE", "LN", "LN_AT_ONCE", "ABS", "SQRT", "FLOOR",
     "+", "-", "*", "/", "GREATEST", "LEAST",
     "<", "<=", ">", ">=", "=", "<>", "AND", "OR",
     "CASE",
@@ -26,7 +27,7 @@ OPCODES = {name: number for number, name in enumerate(_NAMES)}
 # The same as constants, which numba compiles into the kernels.
 (
     _COLUMN, _NUMBER,
-    _NEG, _NOT, _SIGN, _EXP, _EXP_AT_ONCE, _LN, _ABS, _SQRT, _FLOOR,
+    _NEG, _NOT, _SIGN, _EXP, _EXP_AT_ONCE, _LN, _LN_AT_ONCE, _ABS, _SQRT, _FLOOR,
     _ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _GREATEST, _LEAST,
     _LESS, _AT_MOST, _MORE, _AT_LEAST, _EQUAL, _UNEQUAL, _AND, _OR,
     _CASE,
@@ -57,6 +58,8 @@ def _unary(operation, a, out, size):  # type: ignore[no-untyped-def]
     elif operation == _LN:
         for i in range(size):
             out[i] = np.log(a[i])
+    elif operation == _LN_AT_ONCE:
+        logarithms(a, out, size)
     elif operation == _ABS:
         for i in range(size):
             out[i] = abs(a[i])

@@ -22,21 +22,24 @@ The hessian ``p * (1 - p)`` then starts from register 5: equal subexpressions sh
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.exponential_kernels import exponentials
+from frameboost.engines.memory.logarithm_kernels import logarithms
 from frameboost.engines.memory.program_kernels import OPCODES
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.syntax import case_parts
 from frameboost.losses.exact_sums import Scalar
+from frameboost.splits.split import FloatArray
 
-__all__ = ["Program", "Programs", "compile_program", "has_exact_exponentials"]
+__all__ = ["Program", "Programs", "compile_program", "has_exact_exponentials", "has_exact_logarithms"]
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,32 @@ class Program:
 
     @cached_property
     def for_kernels(self) -> npt.NDArray[np.int64]:
-        """The instructions with `exponentials` for EXP where its results are those of the C library."""
+        """The instructions with kernels for EXP and LN where their results are those of the C library."""
         found = self.instructions.copy()
-        is_exp = found[:, 0] == OPCODES["EXP"]
-        if is_exp.any() and has_exact_exponentials():
-            found[is_exp, 0] = OPCODES["EXP_AT_ONCE"]
+        for name, are_exact in (("EXP", has_exact_exponentials), ("LN", has_exact_logarithms)):
+            is_it = found[:, 0] == OPCODES[name]
+            if is_it.any() and are_exact():
+                found[is_it, 0] = OPCODES[f"{name}_AT_ONCE"]
         return found
 
 
 @cache
 def has_exact_exponentials() -> bool:
     """Whether `exponentials` agrees with the C library on 16,384 numbers, of which two methods would differ in some."""
+    return _agree(exponentials, math.exp, np.linspace(-40.0, 40.0, 32 * 512))
+
+
+@cache
+def has_exact_logarithms() -> bool:
+    """Whether `logarithms` agrees with the C library on as many: of all magnitudes, and near 1."""
+    return _agree(logarithms, math.log, np.append(np.geomspace(1e-40, 1e40, 16 * 512), np.linspace(0.5, 1.5, 16 * 512)))
+
+
+def _agree(kernel: Callable[..., Any], function: Callable[[float], float], values: FloatArray) -> bool:
     out = np.empty(512)
-    for values in np.linspace(-40.0, 40.0, 32 * 512).reshape(-1, 512):
-        exponentials(values, out, 512)
-        if out.tolist() != [math.exp(x) for x in values.tolist()]:
+    for block in values.reshape(-1, 512):
+        kernel(block, out, 512)
+        if out.tolist() != [function(x) for x in block.tolist()]:
             return False
     return True
 

@@ -10,6 +10,7 @@ import pytest
 from frameboost.engines.contract import Cumulative
 from frameboost.engines.memory import programs
 from frameboost.engines.memory.exponential_kernels import exponentials
+from frameboost.engines.memory.logarithm_kernels import logarithms
 from frameboost.engines.memory.program_arrays import compute_few
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares
 from frameboost.engines.memory.programs import compile_program
@@ -76,6 +77,18 @@ def test_exponentials_have_the_bits_of_the_c_library(scale):
     values[7], values[9] = np.nan, -np.inf
     exponentials(values, out, 500)
     np.testing.assert_array_equal(out[:10], [*expected[:7], np.nan, expected[8], 0.0])
+
+
+@pytest.mark.parametrize("width", [1e-12, 0.05, 0.5, 3.0, 690.0])
+def test_logarithms_have_the_bits_of_the_c_library(width):
+    values = np.exp(np.random.default_rng(5).uniform(-width, width, 512))
+    values[:3] = 1.0, np.nextafter(1.0, 0.0), 2.0
+    out, expected = np.empty(512), list(map(math.log, values.tolist()))
+    logarithms(values, out, 512)
+    assert out.tolist() == expected or not programs.has_exact_logarithms()
+    values[7:12] = np.nan, np.inf, 0.0, -1.0, 5e-324
+    logarithms(values, out, 500)
+    np.testing.assert_array_equal(out[:12], [*expected[:7], np.nan, np.inf, -np.inf, np.nan, math.log(5e-324)])
 
 
 def test_another_c_library_is_called_itself(monkeypatch):
@@ -152,7 +165,7 @@ def test_every_instruction_is_tried():
     for text in EXPRESSIONS:
         program = compile_program([Expression(text, (*NAMES, "half", "once"))], TERMS, {})
         tried |= {NAME_OF[number] for number in program.instructions[:, 0]}
-    assert tried | {"EXP_AT_ONCE"} == set(OPCODES)  # which takes the place of EXP
+    assert tried | {"EXP_AT_ONCE", "LN_AT_ONCE"} == set(OPCODES)  # which take the places of EXP and LN
 
 
 def test_the_logistic_gradient_is_the_program_of_the_documentation():
