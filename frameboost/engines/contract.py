@@ -194,7 +194,7 @@ class HistogramEngine(Engine, Protocol):
 
 @runtime_checkable
 class BatchedEngine(Protocol):
-    """What an engine has besides where a call takes about as long for many nodes as for one, as a query does.
+    """What an engine has besides where a call for many nodes takes less than as many calls, as a query does.
 
     Trees grown by the largest gain are then split ahead (see `frameboost.training.look_ahead`).
     """

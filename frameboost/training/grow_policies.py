@@ -1,36 +1,81 @@
 """The order in which open nodes are split, by ``grow_policy``.
 
-To add a policy, write a function here and add it to ``GROW_POLICIES`` and to the values of the parameter.
+To add a policy, write a class here and add it to ``GROW_POLICIES`` and to the values of the parameter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from typing import Protocol
 
 from frameboost.training.node import OpenNode
 
-__all__ = ["GROW_POLICIES", "GrowPolicy"]
+__all__ = ["GROW_POLICIES", "Depthwise", "GrowPolicy", "Lossguide", "Ranked", "Symmetric"]
 
-# From the nodes that have a split, in the order of their creation, and the number of leaves that may still be added:
-# the nodes to split now, none to stop, and those to keep for later.
-GrowPolicy = Callable[[list[OpenNode], int], tuple[list[OpenNode], list[OpenNode]]]
+Ranked = tuple[float, int, OpenNode]  # −gain, a number that is unique, and the node: the least has the first turn
 
 
-def depthwise(candidates: list[OpenNode], budget: int) -> tuple[list[OpenNode], list[OpenNode]]:
-    """Split the whole level, or as much of it as the budget allows, from left to right."""
-    return candidates[:budget], []
+class GrowPolicy(Protocol):
+    """The nodes of a tree that have a split, and wait for their turn."""
+
+    def add(self, node: OpenNode) -> None:
+        """Let a node wait; nodes are added in the order of their creation."""
+
+    def next(self, budget: int) -> list[OpenNode]:
+        """Take the nodes to split now, none to stop; ``budget`` is the number of leaves that may still be added."""
 
 
-def lossguide(candidates: list[OpenNode], budget: int) -> tuple[list[OpenNode], list[OpenNode]]:
-    """Split the node with the largest gain; of equal ones the first created."""
-    best = max(candidates, key=lambda node: node.split.gain if node.split else 0.0)  # the first of equals
-    candidates.remove(best)
-    return [best], candidates
+class Depthwise:
+    """Splits the whole level, or as much of it as the budget allows, from left to right."""
+
+    def __init__(self) -> None:
+        self._level: list[OpenNode] = []
+
+    def add(self, node: OpenNode) -> None:
+        """See `GrowPolicy.add`."""
+        self._level.append(node)
+
+    def next(self, budget: int) -> list[OpenNode]:
+        """See `GrowPolicy.next`."""
+        level, self._level = self._level, []
+        return level[:budget]
 
 
-def symmetric(candidates: list[OpenNode], budget: int) -> tuple[list[OpenNode], list[OpenNode]]:
-    """Split the whole level, or nothing if the budget does not allow that."""
-    return (candidates if len(candidates) <= budget else []), []
+class Symmetric(Depthwise):
+    """Splits the whole level, or nothing if the budget does not allow that."""
+
+    def next(self, budget: int) -> list[OpenNode]:
+        """See `GrowPolicy.next`."""
+        level = super().next(budget + 1)
+        return level if len(level) <= budget else []
 
 
-GROW_POLICIES: dict[str, GrowPolicy] = {"depthwise": depthwise, "lossguide": lossguide, "symmetric": symmetric}
+class Lossguide:
+    """Splits the node with the largest gain; of equal ones the first created.
+
+    Attributes
+    ----------
+    waiting
+        The nodes that wait, as a heap.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[Ranked] = []
+        self._n_added = 0
+
+    def add(self, node: OpenNode) -> None:
+        """See `GrowPolicy.add`."""
+        assert node.split is not None
+        self._n_added += 1
+        heapq.heappush(self.waiting, (-node.split.gain, self._n_added, node))
+
+    def next(self, budget: int) -> list[OpenNode]:
+        """See `GrowPolicy.next`."""
+        return [heapq.heappop(self.waiting)[-1]] if self.waiting else []
+
+
+GROW_POLICIES: dict[str, type[GrowPolicy]] = {
+    "depthwise": Depthwise,
+    "lossguide": Lossguide,
+    "symmetric": Symmetric,
+}

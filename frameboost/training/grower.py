@@ -27,7 +27,7 @@ from frameboost.splits.gain import bounded_weights
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.gradients import Renewal
-from frameboost.training.grow_policies import GROW_POLICIES
+from frameboost.training.grow_policies import GROW_POLICIES, Lossguide
 from frameboost.training.look_ahead import nodes_ahead, undo_splits
 from frameboost.training.node import OpenNode
 from frameboost.training.pruning import reached_nodes
@@ -123,7 +123,7 @@ class TreeGrower:
         self._is_batched = isinstance(engine, BatchedEngine) and is_ordered and self._pruner is None
         self._parameters = parameters
         self._constraints = constraints
-        self._next_batch = GROW_POLICIES[parameters.grow_policy]
+        self._policy = GROW_POLICIES[parameters.grow_policy]
         self._max_leaves = parameters.max_leaves or _NO_LIMIT
         self._max_depth = parameters.max_depth or _NO_LIMIT
 
@@ -173,21 +173,24 @@ class TreeGrower:
 
         With ``ahead`` the latter are more, as one call of the engine serves them all.
         """
-        n_leaves = 1
-        candidates = [root] if root.split else []
-        while candidates and n_leaves < self._max_leaves:
+        n_leaves, order = 1, self._policy()
+        if root.split:
+            order.add(root)
+        while n_leaves < self._max_leaves:
             budget = self._max_leaves - n_leaves
-            batch, candidates = self._next_batch(candidates, budget)
+            batch = order.next(budget)
             if not batch:
                 return
             new = [node for node in batch if node.left is None]
-            if new and ahead:
-                new += nodes_ahead(candidates, budget - len(batch))
+            if new and ahead and isinstance(order, Lossguide):
+                new += nodes_ahead(order.waiting, budget - len(batch))
             n_leaves += len(batch)
             yield batch, new
             if new and n_leaves < self._max_leaves:
                 self._find_splits(_children(new))
-            candidates += [child for child in _children(batch) if child.split]
+            for child in _children(batch):
+                if child.split:
+                    order.add(child)
 
     def _split(self, batch: Sequence[OpenNode], next_id: int) -> Moves:
         """Create the children of each node of a batch, numbered from ``next_id`` on."""

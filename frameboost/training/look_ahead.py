@@ -1,10 +1,10 @@
 """Splits ahead of their turn: an engine that takes about as long for many nodes as for one is asked for many at once.
 
 Grown by the largest gain, a tree is split one node at a time, and each split may take a query for its rows and one for
-the histograms of its children. A node whose gain is among the largest will mostly be split soon. So the engine splits
-it now, together with the one whose turn it is, and its children's splits wait until its own turn comes. What has been
-split ahead, and has had no turn when the tree has all its leaves, is a leaf: the rows of its children are in it. So the
-tree is the same as without.
+the histograms of its children; in memory, most nodes are too small for two threads. A node whose gain is among the
+largest will mostly be split soon. So the engine splits it now, together with the one whose turn it is, and its
+children's splits wait until its own turn comes. What has been split ahead, and has had no turn when the tree has all
+its leaves, is a leaf: the rows of its children are in it. So the tree is the same as without.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import heapq
 import itertools
 from collections.abc import Sequence
 
+from frameboost.training.grow_policies import Ranked
 from frameboost.training.node import OpenNode
 
 __all__ = ["nodes_ahead", "undo_splits"]
 
 
-def nodes_ahead(candidates: Sequence[OpenNode], budget: int) -> list[OpenNode]:
+def nodes_ahead(waiting: Sequence[Ranked], budget: int) -> list[OpenNode]:
     """Return the nodes to split ahead of their turn, in the order in which they seem to have it.
 
-    ``candidates`` have a split, and ``budget`` is the number of splits left. The tree is grown on from what is known;
-    of the first third of the splits to come, those that have not been made are returned. Of the others many will not
-    come, as children that are not there yet have larger gains.
+    ``waiting`` is a heap of nodes that have a split, and ``budget`` is the number of splits left. The tree is grown on
+    from what is known; of the first third of the splits to come, those that have not been made are returned. Of the
+    others many will not come, as children that are not there yet have larger gains.
     """
-    waiting = [(-node.split.gain, i, node) for i, node in enumerate(candidates) if node.split]
-    heapq.heapify(waiting)
-    ahead, number = [], itertools.count(len(candidates))
+    heap, ahead = list(waiting), []
+    number = itertools.count(max((number for _, number, _ in waiting), default=0) + 1)
     for _ in range(-(-budget // 3)):
-        if not waiting:
+        if not heap:
             break
-        *_, node = heapq.heappop(waiting)
+        *_, node = heapq.heappop(heap)
         if node.left is None or node.right is None:
             ahead.append(node)
             continue
         for child in (node.left, node.right):
             if child.split:
-                heapq.heappush(waiting, (-child.split.gain, next(number), child))
+                heapq.heappush(heap, (-child.split.gain, next(number), child))
     return ahead
 
 

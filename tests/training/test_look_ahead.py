@@ -5,8 +5,11 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.engines.memory import binning
+from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.splits.split import Split, Stats
+from frameboost.training.grow_policies import Lossguide, Ranked
 from frameboost.training.look_ahead import nodes_ahead, undo_splits
 from frameboost.training.node import OpenNode
 from tests.support.cases import cases
@@ -23,17 +26,24 @@ def divided(parent: OpenNode, first: int, *gains: float) -> OpenNode:
     return parent
 
 
+def heap(*nodes: OpenNode) -> list[Ranked]:
+    order = Lossguide()
+    for each in nodes:
+        order.add(each)
+    return order.waiting
+
+
 def test_nodes_ahead_are_those_of_a_tree_that_grows_on():
     wide = divided(node(1, 9.0), 5, 4.0, 0.0)
     weak, strong = node(2, 3.0), node(3, 5.0)
     # In turn 9 (which is split), 5, 4 (a child of the first) and 3: a third of the splits left, rounded up.
     for budget, expected in ((3, []), (6, [3]), (9, [3, 5]), (10, [3, 5, 2]), (90, [3, 5, 2])):
-        assert [n.id for n in nodes_ahead([wide, weak, strong], budget)] == expected
+        assert [n.id for n in nodes_ahead(heap(wide, weak, strong), budget)] == expected
     assert nodes_ahead([], 4) == []
 
 
 def test_of_equal_gains_the_first_is_first():
-    assert [n.id for n in nodes_ahead([node(4, 2.0), node(2, 2.0), node(3, 2.0)], 6)] == [4, 2]
+    assert [n.id for n in nodes_ahead(heap(node(4, 2.0), node(2, 2.0), node(3, 2.0)), 6)] == [4, 2]
 
 
 def test_splits_without_a_turn_are_undone():
@@ -57,12 +67,17 @@ def frame() -> pl.DataFrame:
                 {"objective": "reg:absoluteerror"}, {"booster": "dart", "rate_drop": 0.5}, {"gamma": 2.0}])  # fmt: skip
 def test_the_tree_is_the_same(frame, monkeypatch, more):
     options = {"grow_policy": "lossguide", "max_leaves": 24, "max_depth": 0, "n_estimators": 3, "valid": "late"} | more
-    batches = []
-    original = PolarsEngine.apply_splits
-    monkeypatch.setattr(PolarsEngine, "apply_splits", lambda self, moves: (batches.append(len(moves)),
-                                                                            original(self, moves))[1])  # fmt: skip
-    found = fb.fit(frame, "y", engine="polars", **options)
-    is_ahead = "colsample_bynode" not in more and "objective" not in more
-    assert (max(batches) > 1) == is_ahead
-    expected = fb.fit(frame, "y", engine="numba", **options)
-    assert found.to_json() == expected.to_json()
+    expected = fb.fit(frame, "y", engine="numba", **options)  # so few rows are grown tree by tree
+    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    for name, engine in (("polars", PolarsEngine), ("numba", MemoryEngine)):
+        batches = []
+
+        def apply_splits(self, moves, original=engine.apply_splits, batches=batches):
+            batches.append(len(moves))
+            original(self, moves)
+
+        monkeypatch.setattr(engine, "apply_splits", apply_splits)
+        found = fb.fit(frame, "y", engine=name, **options)
+        is_ahead = "colsample_bynode" not in more and "objective" not in more
+        assert (max(batches) > 1) == is_ahead
+        assert found.to_json() == expected.to_json()

@@ -35,6 +35,7 @@ FEWEST_SORTED = 1 << 17
 class MemoryEngine(ArrayEngine):
     """`HistogramEngine` over binned columns."""
 
+    takes_batches = True  # most nodes are too small for two threads
     binned: BinnedColumns
     partition: RowPartition
     _trees: TreeKernels | None = None
