@@ -57,7 +57,7 @@ def draw_expr(position: pl.Expr, key: int) -> pl.Expr:
     return hash32(position % 2**32, key).cast(pl.Float64) / 2.0**32
 
 
-def draws(positions: npt.NDArray[np.int64], key: int) -> npt.NDArray[np.float64]:
+def draws(positions: npt.NDArray[np.integer], key: int) -> npt.NDArray[np.float64]:
     """Return the same number for an array of positions."""
     x = positions.astype(np.uint32)  # 32 bits wrap around by themselves
     x *= _FIRST

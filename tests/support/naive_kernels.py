@@ -13,12 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from frameboost.expressions.draws import hash32
+
 __all__ = [
     "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
     "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
-    "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_ends_by_weight", "naive_fill_block",
+    "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_draw_pairs", "naive_ends_by_weight",
+    "naive_fill_block",
     "naive_fill_sides", "naive_find_splits", "naive_group_rows", "naive_interleave", "naive_move_pieces",
-    "naive_move_rows", "naive_move_to_children", "naive_number_rows", "naive_part_block", "naive_part_rows",
+    "naive_move_rows", "naive_move_to_children", "naive_number_rows", "naive_part_block", "naive_part_drawn",
+    "naive_part_rows",
     "naive_pieces_of", "naive_present_categories", "naive_put_pairs", "naive_round_pairs", "naive_scan_column",
     "naive_scan_histograms", "naive_scan_numbers", "naive_share_pieces", "naive_shares_of",
     "naive_subtract_from_parents", "naive_sum_by_rank", "naive_sum_pairs", "naive_take_rows",
@@ -110,6 +114,19 @@ def naive_round_pairs(pairs: np.ndarray, steps_g: float, steps_h: float) -> tupl
     steps = np.array([steps_g, steps_h])
     rounded = np.round(pairs * steps) / steps
     return rounded, tuple(rounded.sum(axis=0))
+
+
+# --- frameboost.engines.memory.sampling_kernels -----------------------------------------------------------------------
+
+
+def naive_draw_pairs(pairs: np.ndarray, positions: list[int], key: int, limit: int) -> np.ndarray:
+    return np.array([pair if hash32(at, key) < limit else [0, 0] for pair, at in zip(pairs, positions, strict=True)])
+
+
+def naive_part_drawn(pairs: np.ndarray) -> tuple[list[int], int]:
+    """Return the rows, those without a gradient last and from the back, and the number of the others."""
+    drawn = [row for row, pair in enumerate(pairs) if pair.any()]
+    return drawn + [row for row in range(len(pairs)) if row not in drawn][::-1], len(drawn)
 
 
 # --- frameboost.engines.memory.histogram_kernels ----------------------------------------------------------------------

@@ -118,8 +118,8 @@ class ExternalMemoryEngine(ArrayEngine):
 
     def _draw_block(self, sample: Sample, pairs: FloatArray, block: Block) -> Stats:
         """Write g and h of the rows of a block that are in the sample, and zero for the others; return their sums."""
-        numbers = np.arange(block.start, block.stop)
-        return sample_pairs(sample, self._pairs(block), numbers, self.places, pairs[block.start : block.stop])
+        positions = self.places.of(np.arange(block.start, block.stop)).astype(np.uint32)
+        return sample_pairs(sample, self._pairs(block), positions, pairs[block.start : block.stop])
 
     def _pairs(self, block: Block, rows: RowNumbers | None = None) -> FloatArray:
         """Return g and h of a block in the current tree, or of some of its rows."""

@@ -95,7 +95,7 @@ class MemoryEngine(ArrayEngine):
         buffer, free = np.split(self.gradients.pairs.ravel()[: 2 * self.n_rows], 2)
         order = free.view(np.uint32)[: self.n_rows]
         self.partition.write_order(order)
-        self.row_numbers = pl.Series(order.copy())
+        self.row_numbers, self._positions = order.copy(), None
         self.fixed_values.clear()
         columns, self.rows = self.rows.get_columns(), pl.DataFrame()
         self.rows = pl.DataFrame([_in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])
@@ -115,8 +115,7 @@ class MemoryEngine(ArrayEngine):
         """See `Engine.start_tree`."""
         self._totals = totals = super().start_tree(output, sample)
         if sample is not None and self._trees is None:
-            g, h = self.gradient_pairs.T
-            self.partition.set_apart((g != 0) | (h != 0))
+            self.partition.set_apart(self.gradient_pairs)
         return totals
 
     def grows_trees(self) -> bool:

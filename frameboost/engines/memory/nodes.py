@@ -16,6 +16,7 @@ from frameboost.engines.memory.partition_kernels import (
     part_rows,
     shares_of,
 )
+from frameboost.engines.memory.sampling_kernels import part_drawn
 from frameboost.engines.memory.split_tables import SplitColumns, SplitTables
 from frameboost.engines.memory.task_sizes import MOVED_ROWS_PER_TASK
 from frameboost.runtime.workers import Pieces, Shares, Workers
@@ -74,16 +75,13 @@ class RowPartition:
         self._n_added = self.n_rows
         self._waiting = None
 
-    def set_apart(self, is_added: npt.NDArray[np.bool_]) -> None:
-        """Leave some rows of the root, whose gradients are zero, out of `shares`; they follow the splits all the same.
+    def set_apart(self, pairs: FloatArray) -> None:
+        """Leave the rows of the root whose g and h are zero out of `shares`; they follow the splits all the same.
 
         They come last in the root, in a piece of their own. A split keeps the rows of a piece in the same range of a
         half, so what comes before that range are the other rows, in every node.
         """
-        added = np.flatnonzero(is_added)
-        self._n_added = len(added)
-        self.rows[: self._n_added] = added
-        self.rows[self._n_added : self.n_rows] = np.flatnonzero(~is_added)
+        self._n_added = part_drawn(pairs, self.rows[: self.n_rows])
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
     def set_leaves(self, pieces: Pieces, n_nodes: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.arrays import RareValues, rare_values
@@ -56,7 +57,8 @@ class ArrayEngine(FrameEngine):
         self.storage = storage
         self.constants = {} if "weight" in roles else {"weight": 1.0}
         self.gradients = self.new_gradients(self.constants)
-        self.row_numbers: pl.Series | None = None  # the user's, to sample by once rows are in another order
+        self.row_numbers: npt.NDArray[np.uint32] | None = None  # the user's, once rows are in another order
+        self._positions: npt.NDArray[np.uint32] | None = None  # that rows are drawn by, if they are
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
         self._physical: set[int] = set()  # features whose columns hold physical values, without NaN
@@ -351,16 +353,11 @@ class ArrayEngine(FrameEngine):
         """Set the pairs of the tree to those of a sample; return their sums."""
         if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
             self._of_sample = self.storage.empty(pairs.shape, np.float64, is_rewritten=True)
-        self.gradient_pairs = out = self._of_sample
-        numbers = self.row_numbers
-
-        def draw(slice_: tuple[int, int]) -> Stats:
-            rows = slice(*slice_)
-            own = np.arange(*slice_) if numbers is None else numbers[rows].to_numpy()
-            return sample_pairs(sample, pairs[rows], own, self.places, out[rows])
-
-        sums = self.workers.each(self.workers.slices(len(pairs), VALUES_PER_TASK), draw)
-        return Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
+        if self._positions is None:
+            numbers = np.arange(self.n_rows) if self.row_numbers is None else self.row_numbers
+            self._positions = self.places.of(numbers).astype(np.uint32)
+        self.gradient_pairs = self._of_sample
+        return sample_pairs(sample, pairs, self._positions, self._of_sample, self.workers)
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""

@@ -1,7 +1,8 @@
-"""Samples of rows in memory: each row's draw, and the g and h that the sample has of it, as operations of numpy."""
+"""Samples of rows in memory: each row's draw, and the g and h that the sample has of it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from functools import lru_cache
 from itertools import pairwise
@@ -11,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Sample
+from frameboost.engines.memory.gradient_kernels import pair_totals
 from frameboost.engines.memory.program_arrays import evaluate
 from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.sampling_kernels import draw_pairs
+from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.draws import draws
-from frameboost.expressions.places import Places
 from frameboost.losses.exact_sums import Rounded, Scalar
+from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats
 
 __all__ = ["sample_pairs"]
@@ -25,7 +29,11 @@ _BLOCK = 1 << 14
 
 
 def sample_pairs(
-    sample: Sample, pairs: FloatArray, numbers: npt.NDArray[np.integer], places: Places, out: FloatArray
+    sample: Sample,
+    pairs: FloatArray,
+    positions: npt.NDArray[np.uint32],
+    out: FloatArray,
+    workers: Workers | None = None,
 ) -> Stats:
     """Write g and h of some rows in a sample, zero in rows that it leaves out, to ``out``; return their exact sums.
 
@@ -35,20 +43,29 @@ def sample_pairs(
         The sample.
     pairs
         float64 (rows, 2): g and h of the rows.
-    numbers, places
-        The rows' numbers, and the positions by which rows of these numbers are drawn.
+    positions
+        The positions by which the rows are drawn, modulo 2³².
     out
         float64 (rows, 2), written.
+    workers
+        Threads to use; None for the caller's alone.
     """
-    for start, stop in pairwise([*range(0, len(pairs), _BLOCK), len(pairs)]):
-        draw = draws(places.of(numbers[start:stop]), sample.key)
-        own = out[start:stop]
-        if sample.share is None:
-            _compute(sample, pairs[start:stop], draw, own)
-        else:
-            own[:] = pairs[start:stop]
-            own.view(np.complex128)[:, 0][draw >= sample.share] = 0.0  # a row is one number: three times as fast
-    return Stats(float(out[:, 0].sum()), float(out[:, 1].sum()))
+    if sample.share is not None:
+        count = 1 if workers is None else workers.count(len(pairs), VALUES_PER_TASK)
+        team, totals = None if workers is None else workers.team(count), np.empty((count, 2))
+        # Draws are multiples of 2^-32: one is below the share if that multiple is below the share of 2^32.
+        draw_pairs(team, pairs, positions, sample.key, math.ceil(sample.share * 2**32), out, totals)
+        return Stats(*totals.sum(axis=0).tolist())
+
+    def compute(slice_: tuple[int, int]) -> None:
+        for start, stop in pairwise([*range(*slice_, _BLOCK), slice_[1]]):
+            _compute(sample, pairs[start:stop], draws(positions[start:stop], sample.key), out[start:stop])
+
+    if workers is None:
+        compute((0, len(pairs)))
+    else:
+        workers.each(workers.slices(len(pairs), VALUES_PER_TASK), compute)
+    return Stats(*pair_totals(out, len(out)))
 
 
 def _compute(sample: Sample, pairs: FloatArray, draw: FloatArray, out: FloatArray) -> None:

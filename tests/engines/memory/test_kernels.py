@@ -25,6 +25,7 @@ from frameboost.engines.memory.partition_kernels import (
     take_rows,
 )
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
+from frameboost.engines.memory.sampling_kernels import draw_pairs, part_drawn
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import (
     naive_add_by_node,
@@ -33,12 +34,14 @@ from tests.support.naive_kernels import (
     naive_bin_nodes,
     naive_build_histograms,
     naive_category_histogram,
+    naive_draw_pairs,
     naive_fill_block,
     naive_fill_sides,
     naive_move_pieces,
     naive_move_rows,
     naive_number_rows,
     naive_part_block,
+    naive_part_drawn,
     naive_part_rows,
     naive_pieces_of,
     naive_put_pairs,
@@ -204,6 +207,19 @@ def test_put_pairs_and_round_pairs(seed):
     assert pairs[10:].tolist() == expected.tolist()
     g[7] = np.nan
     assert put_pairs(g, h, pairs) == naive_put_pairs(g, h)[1]
+
+
+@given(SEEDS, st.integers(0, 50), st.integers(1, 3), st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_draw_pairs_and_part_drawn(seed, n, count, limit):
+    rng = np.random.default_rng(seed)
+    pairs, positions = gradients(rng, n), rng.integers(0, 2**32, n).astype(np.uint32)
+    out, totals, rows = np.full((n, 2), 0.5), np.empty((count, 2)), np.empty(n, np.uint32)
+    with closing(Workers(2)) as workers:
+        draw_pairs(workers.team(count), pairs, positions, seed, limit, out, totals)
+    drawn = naive_draw_pairs(pairs, positions.tolist(), seed, limit).reshape(-1, 2)
+    assert (out.tolist(), totals.sum(axis=0).tolist()) == (drawn.tolist(), drawn.sum(axis=0).tolist())
+    assert (part_drawn(out, rows), rows.tolist()) == naive_part_drawn(drawn)[::-1]
 
 
 # --- sorted columns ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
         partition.start_tree()
         is_added = rng.random(n_rows) < share
         if share < 1:
-            partition.set_apart(is_added)
+            partition.set_apart(np.stack([is_added & (rng.random(n_rows) < 0.5), is_added * 0.5], axis=1))
         node_of = np.zeros(n_rows, dtype=int)
         leaves, last = [0], 0
         for _ in range(5):

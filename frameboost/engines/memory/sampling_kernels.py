@@ -1,0 +1,73 @@
+"""Kernels of samples: draws by hashing, and the rows that are in a sample before the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.team_intrinsics import outlined
+from frameboost.runtime.team_kernels import share_out
+
+__all__ = ["draw_pairs", "part_drawn"]
+
+# The hash of `frameboost.expressions.draws.hash32`, in numbers of 32 bits that wrap around by themselves.
+_FIRST, _SECOND, _THIRD = np.uint32(0x45D9F3B), np.uint32(0x7FEB352D), np.uint32(0x2C1B3C6D)
+_15, _16 = np.uint32(15), np.uint32(16)
+
+
+@kernel(fastmath={"reassoc"})
+def _draw_share(pairs, positions, key, limit, out, totals, share):  # type: ignore[no-untyped-def]
+    n_rows, count = len(pairs), len(totals)
+    total_g = total_h = 0.0  # on grids, and so exact in any order
+    for i in range(np.uint64(n_rows * share // count), np.uint64(n_rows * (share + 1) // count)):
+        x = np.uint32(np.uint32(positions[i] * _FIRST) + np.uint32(key))
+        x = np.uint32((x ^ (x >> _16)) * _SECOND)
+        x = np.uint32((x ^ (x >> _15)) * _THIRD)
+        x = np.uint32(x ^ (x >> _16))
+        g, h = pairs[i, 0], pairs[i, 1]
+        if x >= limit:
+            g = h = 0.0
+        out[i, 0], out[i, 1] = g, h
+        total_g += g
+        total_h += h
+    totals[share, 0], totals[share, 1] = total_g, total_h
+
+
+_drawing = outlined(_draw_share)
+
+
+@kernel
+def draw_pairs(team, pairs, positions, key, limit, out, totals):  # type: ignore[no-untyped-def]
+    """Write g and h of the rows whose hash is below ``limit``, zero for the others, to ``out``.
+
+    Parameters
+    ----------
+    team
+        The threads (see `frameboost.runtime.team_kernels`).
+    pairs
+        float64 (rows, 2): g and h.
+    positions
+        uint32 (rows,): what is hashed with the ``key``.
+    out
+        float64 (rows, 2), written.
+    totals
+        float64 (shares, 2), written: the sums of each of so many shares of the rows.
+    """
+    share_out(team, _drawing((pairs, positions, key, limit, out, totals)), len(totals))
+
+
+@kernel
+def part_drawn(pairs, rows):  # type: ignore[no-untyped-def]
+    """Write the numbers of the rows with a g or h but zero to the front of ``rows``, the others to the back.
+
+    ``pairs`` is float64 (rows, 2), ``rows`` uint32 (rows,). Say only rows 1 and 2 of four have gradients: ``rows`` is
+    1, 2, 3, 0. Returns their number.
+    """
+    front, back = np.uint64(0), np.uint64(len(rows) - 1)
+    for row in range(np.uint64(len(pairs))):
+        # One store and two counters in place of a branch, as in `part_rows`.
+        flag = np.uint64((pairs[row, 0] != 0.0) | (pairs[row, 1] != 0.0))
+        rows[front if flag else back] = row
+        front += flag
+        back -= np.uint64(1) - flag
+    return np.int64(front)
