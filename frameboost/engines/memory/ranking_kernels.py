@@ -19,7 +19,9 @@ __all__ = ["sum_pairs"]
 # as those left over would be taken one by one. Rows that are no partners have the sign 0, and add 0.
 
 _LABEL, _MARGIN, _FIRST, _SECOND, _PLACE = range(5)  # the columns of the layout
-_MOST_LABELS = 16  # with more of them a query is laid out as if it had one, and rows of a row's own label have sign 0
+# With more labels a query is laid out as if it had one, and rows of a row's own label have sign 0: short loops over the
+# rows of each label take longer than these zeros, up to queries of 1,000 rows.
+_MOST_LABELS = 2
 _LONGEST = 1 << 14  # with more rows than this in a query, two labels are too many
 _WIDTH = 16
 _AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long as 50 of them
