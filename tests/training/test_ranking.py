@@ -251,7 +251,7 @@ def test_sums_over_pairs_are_those_of_the_book(engine, objective, by_difference)
 def test_queries_of_many_labels_have_the_sums_of_their_pairs(n_labels):
     rng = np.random.default_rng(n_labels)
     label, margin = rng.permutation(np.arange(80) % n_labels) * 1.0, rng.normal(size=80)
-    queries = Queries(np.zeros(80, np.int64))
+    queries = Queries(np.zeros(80, np.int64), Workers(1))
     columns = {"label": label, "margin": margin, "place": queries.window("rank", margin, None)}
     with closing(Workers(1)) as workers:
         found = pair_sums(

@@ -14,7 +14,7 @@ from frameboost.expressions.ranking_terms import Pairs
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
-__all__ = ["pair_sums"]
+__all__ = ["columns_read", "pair_sums"]
 
 # The kernel's number of the measure that a swap changes, and the columns that it reads for it (``label``: none).
 _CHANGES = {
@@ -22,6 +22,11 @@ _CHANGES = {
     "ndcg": (1, ("gain_share", "discount", "label")),
     "map": (2, ("hits", "credit", "relevant")),
 }
+
+
+def columns_read(pairs: Pairs) -> tuple[str, ...]:
+    """Return the columns that `pair_sums` reads."""
+    return ("label", "margin", "place", *_CHANGES[pairs.change][1])
 
 
 def pair_sums(

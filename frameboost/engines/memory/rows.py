@@ -21,7 +21,7 @@ from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.programs import Programs
-from frameboost.engines.memory.ranking import pair_sums
+from frameboost.engines.memory.ranking import columns_read, pair_sums
 from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -253,6 +253,14 @@ class ArrayEngine(FrameEngine):
             for each, found in zip(expressions, values, strict=True)
         ]
 
+    def values_at(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | None:
+        """Return the values of an expression at those of other ``columns``; None if it reads more than these."""
+        program = self._programs.of([expression], self.terms, self.constants)
+        if program is None or not program.columns or not columns.keys() >= set(program.columns):
+            return None
+        arrays = [columns[name] for name in program.columns]
+        return values_by_row(program, arrays, len(arrays[0]), self.workers)[0]
+
     def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
         """See `SumsAtOnce.exact_sums`."""
         self.load()
@@ -265,15 +273,18 @@ class ArrayEngine(FrameEngine):
 
     def computed_columns(self) -> list[pl.Series]:
         """See `FrameEngine.computed_columns`."""
-        arrays = {**self.margin_arrays, **self._ranking.arrays, **self._others}
+        arrays = {**self.margin_arrays, **self._ranking.all_arrays(), **self._others}
         return [*(pl.Series(name, values) for name, values in arrays.items()), *self.gradients.columns()]
 
     def array(self, name: str) -> FloatArray | None:
         """Return a column as a contiguous array without copying it, None if there is none or it has NULLs."""
         assert self.rows is not None
-        for arrays in (self.margin_arrays, self._ranking.arrays, self._others):
+        for arrays in (self.margin_arrays, self._others):
             if name in arrays:
                 return arrays[name]
+        term = self._ranking.array(name)
+        if term is not None:
+            return term
         if self._role_arrays[0] is not self.rows:
             self._role_arrays = self.rows, {}
         found = self._role_arrays[1]
@@ -308,15 +319,16 @@ class ArrayEngine(FrameEngine):
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
-        names = [name for name in pairs.columns if self.array(name) is None]
+        read = dict.fromkeys(columns_read(pairs))
+        names = [name for name in read if self.array(name) is None]
         computed = self.values_of([Expression(name, (name,)) for name in names]) if names else []
         if computed is None:
             table = self.all_rows().select(names).collect()
             computed = [table[name].to_numpy() for name in names]
         columns = {name: np.ascontiguousarray(values) for name, values in zip(names, computed, strict=True)}
-        columns |= {name: array for name in pairs.columns if (array := self.array(name)) is not None}
+        columns |= {name: array for name in read if (array := self.array(name)) is not None}
         sums = pair_sums(self._ranking.queries_of(self), columns, pairs, offset, self.workers)
-        self._ranking.arrays |= {name: self.storage.kept(each) for name, each in zip(PAIR_SUMS, sums, strict=True)}
+        self._ranking.keep({name: self.storage.kept(each) for name, each in zip(PAIR_SUMS, sums, strict=True)})
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 

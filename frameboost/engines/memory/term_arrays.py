@@ -14,6 +14,7 @@ from frameboost.engines.memory.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import Storage
+from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
 __all__ = ["TermArrays", "TermRows"]
@@ -28,9 +29,13 @@ class TermRows(Protocol):
     row_names: list[str]
     terms: dict[str, Term]
     storage: Storage
+    workers: Workers
 
     def values_of(self, expressions: Sequence[Scalar]) -> list[FloatArray] | None:
         """Return the values of expressions in every row, None if there is no program for them."""
+
+    def values_at(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | None:
+        """Return the values of an expression at those of other ``columns``; None if it reads more than these."""
 
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
         """Evaluate expressions row by row by polars."""
@@ -40,44 +45,93 @@ class TermRows(Protocol):
 class TermArrays:
     """Terms of some rows.
 
+    A query of 100 rows has one maximum, and 3,000 of them have places from 0 to 99. So what depends on such terms alone
+    is computed once for each query, or each place.
+
     Attributes
     ----------
-    arrays
-        The terms that are kept, by name.
     version
         How often terms have been defined here, on which keys depend.
     """
 
     def __init__(self) -> None:
-        self.arrays: dict[str, FloatArray] = {}
         self.version = 0
+        self._arrays: dict[str, FloatArray] = {}  # by row
+        self._of_queries: dict[str, FloatArray] = {}  # by query; in `_arrays` too once they have been asked for
+        self._places: dict[str, FloatArray] = {}  # terms that are places: all values
         self._keys: dict[str, Hashable] = {}  # of fixed terms, by name
         self._fixed: dict[Hashable, FloatArray] = {}
         self._queries: Queries | None = None
+
+    def array(self, name: str) -> FloatArray | None:
+        """Return a term that is kept, None if there is none of that name."""
+        if name not in self._arrays and name in self._of_queries:
+            assert self._queries is not None
+            self._arrays[name] = self._queries.of_row(self._of_queries[name])
+        return self._arrays.get(name)
+
+    def all_arrays(self) -> dict[str, FloatArray]:
+        """Return all terms that are kept."""
+        for name in self._of_queries:
+            self.array(name)
+        return self._arrays
+
+    def keep(self, terms: Mapping[str, FloatArray]) -> None:
+        """Keep terms that were computed elsewhere."""
+        self._arrays |= terms
 
     def queries_of(self, rows: TermRows) -> Queries:
         """Return the rows by query, always the same ones."""
         if self._queries is None:
             assert rows.rows is not None
-            self._queries = Queries(rows.rows["qid"].to_numpy())
+            self._queries = Queries(rows.rows["qid"].to_numpy(), rows.workers)
         return self._queries
 
     def define(self, name: str, term: Term, rows: TermRows) -> bool:
         """Compute a term that looks at queries, or is fixed; return whether it is kept."""
         self.version += 1
-        self.arrays.pop(name, None)
-        self._keys.pop(name, None)
+        for known in (self._arrays, self._of_queries, self._places, self._keys):
+            known.pop(name, None)
         key = self.key(term, rows)
-        found = None if key is None else self._fixed.get(key)
-        if found is None:
-            found = self._computed(term, rows, is_fixed=key is not None)
         if key is not None:
             self._keys[name] = key
+        if isinstance(term, Expression) and not term.columns:
+            return False  # a number is part of each program
+        if key is None:
+            return self._define_by_query(name, term, rows) or self._define_by_row(name, term, rows)
+        found = self._fixed.get(key)
+        if found is None:
+            found = self._computed(term, rows, is_fixed=True)
         if found is None:
             return False
-        if key is not None:
-            self._fixed[key] = found
-        self.arrays[name] = found
+        self._fixed[key] = self._arrays[name] = found
+        return True
+
+    def _define_by_query(self, name: str, term: Term, rows: TermRows) -> bool:
+        """Compute a term that has one value in each query, or at each place; return whether it is such a term."""
+        found: FloatArray | None = None
+        if isinstance(term, QueryWindow) and term.function in ("sum", "min", "max"):
+            values = self._values(term.value, rows, is_fixed=False)
+            found = None if values is None else self.queries_of(rows).reduced(term.function, values)
+        elif isinstance(term, Expression):
+            found = rows.values_at(term, self._of_queries)
+            for place, all_places in self._places.items():
+                at_places = rows.values_at(term, {place: all_places})
+                if at_places is not None:
+                    self._arrays[name] = rows.storage.kept(at_places[self._arrays[place].astype(np.int64)])
+                    return True
+        if found is None:
+            return False
+        self._of_queries[name] = found
+        return True
+
+    def _define_by_row(self, name: str, term: Term, rows: TermRows) -> bool:
+        found = self._computed(term, rows, is_fixed=False)
+        if found is None:
+            return False
+        self._arrays[name] = found
+        if isinstance(term, QueryWindow) and term.function == "rank":
+            self._places[name] = np.arange(float(self.queries_of(rows).longest))
         return True
 
     def key(self, term: Term, rows: TermRows) -> Hashable | None:
@@ -87,7 +141,11 @@ class TermArrays:
     def _key_of_name(self, name: str, rows: TermRows) -> Hashable | None:
         if name in self._keys:
             return self._keys[name]
-        is_role = name in (*rows.row_names, "weight") and name not in rows.terms and name not in self.arrays
+        is_role = (
+            name in (*rows.row_names, "weight")
+            and name not in rows.terms
+            and name not in (*self._arrays, *self._of_queries)
+        )
         return name if is_role else None
 
     def _computed(self, term: Term, rows: TermRows, *, is_fixed: bool) -> FloatArray | None:

@@ -92,7 +92,7 @@ def test_windows_over_queries_are_those_of_polars(seed):
     offset = grid_offset(9.0, n_rows)
     value = (np.round(rng.normal(size=n_rows), 1) + offset) - offset  # with ties, on a grid
     frame = pl.DataFrame({"qid": queries, "label": value, "margin": rng.permutation(n_rows) * 1.0})
-    laid_out, order = Queries(queries), Expression("margin")
+    laid_out, order = Queries(queries, Workers(1)), Expression("margin")
     for function in ("rank", "sum", "min", "max", "running"):
         window = QueryWindow(function, Expression("label"), order if function == "running" else None)
         expected = frame.select(window_expr(window).alias("found"))["found"].to_numpy()
@@ -143,10 +143,15 @@ def test_distinct_scores_are_in_descending_order_and_never_nan():
 
 
 @pytest.mark.parametrize("share_of_equals", [0.0, 0.2, 1.0])
-def test_equals_within_queries_stay_in_the_order_of_the_rows(share_of_equals):
+@pytest.mark.parametrize("width", [1, 10, 40, 64])
+def test_equals_within_queries_stay_in_the_order_of_the_rows(share_of_equals, width):
     rng = np.random.default_rng(5)
-    value = rng.random((300, 40))
-    tied = rng.random(300) < share_of_equals
-    value[tied] = np.round(value[tied], 1)
-    expected = np.argsort(-value, axis=1, kind="stable") + 40 * np.arange(300)[:, None]
-    assert Queries(np.repeat(np.arange(300), 40)).ranked(value.ravel()).tolist() == expected.ravel().tolist()
+    value = rng.normal(size=(2000, width))
+    tied = rng.random(2000) < share_of_equals
+    value[tied] = np.round(value[tied], 1)  # some are 0.0 and -0.0
+    value[7] = np.nextafter(0.3, rng.choice([-np.inf, np.inf], width))  # different in the lowest bit alone
+    value[8] = rng.choice([np.inf, -np.inf, 1.0], width)
+    expected = np.argsort(-value, axis=1, kind="stable") + width * np.arange(2000)[:, None]
+    with closing(Workers(2)) as workers:
+        ranked = Queries(np.repeat(np.arange(2000), width), workers).ranked(value.ravel())
+    assert ranked.tolist() == expected.ravel().tolist()
