@@ -88,23 +88,26 @@ class FeatureSampler:
     def __init__(self, n_features: int, parameters: Parameters) -> None:
         self._all = np.arange(n_features)
         self._parameters = parameters
-        self._everything = np.ones((1, n_features), dtype=np.bool_)
         self._tree = 0
         self._of_tree = self._all
-        p = parameters
-        self._takes_all = p.colsample_bytree == p.colsample_bylevel == p.colsample_bynode == 1.0
+        self._masks = np.ones((1, n_features), dtype=np.bool_)  # the same features in each row
+        self._are_same = parameters.colsample_bylevel == parameters.colsample_bynode == 1.0  # in all nodes of a tree
 
     def start_tree(self, tree: int) -> None:
         """Draw the features of a tree, given its number."""
         self._tree = tree
-        self._of_tree = self._drawn(self._all, self._parameters.colsample_bytree, _BY_TREE)
+        share = self._parameters.colsample_bytree
+        if share < 1.0:
+            self._of_tree = self._drawn(self._all, share, _BY_TREE)
+            self._masks[:] = False
+            self._masks[:, self._of_tree] = True
 
     def allowed(self, nodes: Sequence[OpenNode]) -> npt.NDArray[np.bool_]:
         """Return for each node which features it may split on: bool (nodes, features)."""
-        if self._takes_all:
-            if len(self._everything) < len(nodes):
-                self._everything = np.ones((2 * len(nodes), len(self._all)), dtype=np.bool_)
-            return self._everything[: len(nodes)]
+        if self._are_same:
+            if len(self._masks) < len(nodes):
+                self._masks = np.repeat(self._masks[:1], 2 * len(nodes), axis=0)
+            return self._masks[: len(nodes)]
         p = self._parameters
         mask = np.zeros((len(nodes), len(self._all)), dtype=np.bool_)
         for i, node in enumerate(nodes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from threading import local
 
 import numpy as np
@@ -120,9 +120,9 @@ class BinnedColumns:
             for feature in np.flatnonzero(places >= 0)
         }
 
-    @property
+    @cached_property
     def by_column(self) -> SplitColumns:
-        """The columns that splits compare."""
+        """The columns that splits compare, once they are written."""
         sparse = None if self.sparse is None else self.sparse.by_column
         return SplitColumns(self._dense, np.diff(self.layout.offsets), sparse)
 
@@ -134,9 +134,9 @@ class BinnedColumns:
             return None
         return self.by_row[0][0], self._dense[0][1]
 
-    @property
+    @cached_property
     def additions_per_row(self) -> int:
-        """How many sums a row is added to, on average, at least 1."""
+        """How many sums a row is added to, on average, at least 1, once the codes are written."""
         groups = [codes for codes, _ in self.by_row] + ([] if self.bundled is None else [self.bundled.codes])
         of_sparse = 0 if self.sparse is None else self.sparse.additions_per_row
         of_dense = sum(int(codes.shape[1]) for codes in groups)

@@ -95,8 +95,7 @@ class MemoryEngine(ArrayEngine):
         buffer, free = np.split(self.gradients.pairs.ravel()[: 2 * self.n_rows], 2)
         order = free.view(np.uint32)[: self.n_rows]
         self.partition.write_order(order)
-        self.row_numbers, self._positions = order.copy(), None
-        self.fixed_values.clear()
+        self.forget_order(order)
         columns, self.rows = self.rows.get_columns(), pl.DataFrame()
         self.rows = pl.DataFrame([_in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])
         for margins in self.margin_arrays.values():

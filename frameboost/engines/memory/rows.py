@@ -354,8 +354,8 @@ class ArrayEngine(FrameEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self.gradients.pairs[output], self.gradients.totals[output]
-        if sample is None:
-            self.row_numbers = None  # all trees of a fit are grown on samples, or none
+        if sample is None:  # all trees of a fit are grown on samples, or none
+            self.row_numbers = None
         else:
             totals = self._draw(sample, self.gradient_pairs)
         self.follow_tree()
@@ -370,6 +370,13 @@ class ArrayEngine(FrameEngine):
             self._positions = self.places.of(numbers).astype(np.uint32)
         self.gradient_pairs = self._of_sample
         return sample_pairs(sample, pairs, self._positions, self._of_sample, self.workers)
+
+    def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
+        """Drop what depends on the order of the rows before they are put in another; keep their numbers for samples."""
+        self.row_numbers = order.copy()
+        self._positions = None
+        self._role_arrays = None, {}
+        self.fixed_values.clear()
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""

@@ -70,14 +70,13 @@ class SparseColumns:
         With the columns, (columns, rows), comes the place of each feature among them, -1 of those that are not. The
         array is written again afterwards.
         """
-        wanted = self._place_of[features]
-        distinct = np.unique(wanted[wanted >= 0]).tolist()
+        wanted = self._place_of[features].tolist()
+        distinct = sorted({column for column in wanted if column >= 0})
         for start in range(0, len(distinct), len(self._dense)):
             at_once = distinct[start : start + len(self._dense)]
             self._keep(at_once)
-            places = np.full(len(self.columns) + 1, -1, dtype=np.int64)  # the last is that of -1
-            places[at_once] = [self._kept[column] for column in at_once]
-            yield self._dense, places[wanted]
+            places = {column: self._kept[column] for column in at_once}
+            yield self._dense, np.array([places.get(column, -1) for column in wanted], np.int64)
 
     def _keep(self, wanted: Sequence[int]) -> None:
         """Make these columns dense."""
