@@ -65,7 +65,8 @@ def test_a_registered_engine_trains_the_built_in_ones_model(more):
     calls = sys.modules["counting_engine"].CountingEngine.calls
     assert model.to_json() == fb.fit(frame, "amount", engine="numba", **options).to_json()
     # One call for the root and one for each further level whose nodes may be split; held-out rows are not asked.
-    assert calls == 3 * 3 if more.get("grow_policy") != "lossguide" else calls > 3 * 3
+    # Leaf by leaf, one call may serve the nodes of several levels.
+    assert calls == 3 * 3 if more.get("grow_policy") != "lossguide" else calls > 3
     assert sys.modules["counting_engine"].CountingEngine.calls == calls
 
 
