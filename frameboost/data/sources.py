@@ -81,7 +81,9 @@ class FrameSource:
 
     def types(self) -> dict[str, FeatureType | None]:
         """Return each column's type, None for one that can't be a feature."""
-        return {name: FeatureType.from_polars(dtype) for name, dtype in self.frame.collect_schema().items()}
+        schema = self.frame.collect_schema()
+        types = {dtype: FeatureType.from_polars(dtype) for dtype in set(schema.dtypes())}  # few, of many columns
+        return {name: types[dtype] for name, dtype in schema.items()}
 
     def type_names(self) -> dict[str, str]:
         """Return each column's type as the user knows it."""

@@ -61,7 +61,7 @@ class ArrayEngine(FrameEngine):
         self._positions: npt.NDArray[np.uint32] | None = None  # that rows are drawn by, if they are
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
-        self._physical: set[int] = set()  # features whose columns hold physical values, without NaN
+        self._physical: dict[int, pl.Series] = {}  # the columns that hold physical values, without NaN, by feature
         self._rare: dict[int, RareValues | None] = {}
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
@@ -110,13 +110,13 @@ class ArrayEngine(FrameEngine):
 
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop_columns`."""
-        held = self.load()
         if number in self._physical:
-            return held[str(number)]
+            return self._physical[number]
+        held = self.load()
         values = held[str(number)] if self.storage.holds_columns else self._read_again(number)
         found = physical_values(values, self.features[number].type)
         if found is values and self.storage.holds_columns:
-            self._physical.add(number)
+            self._physical[number] = found
         return found
 
     def _read_again(self, number: int) -> pl.Series:
@@ -144,6 +144,7 @@ class ArrayEngine(FrameEngine):
     def drop_columns(self) -> None:
         """Free the features' columns."""
         self._columns = pl.DataFrame()
+        self._physical.clear()
         self._rare.clear()
 
     def count_missing(self) -> list[int]:
