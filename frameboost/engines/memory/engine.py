@@ -71,7 +71,7 @@ class MemoryEngine(ArrayEngine):
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        if self._may_sort and len(self.gradients.pairs) and len(self.partition.pieces):
+        if self._may_sort and len(self.gradients.pairs) and self.partition.is_split:
             self.sort_rows()
         super().compute_gradients(gradients, others)
 
@@ -79,7 +79,7 @@ class MemoryEngine(ArrayEngine):
         self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
     ) -> dict[str, float]:
         """See `ShardEngine.compute_gradients_on`."""
-        if self._may_sort and len(self.gradients.pairs) and len(self.partition.pieces):
+        if self._may_sort and len(self.gradients.pairs) and self.partition.is_split:
             self.sort_rows()
         return super().compute_gradients_on(offsets, gradients, others)
 

@@ -63,6 +63,11 @@ class RowPartition:
         """Number of rows."""
         return len(self.rows) // 2
 
+    @property
+    def is_split(self) -> bool:
+        """Whether the tree has more than the root."""
+        return self._n_nodes > 1 or self._waiting is not None
+
     def start_tree(self) -> None:
         """Give all rows to the root, node 0, in ascending order."""
         rows = self.rows[: self.n_rows]

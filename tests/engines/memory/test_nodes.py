@@ -1,9 +1,11 @@
 """The partition of rows by node, the same for any number of threads."""
 
 import numpy as np
+import polars as pl
 import pytest
 
-from frameboost.engines.memory import nodes
+import frameboost as fb
+from frameboost.engines.memory import binning, engine, nodes
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import part_rows
 from frameboost.runtime.workers import Workers
@@ -57,3 +59,22 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
         partition.write_order(order)
         assert sorted(order) == list(range(n_rows))
         assert (np.diff(node_of[order]) >= 0).all()
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "reg:absoluteerror"])
+def test_rows_are_sorted_by_the_leaves_of_a_tree(monkeypatch, objective):
+    # The start of absolute error is a median: that of the root of no tree.
+    monkeypatch.setattr(engine, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    n_leaves = []
+    original = engine.MemoryEngine.sort_rows
+
+    def sort_rows(self):
+        n_leaves.append(len(self.partition.leaves()))
+        original(self)
+
+    monkeypatch.setattr(engine.MemoryEngine, "sort_rows", sort_rows)
+    frame = pl.DataFrame({"x": range(100), "y": [k // 25 for k in range(100)]})
+    fb.fit(frame, "y", objective=objective, engine="numba", n_estimators=3, max_depth=2, min_child_weight=0.0)
+    assert len(n_leaves) == 1
+    assert n_leaves[0] > 1
