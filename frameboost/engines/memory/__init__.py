@@ -15,8 +15,6 @@
 - `gradients`, `gradient_kernels`: g and h on their grids
 - `programs`, `program_kernels`, `program_arrays`: a loss compiled for a vector machine
 - `exponential_kernels`, `logarithm_kernels`: EXP and LN in vector instructions, with the bits of the C library
-- `sampling`: the g and h of a tree that is grown on a sample
-- `exponential_kernels`: EXP in vector instructions, with the bits of the C library
 - `sampling`, `sampling_kernels`: the g and h of a tree that is grown on a sample
 - `exact_sums`: sums of expressions by such programs, as metrics take them
 - `scores`, `score_kernels`: rows sorted by their score, for areas under curves
