@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["atomic_path", "is_special", "write_text"]
+__all__ = ["atomic_path", "is_special", "write_bytes", "write_text"]
 
 
 @contextmanager
@@ -52,7 +52,22 @@ def _errors_of(path: str | Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file atomically. No other thread opens the temporary one, which so needs no folder of its own."""
+    if is_special(path):
+        Path(path).write_bytes(data)
+        return
+    target = Path(path).resolve()
+    partial = target.parent / f".{secrets.token_hex(8)}.partial"
+    try:
+        with _errors_of(path):
+            partial.write_bytes(data)
+            partial.replace(target)
+    finally:
+        with suppress(OSError):  # renamed, or never written
+            partial.unlink()
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in UTF-8, atomically."""
-    with atomic_path(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
+    write_bytes(path, text.encode("utf-8"))
