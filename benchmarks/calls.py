@@ -90,7 +90,7 @@ def _trained(rows: data.Data, n_trees: int, settings: dict[str, Any]) -> list[Wa
 
 
 def save_and_load(scale: Scale) -> Comparison:
-    """Write a model's file and read it, each library in the format that it writes by default; XGBoost in JSON, too."""
+    """Write a model's file and read it, each library in its fastest format; XGBoost's and frameboost's JSON, too."""
     rows, n_trees = data.workload(scale.rows(100_000, 5_000)), scale.trees()
     folder, held_out = Path(scale.folder), rows.held_out.drop(data.LABEL)
     ways = [peers.xgboost(rows, n_trees), peers.lightgbm(rows, n_trees)]
@@ -108,14 +108,15 @@ def save_and_load(scale: Scale) -> Comparison:
         made[1].save_model(folder / "model.txt")
         return lgb.Booster(model_file=folder / "model.txt")
 
-    def by_frameboost() -> fb.Model:
-        model.save(folder / "model.json")
-        return fb.load(folder / "model.json")
+    def by_frameboost(name: str) -> fb.Model:
+        model.save(folder / name)
+        return fb.load(folder / name)
 
     model = peers.fit(rows.frame, n_trees)
     targets = [Target(1.5, "xgboost hist"), Target(1.5, "lightgbm")]
     ways[0].run, ways[1].run = partial(by_xgboost, "model.ubj"), by_lightgbm
     ways.insert(1, Way("xgboost, as JSON", partial(by_xgboost, "model_.json"), lacking=ways[0].lacking))
-    ways.append(Way("frameboost", by_frameboost, lambda m: rows.quality(m.predict(held_out)), targets))
+    for name, file, bounds in (("frameboost", "model_.ubj", targets), ("frameboost, as JSON", "model__.json", ())):
+        ways.append(Way(name, partial(by_frameboost, file), lambda m: rows.quality(m.predict(held_out)), bounds))
     return Comparison(ways, f"a model of {n_trees} trees of depth {peers.DEPTH}", rows.quality_name,
                       rounds=2 if scale.quick else 10)  # fmt: skip

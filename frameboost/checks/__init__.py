@@ -2,5 +2,6 @@
 
 - `arguments`: the arguments of public functions, by name
 - `json_fields`: JSON files that hold models
+- `ubjson`: their binary form
 - `messages`: values and names in messages, cut to a length
 """

@@ -1,7 +1,7 @@
 """The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``).
 
 - `arguments`: how options are read and errors reported
-- `inputs`: the tables that commands read
+- `inputs`, `outputs`: the tables that commands read, the model that they write
 - `train_facts`: what a training says at its end
 - `screen`: tables and facts on standard output
 - `train`, `score`, `evaluate`, `compare`, `explain`, `plot`, `report`: one command each

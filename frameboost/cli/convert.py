@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from frameboost.cli.arguments import Commands, add_command, check_keep
+from frameboost.cli.outputs import write_model
 from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import open_source
 from frameboost.data.table_files import check_writable, write_text
@@ -24,7 +25,8 @@ def add_convert(commands: Commands) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's file")
     add("-o", "--out", required=True, metavar="FILE", help="the file to write ('-': standard output)")
-    add("--to", default="frameboost", choices=("frameboost", "xgboost"), help="default frameboost, a model's own JSON")
+    add("--to", default="frameboost", choices=("frameboost", "xgboost"),
+        help="default frameboost, a model's own file: JSON, or binary if it is named .ubj")  # fmt: skip
     add("--categories", metavar="DATA",
         help="for a model of CatBoost, which keeps only hashes of categories: a table that has them all, such as that "
         "of training")  # fmt: skip
@@ -39,4 +41,7 @@ def _convert(given: argparse.Namespace) -> None:
         return {name: data.to_frame([name]).unique().collect().to_series().sort().to_list() for name in names}
 
     model = open_model(given.model, None if given.categories is None else categories)
-    write_text(given.out, model.to_json() if given.to == "frameboost" else to_xgboost(model.ensemble))
+    if given.to == "xgboost":
+        write_text(given.out, to_xgboost(model.ensemble))
+    else:
+        write_model(model, given.out)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import typing
 from dataclasses import Field, fields
+from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
 from frameboost.api import fit
 from frameboost.cli.arguments import Commands, Parser, UsageError, add_command, names, setting, value
 from frameboost.cli.inputs import add_data, read_data
+from frameboost.cli.outputs import write_model
 from frameboost.cli.screen import print_facts
 from frameboost.cli.train_facts import train_facts
 from frameboost.data.held_out import held_out_sources
 from frameboost.data.sources import open_source
-from frameboost.data.table_files import STDOUT, check_format, check_writable, write_table, write_text
+from frameboost.data.table_files import STDOUT, check_format, check_writable, write_table
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
 from frameboost.parameters.aliases import ALIASES, under_our_names
@@ -34,7 +36,8 @@ def add_train(commands: Commands) -> None:
     add = parser.add_argument
     add_data(parser)
     add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
-    add("-o", "--out", required=True, metavar="MODEL", help="the model's file, JSON ('-': standard output)")
+    add("-o", "--out", required=True, metavar="MODEL",
+        help="the model's file: JSON, or binary if it is named .ubj ('-': JSON on standard output)")  # fmt: skip
     add("--objective", metavar="NAME",
         help="the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks for: regression "
         "of numbers, classification of Booleans and strings")  # fmt: skip
@@ -123,15 +126,14 @@ def _train(given: argparse.Namespace) -> None:
         verbose=False if given.quiet else None, **parameters,
     )  # fmt: skip
     seconds = monotonic() - started
-    text = model.to_json()
     if given.history is not None:
         write_table(model.history.lazy(), given.history)
-    write_text(given.out, text)
+    write_model(model, given.out)
     if not given.quiet and given.out != STDOUT:
         seed = Parameters.from_keywords(under_our_names(parameters)).seed
         training, held_out = held_out_sources(open_source(data), valid, given.time, given.group, seed)
         facts = train_facts(model, training, {name: part.source for name, part in held_out.items()}, given)
-        size = len(text.encode())
+        size = Path(given.out).stat().st_size
         print_facts(facts | {"seconds": f"{seconds:.1f}", "file": f"{given.out} ({_size(size)})"})
 
 

@@ -1,6 +1,7 @@
 """A trained ensemble of trees, and the model file that holds it.
 
 - `ensemble`: trees, features, loss and base margins, all that scoring needs
-- `model_file`: an ensemble as JSON, written and checked
-- `tree_file`: the trees in that file
+- `model_file`: an ensemble as JSON or UBJSON, written and checked
+- `tree_file`: the trees in JSON, checked node by node
+- `tree_columns`, `plain_trees`: the trees in UBJSON, checked all at once
 """

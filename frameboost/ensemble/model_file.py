@@ -1,12 +1,14 @@
 """The model file: canonical JSON (equal models have equal files), of which every field is checked when it is read.
 
-``docs/model-file.md`` documents it field by field.
+Its binary form is UBJSON: the text of all but the trees, and the trees as arrays of numbers (see `tree_columns`).
+``docs/model-file.md`` documents both field by field.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +22,11 @@ from frameboost.checks.json_fields import (
     shown_json,
     to_text,
 )
+from frameboost.checks.ubjson import read_ubjson, to_ubjson
 from frameboost.ensemble.ensemble import Ensemble, Labels
-from frameboost.ensemble.tree_file import read_tree, tree_fields
+from frameboost.ensemble.plain_trees import are_plain
+from frameboost.ensemble.tree_columns import TreeColumns
+from frameboost.ensemble.tree_file import check_tree, read_tree, tree_fields
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
@@ -31,15 +36,29 @@ from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from frameboost.trees.leaf_grid import largest_leaves, on_leaf_grid
+from frameboost.trees.leaf_grid import are_on_leaf_grid, largest_leaves, on_leaf_grid
 from frameboost.trees.tree import Tree
 
-__all__ = ["FORMAT", "VERSION", "dump_model", "read_model"]
+__all__ = ["BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_model", "read_model"]
 
 FORMAT = "frameboost"
 VERSION = 1
 
-_FIELDS = ("format", "version", "objective", "labels", "parameters", "base_margin", "calibration", "features", "trees")
+# A binary file starts with the field of the text, which no file of XGBoost has.
+_TEXT, _TREES = "frameboost", "trees"
+BINARY_START = to_ubjson({_TEXT: ""})[: -len(to_ubjson("")) - 1]
+
+_FIELDS_BUT_TREES = (
+    "format",
+    "version",
+    "objective",
+    "labels",
+    "parameters",
+    "base_margin",
+    "calibration",
+    "features",
+)
+_FIELDS = (*_FIELDS_BUT_TREES, "trees")
 _MOST_TARGETS = 10_000
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
@@ -49,13 +68,24 @@ _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 def dump_model(ensemble: Ensemble) -> str:
     """Return the text of a model file, with a line for each feature and each tree, so that diff can compare models."""
+    trees = [tree_fields(tree, ensemble.loss.n_outputs) for tree in ensemble.trees]
+    return _text(ensemble, trees)
+
+
+def dump_binary(ensemble: Ensemble) -> bytes:
+    """Return the binary form of a model file."""
+    trees = TreeColumns.of(ensemble.trees).fields(ensemble.loss.n_outputs)
+    return to_ubjson({_TEXT: _text(ensemble), _TREES: trees})
+
+
+def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
+    """Return the text of a file, with the list of trees if it is given."""
     features = [
         {"name": f.name, "type": f.type.name}
         | ({"categories": list(f.categories)} if f.type.is_categorical else {})
         | ({"zero_is_missing": True} if f.zero_is_missing else {})
         for f in ensemble.features
     ]
-    trees = [tree_fields(tree, ensemble.loss.n_outputs) for tree in ensemble.trees]
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -67,12 +97,12 @@ def dump_model(ensemble: Ensemble) -> str:
     if ensemble.calibration is not None:
         head["calibration"] = ensemble.calibration.text
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
-    lines += [f"{to_text(key)}: [\n{_lines(items)}\n]" for key, items in (("features", features), ("trees", trees))]
+    lines += [f'"features": {_lines(features)}', *(f'"trees": {_lines(trees)}' for trees in lists)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _lines(items: Sequence[object]) -> str:
-    return ",\n".join(map(to_text, items))
+    return "[\n" + ",\n".join(map(to_text, items)) + "\n]"
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -86,6 +116,7 @@ def read_model(data: bytes) -> Ensemble:
     ModelFileError
         If the file is not a model, or is damaged; the message says what is wrong, and where.
     """
+    data, binary_trees = _parts(data)
     document = parse_json(data, "not a frameboost model: the file is not JSON", "damaged model", strict=True)
     if not isinstance(document, dict):
         raise ModelFileError("not a frameboost model: the file holds no JSON object")
@@ -94,7 +125,9 @@ def read_model(data: bytes) -> Ensemble:
     version = document.get("version")
     if not is_integer(version) or version != VERSION:
         raise ModelFileError(f"the model file has version {shown_json(version)}; this release reads version {VERSION}")
-    check_keys(document, _FIELDS, "damaged model")
+    check_keys(document, _FIELDS if binary_trees is None else _FIELDS_BUT_TREES, "damaged model")
+    if binary_trees is not None:
+        document["trees"] = TreeColumns.read(binary_trees)
     parameters = _parameters(document)
     loss = _loss(document, parameters)
     features = tuple(_feature(item, i) for i, item in enumerate(read_list(document, "features")))
@@ -104,11 +137,34 @@ def read_model(data: bytes) -> Ensemble:
     if len(set(names)) < len(names):
         raise ModelFileError("damaged model: two features have the same name")
     base_margins = _base_margins(document, loss)
-    trees = tuple(read_tree(item, i, features, loss.n_outputs) for i, item in enumerate(read_list(document, "trees")))
+    trees = _trees(document, features, loss.n_outputs)
     _check_rounds(trees, loss, parameters)
     _check_sums(base_margins, trees)
     calibration, labels = _calibration(document, loss), _labels(document, loss)
     return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels)
+
+
+def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
+    """Return the text of a file, and the trees where they are not in the text."""
+    if not data.startswith(BINARY_START):
+        return data, None
+    binary = read_ubjson(data, "damaged model: it is not UBJSON", arrays=True)
+    check_keys(binary, (_TEXT, _TREES), "damaged model")
+    if not isinstance(binary[_TEXT], str):
+        fail("damaged model", _TEXT, "text", "something else")
+    if not isinstance(binary.get(_TREES), dict):
+        fail("damaged model", _TREES, "an object", None)
+    return binary[_TEXT].encode("utf-8"), binary[_TREES]
+
+
+def _trees(document: Mapping[str, Any], features: Sequence[Feature], n_outputs: int) -> tuple[Tree, ...]:
+    given = document.get("trees")
+    if not isinstance(given, TreeColumns):
+        items = enumerate(read_list(document, "trees"))
+        return tuple(read_tree(item, i, features, n_outputs) for i, item in items)
+    if are_plain(given, features, n_outputs):
+        return given.trees()
+    return tuple(check_tree(tree, i, features, n_outputs) for i, tree in enumerate(given.trees()))
 
 
 def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
@@ -142,7 +198,8 @@ def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
 
 def _check_outputs(document: Mapping[str, Any], n_outputs: int) -> None:
     """Check that there is a tree for each output, before a loss of that many outputs is made."""
-    n_trees = len(read_list(document, "trees"))
+    trees = document.get("trees")
+    n_trees = len(trees if isinstance(trees, TreeColumns) else read_list(document, "trees"))
     if n_trees < n_outputs:
         raise ModelFileError(f"damaged model: its {n_trees} trees are not whole rounds of {n_outputs} outputs")
 
@@ -249,10 +306,12 @@ def _feature(item: object, number: int) -> Feature:
 
 def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
     """Check that leaves are on their grid and sums are finite, so that every sum is exact and equal in every engine."""
-    if not math.isfinite(sum([*map(abs, base_margins), *largest_leaves(trees)])):
+    largest = largest_leaves(trees)
+    if not math.isfinite(sum([*map(abs, base_margins), *largest])):
         raise ModelFileError("damaged model: its margins are not finite")
-    if _are_on_grid(base_margins, trees):
-        return
+    with suppress(OverflowError):  # the value of an inner node may be far beyond those of the leaves
+        if are_on_leaf_grid(base_margins, trees, largest):
+            return
     leaves = [
         replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))
         for tree in trees
@@ -264,11 +323,3 @@ def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
         for node, value in enumerate(tree.value):
             if rounded.value[node] != value:
                 fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)
-
-
-def _are_on_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> bool:
-    """Whether all values are, those of inner nodes too, as in the files that are written here."""
-    try:
-        return on_leaf_grid(base_margins, trees) == (tuple(base_margins), tuple(trees))
-    except OverflowError:  # the value of an inner node may be far beyond those of the leaves
-        return False

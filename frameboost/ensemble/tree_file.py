@@ -14,7 +14,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["read_tree", "tree_fields"]
+__all__ = ["check_tree", "read_tree", "tree_fields"]
 
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 _FIELDS = (
@@ -67,6 +67,19 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
     if _is_plain(columns, features):
         return Tree(**{field: tuple(values) for field, values in columns.items()}, output=output)
     return _read_nodes(columns, features, output, where)
+
+
+def check_tree(tree: Tree, number: int, features: Sequence[Feature], n_outputs: int) -> Tree:
+    """Return a tree that was read from columns, looked at node by node as `read_tree` does."""
+    fields = tree_fields(tree, n_outputs) | ({"output": tree.output} if tree.output else {})
+    return read_tree(_as_parsed(fields), number, features, n_outputs)
+
+
+def _as_parsed(value: Any) -> Any:
+    """Return fields as they come from JSON, which has lists only."""
+    if isinstance(value, dict):
+        return {key: _as_parsed(item) for key, item in value.items()}
+    return list(map(_as_parsed, value)) if isinstance(value, list | tuple) else value
 
 
 def _is_plain(columns: Mapping[str, list[Any]], features: Sequence[Feature]) -> bool:

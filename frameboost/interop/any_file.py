@@ -20,7 +20,7 @@ from frameboost.interop.xgboost.reader import read_xgboost
 
 __all__ = ["Categories", "read_any_file"]
 
-_KNOWN = "it is none of frameboost's own (JSON), XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
+_KNOWN = "it is none of frameboost's own and XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
 # Takes the names of categorical columns; returns the distinct values of each.
 Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 

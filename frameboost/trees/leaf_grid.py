@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -27,51 +28,65 @@ import numpy.typing as npt
 from frameboost.expressions.grid import bit_step
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["largest_leaves", "on_leaf_grid"]
+__all__ = ["are_on_leaf_grid", "largest_leaves", "on_leaf_grid"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
     """Return the base margins and the trees with their values rounded; each output has a grid of its own."""
-    base_on_grid, on_grid = [], list(trees)
-    of_outputs: list[list[int]] = [[] for _ in base_margins]
-    for i, tree in enumerate(trees):
-        of_outputs[tree.output].append(i)
-    for base, own in zip(base_margins, of_outputs, strict=True):
-        values = [np.array(trees[i].value) for i in own]
-        step = _step([abs(base), *largest_leaves([trees[i] for i in own])])
-        base_on_grid.append(_steps(base, step) * step)
-        for i, rounded in zip(own, _rounded(values, step), strict=True):
-            on_grid[i] = replace(trees[i], value=rounded)
-    return tuple(base_on_grid), tuple(on_grid)
+    steps = _steps_of_outputs(base_margins, trees, largest_leaves(trees))
+    base_on_grid = tuple(_steps(base, step) * step for base, step in zip(base_margins, steps, strict=True))
+    on_grid = _rounded(_flat(trees, "value"), _step_of_nodes(steps, trees)).tolist()
+    ends = np.cumsum([len(tree) for tree in trees]).tolist()
+    return base_on_grid, tuple(
+        replace(tree, value=tuple(on_grid[start:end]))
+        for tree, start, end in zip(trees, [0, *ends], ends, strict=False)
+    )
+
+
+def are_on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree], largest: Sequence[float]) -> bool:
+    """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_leaves` returns."""
+    steps, values = _steps_of_outputs(base_margins, trees, largest), _flat(trees, "value")
+    return all(_steps(base, step) * step == base for base, step in zip(base_margins, steps, strict=True)) and bool(
+        (_rounded(values, _step_of_nodes(steps, trees)) == values).all()
+    )
 
 
 def largest_leaves(trees: Sequence[Tree]) -> list[float]:
     """Return the largest magnitude among each tree's leaves."""
     if not trees:
         return []
-    values, is_leaf = ([np.array(getattr(tree, field)) for tree in trees] for field in ("value", "feature"))
-    magnitudes = np.where(np.concatenate(is_leaf) == LEAF, np.abs(np.concatenate(values)), 0.0)
-    found: list[float] = np.maximum.reduceat(magnitudes, _starts(values)).tolist()
+    magnitudes = np.where(_flat(trees, "feature") == LEAF, np.abs(_flat(trees, "value")), 0.0)
+    starts = np.cumsum([0, *(len(tree) for tree in trees[:-1])])
+    found: list[float] = np.maximum.reduceat(magnitudes, starts).tolist()
     return found
 
 
-def _rounded(values: Sequence[FloatArray], step: float) -> list[tuple[float, ...]]:
-    """Return each tree's values on the grid, in one pass over all trees, of which there may be thousands."""
-    if not values:
-        return []
+def _flat(trees: Sequence[Tree], field: str) -> FloatArray:
+    """Return a field of the nodes of all trees, of which there may be thousands: one pass over all is fast."""
+    return np.fromiter(chain.from_iterable([getattr(tree, field) for tree in trees]), np.float64)
+
+
+def _steps_of_outputs(base_margins: Sequence[float], trees: Sequence[Tree], largest: Sequence[float]) -> list[float]:
+    """Return the step of each output's grid."""
+    magnitudes = [[abs(base)] for base in base_margins]
+    for tree, value in zip(trees, largest, strict=True):
+        magnitudes[tree.output].append(value)
+    return list(map(_step, magnitudes))
+
+
+def _step_of_nodes(steps: Sequence[float], trees: Sequence[Tree]) -> FloatArray:
+    return np.repeat([steps[tree.output] for tree in trees], [len(tree) for tree in trees])
+
+
+def _rounded(values: FloatArray, step: FloatArray) -> FloatArray:
+    """Return values on the grid."""
     with np.errstate(over="ignore"):
-        steps = np.rint(np.concatenate(values) / step)
+        steps = np.rint(values / step)
     if not np.isfinite(steps).all():
         raise OverflowError  # the value of an inner node may be far beyond those of the leaves
-    on_grid = steps * step + 0.0  # + 0.0: no -0.0 in a model
-    return [tuple(own.tolist()) for own in np.split(on_grid, _starts(values)[1:])]
-
-
-def _starts(values: Sequence[FloatArray]) -> npt.NDArray[np.int64]:
-    """Return the index of each tree's first value among the values of all trees."""
-    return np.cumsum([0, *map(len, values[:-1])])
+    return steps * step + 0.0  # + 0.0: no -0.0 in a model
 
 
 def _step(largest: Sequence[float]) -> float:

@@ -370,6 +370,9 @@ def test_convert(here, capsys):
     booster.save_model("b.ubj")
     assert call("convert b.ubj -o m.json") == 0
     assert fb.load("m.json") == fb.from_xgboost(booster)
+    assert call("convert b.ubj -o m.ubj") == 0
+    assert fb.load("m.ubj") == fb.from_xgboost(booster)
+    assert Path("m.ubj").read_bytes() != Path("m.json").read_bytes()
     assert call("convert m.json --to xgboost -o x.json") == 0
     again = xgboost.Booster(model_file="x.json")
     np.testing.assert_allclose(again.predict(xgboost.DMatrix(x, feature_names=["f0", "f1"])),

@@ -200,10 +200,12 @@ def _check_predictions(model: fb.Model, frame: pl.DataFrame) -> None:
 
 def _check_file(model: fb.Model) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.json"
-        model.save(path)
-        assert fb.load(path) == model, "the loaded model differs from the saved one"
-        assert list(Path(folder).iterdir()) == [path], "other files were left behind"
+        for name in ("model.json", "model.ubj"):
+            path = Path(folder) / name
+            model.save(path)
+            assert fb.load(path) == model, "the loaded model differs from the saved one"
+            assert list(Path(folder).iterdir()) == [path], "other files were left behind"
+            path.unlink()
     assert pickle.loads(pickle.dumps(model)) == model, "the unpickled model differs from the original"
 
 

@@ -15,8 +15,8 @@ import frameboost as fb
 
 __all__ = ["FORMATS", "original"]
 
-FORMATS = ["frameboost", "frameboost classes", "frameboost own loss", "xgboost", "xgboost ubj", "lightgbm", "catboost",
-           "catboost leafwise"]  # fmt: skip
+FORMATS = ["frameboost", "frameboost classes", "frameboost own loss", "frameboost ubj", "xgboost", "xgboost ubj",
+           "lightgbm", "catboost", "catboost leafwise"]  # fmt: skip
 
 
 @cache
@@ -24,7 +24,7 @@ def original(format_: str) -> bytes:
     """Return the bytes of a model file of that format."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # from other libraries
-        path = Path(folder) / ("model.ubj" if format_ == "xgboost ubj" else "model.json")
+        path = Path(folder) / ("model.ubj" if format_.endswith(" ubj") else "model.json")
         {"frameboost": _frameboost, "xgboost": _xgboost, "lightgbm": _lightgbm, "catboost": _catboost}[
             format_.partition(" ")[0]
         ](path, format_)
@@ -44,9 +44,11 @@ def _frameboost(path: Path, format_: str) -> None:
         pl.col("k").replace_strict({0: "a", 1: "b", 2: "it's", 3: "d", 4: None}, return_dtype=pl.String),
         pl.Series("day", range(60)).cast(pl.Date), pl.Series("y", y),
     )  # fmt: skip
-    objective = {"frameboost": "binary:logistic", "frameboost classes": "multi:softprob"}.get(
-        format_, fb.Objective("margin - label", "1", "margin", "mae")
-    )
+    objective = {
+        "frameboost": "binary:logistic",
+        "frameboost classes": "multi:softprob",
+        "frameboost ubj": "multi:softprob",
+    }.get(format_, fb.Objective("margin - label", "1", "margin", "mae"))
     model = fb.fit(frame, "y", objective=objective, n_estimators=3, max_depth=2, min_child_weight=0, verbose=False)
     (model.calibrate(frame, "y") if format_ == "frameboost" else model).save(path)
 

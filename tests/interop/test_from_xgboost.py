@@ -17,9 +17,9 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from frameboost.checks.ubjson import read_ubjson
 from frameboost.ensemble.model_file import read_model
 from frameboost.interop.float32 import float64_thresholds, nearest_float32
-from frameboost.interop.xgboost.ubjson import read_ubjson
 from frameboost.loading import from_xgboost
 from tests.support.cases import cases
 
@@ -741,11 +741,11 @@ def test_damaged_ubjson():
 
 
 def test_ubjson():
-    assert read_ubjson(b"[" + b"i\x05" + b"TFZ" + b"Si\x02\xc3\xa4" + b"D" + struct.pack(">d", 0.1) + b"]") == [
+    assert read_ubjson(b"[" + b"i\x05" + b"TFZ" + b"Si\x02\xc3\xa4" + b"D" + struct.pack(">d", 0.1) + b"]", "no") == [
         5, True, False, None, "ä", 0.1,
     ]  # fmt: skip
-    assert read_ubjson(b"{#i\x01i\x01aU\xff") == {"a": 255}
+    assert read_ubjson(b"{#i\x01i\x01aU\xff", "no") == {"a": 255}
     for bomb in (b"[" * 10_000, b"[$d#L\x7f" + b"\xff" * 7, b"[#l\x7f\xff\xff\xff", b"{L" + b"\xff" * 8, b"[$Z#i\x05",
                  b"Si\x01\xff", b"q", b"{i\x01aTi\x01aT}"):  # fmt: skip
         with pytest.raises(fb.ModelFileError, match="UBJSON"):
-            read_ubjson(bomb)
+            read_ubjson(bomb, "not UBJSON")

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.json_fields import fail, is_integer, parse_json, read_list
+from frameboost.checks.ubjson import read_ubjson
 from frameboost.errors import ModelFileError
 from frameboost.interop.float32 import as_float32
-from frameboost.interop.xgboost.ubjson import read_ubjson
 
 __all__ = ["fail_damaged", "floats", "integers", "read_count", "read_learner", "read_numbers", "read_object"]
 
@@ -43,7 +43,7 @@ def _parse(data: bytes) -> Any:
             "the file is of XGBoost's old binary format; load it in XGBoost 3.0 or before, and save it as .json or .ubj"
         )
     if re.match(rb"\{[iUIlL#]", data):
-        return read_ubjson(data)
+        return read_ubjson(data, "not an XGBoost model: the file is not UBJSON")
     return parse_json(data, "not an XGBoost model: the file is neither JSON nor UBJSON", _WHERE)
 
 

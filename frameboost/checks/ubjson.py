@@ -1,36 +1,67 @@
-"""A parser of the part of Universal Binary JSON (https://ubjson.org) that XGBoost writes.
+"""The part of Universal Binary JSON (https://ubjson.org) that model files have: XGBoost's, and those written here.
 
-Every length is checked against the bytes that are left before memory is allocated for it. There is no maintained
-library for the format: the last release of py-ubjson is of 2020.
+Every length that is read is checked against the bytes that are left before memory is allocated for it. There is no
+maintained library for the format: the last release of py-ubjson is of 2020.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError
 
-__all__ = ["read_ubjson"]
+__all__ = ["read_ubjson", "to_ubjson"]
 
 _DEEPEST = 64
 _INTEGERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8"}
 _NUMBERS = _INTEGERS | {"d": ">f4", "D": ">f8"}
 _CONSTANTS = {"Z": None, "T": True, "F": False}
 _SIZES = {marker: np.dtype(code).itemsize for marker, code in _NUMBERS.items()}
+_MARKERS = {np.dtype(code): marker for marker, code in _NUMBERS.items()}
 _STRUCTS = {"i": ">b", "U": ">B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
 
 
-def read_ubjson(data: bytes) -> Any:
+def to_ubjson(value: Mapping[str, Any] | str | npt.NDArray[Any]) -> bytes:
+    r"""Return an object as a UBJSON document; its fields are strings, arrays of numbers, and objects of these.
+
+    >>> to_ubjson({"a": np.array([1, 2], dtype=np.uint8), "b": "x"})
+    b'{L\x00\x00\x00\x00\x00\x00\x00\x01a[$U#L\x00\x00\x00\x00\x00\x00\x00\x02\x01\x02L\x00\x00\x00\x00\x00\x00\x00\x01bSL\x00\x00\x00\x00\x00\x00\x00\x01x}'
+    """
+    if isinstance(value, str):
+        return b"S" + _counted(value)
+    if isinstance(value, np.ndarray):
+        big_endian = value.astype(value.dtype.newbyteorder(">"), copy=False)
+        marker = _MARKERS[big_endian.dtype].encode()
+        return b"[$" + marker + b"#" + _size(len(value)) + big_endian.tobytes()
+    return b"{" + b"".join(_counted(key) + to_ubjson(item) for key, item in value.items()) + b"}"
+
+
+def _counted(text: str) -> bytes:
+    encoded = text.encode("utf-8")
+    return _size(len(encoded)) + encoded
+
+
+def _size(count: int) -> bytes:
+    return b"L" + struct.pack(">q", count)
+
+
+def read_ubjson(data: bytes, what: str, *, arrays: bool = False) -> Any:
     r"""Return the content of a UBJSON document as dicts, lists, strings, ints, floats, bools and None.
 
     Parameters
     ----------
     data
         The whole document; numbers in it are big-endian.
+    what
+        The message for a document that is not UBJSON.
+    arrays
+        Whether lists of numbers of one type are arrays of numpy.
 
     Raises
     ------
@@ -39,10 +70,10 @@ def read_ubjson(data: bytes) -> Any:
 
     Examples
     --------
-    >>> read_ubjson(b"{i\x01a[$d#i\x02\x3f\x80\0\0\x40\0\0\0}")
+    >>> read_ubjson(b"{i\x01a[$d#i\x02\x3f\x80\0\0\x40\0\0\0}", "not a model")
     {'a': [1.0, 2.0]}
     """
-    reader = _Reader(data)
+    reader = _Reader(data, what, arrays=arrays)
     value = reader.value(0)
     if reader.at != len(data):
         reader.fail("bytes after the end of the document")
@@ -52,11 +83,12 @@ def read_ubjson(data: bytes) -> Any:
 class _Reader:
     """A cursor over the bytes; ``at`` is the index of the next one."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, what: str, *, arrays: bool) -> None:
         self.data, self.at = data, 0
+        self.what, self.arrays = what, arrays
 
     def fail(self, what: str) -> NoReturn:
-        raise ModelFileError(f"not an XGBoost model: the file is not UBJSON ({what}, at byte {self.at})")
+        raise ModelFileError(f"{self.what} ({what}, at byte {self.at})")
 
     def value(self, depth: int) -> Any:
         if depth > _DEEPEST:
@@ -82,13 +114,13 @@ class _Reader:
             found[key] = self.value(depth + 1)
         return found
 
-    def array(self, depth: int) -> list[Any]:
+    def array(self, depth: int) -> list[Any] | npt.NDArray[Any]:
         if self.follows("$"):
             marker = self.marker()
             if marker not in _NUMBERS or not self.follows("#"):
                 self.fail("an array of an unknown type")
-            size = self.count() * _SIZES[marker]
-            return np.frombuffer(self.take(size), dtype=_NUMBERS[marker]).tolist()  # type: ignore[no-any-return]
+            numbers = np.frombuffer(self.take(self.count() * _SIZES[marker]), dtype=_NUMBERS[marker])
+            return numbers if self.arrays else numbers.tolist()
         if self.follows("#"):
             return [self.value(depth + 1) for _ in range(self.count())]
         found = []
