@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,12 +18,13 @@ from frameboost.errors import ParameterError
 from frameboost.losses.outputs import OUTPUTS, Output
 from frameboost.prediction.few_outputs import few_outputs
 from frameboost.runtime.installed import has_numba
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 if TYPE_CHECKING:
-    from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
+    from frameboost.compile.arrays.byte_scorer import ByteScorer
+    from frameboost.compile.arrays.byte_trees import ByteTrees
     from frameboost.compile.arrays.few_rows import FewRows
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
@@ -136,8 +136,7 @@ class Predictor:
         if base_margin is None and (codes := self._few_rows.codes(data)) is not None:
             return list(self.arrays.margins(codes, self.ensemble.base_margins, in_parallel=False))
         if base_margin is None and isinstance(data, pl.DataFrame) and (scorer := self._plain_scorer(data)) is not None:
-            with closing(Workers()) as workers:
-                return list(scorer.margins_of_plain(data, self.ensemble.base_margins, workers))
+            return list(scorer.margins_of_plain(data, self.ensemble.base_margins, kept_workers()))
         source = open_rows(data, self.ensemble.features)
         types = find_features(source, self.ensemble.features)
         started = find_margins(source, base_margin, self.ensemble.n_outputs)
@@ -151,8 +150,7 @@ class Predictor:
 
     def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
         if self.byte_trees is not None:
-            with closing(Workers()) as workers:
-                return self._scorer(self.byte_trees, types).margins(frame, bases, workers)
+            return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
     def _plain_scorer(self, frame: pl.DataFrame) -> ByteScorer | None:
@@ -174,7 +172,9 @@ class Predictor:
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())
         if last is None or last[0] != key:
-            self._last_scorer = last = key, trees.over(types)
+            from frameboost.compile.arrays.byte_scorer import ByteScorer
+
+            self._last_scorer = last = key, ByteScorer(trees, types)
         return last[1]
 
     # --- as an expression ---------------------------------------------------------------------------------------------

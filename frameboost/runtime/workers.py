@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Pieces", "Shares", "Workers"]
+__all__ = ["Pieces", "Shares", "Workers", "kept_workers"]
 
 IntArray = npt.NDArray[np.int64]
 Pieces = IntArray  # (pieces, 3)
@@ -113,8 +113,9 @@ class Workers:
         try:
             work()
         finally:
-            wait(others)
-        for other in others:
+            started = [other for other in others if not other.cancel()]  # there is nothing left for the others
+            wait(started)
+        for other in started:
             other.result()  # raises what was raised in the thread
         return results
 
@@ -126,6 +127,22 @@ class Workers:
         for pool in (self._others, self._servers):
             if pool is not None:
                 pool.shutdown()
+
+
+# The threads of `kept_workers`. A forked process has none of its parent's.
+_kept: list[Workers] = []
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_kept.clear)
+
+
+def kept_workers() -> Workers:
+    """Return threads for short work, which stay for the next call: to start one takes as long as to score 500 rows.
+
+    Several callers may use them at once. They must not be closed.
+    """
+    if not _kept or _kept[0].n_jobs != _available_cores():
+        _kept[:] = [Workers()]
+    return _kept[0]
 
 
 def _available_cores() -> int:

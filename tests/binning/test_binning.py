@@ -15,11 +15,11 @@ from frameboost.binning import bins as binning
 from frameboost.binning.arrays import frequent_value, padded, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
-from frameboost.binning.kernels import bin_values, cut_starts, interleave, set_rows
+from frameboost.binning.kernels import bin_columns, bin_values, cut_starts, interleave, set_rows
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
-from tests.support.naive_kernels import naive_bin_values, naive_cut_starts, naive_interleave
+from tests.support.naive_kernels import naive_bin_columns, naive_bin_values, naive_cut_starts, naive_interleave
 
 FLOAT = Feature("x", FeatureType("float64"))
 
@@ -53,6 +53,15 @@ def test_bin_values_and_interleave(seed, kind, n_cuts):
     codes = np.full(500, 77, dtype=np.uint8)
     bin_values(values, padded(cuts, np.dtype(kind)), len(cuts), 255, 150, 650, codes)
     assert codes.tolist() == naive_bin_values(values[150:650].tolist(), cuts, 255)
+    own = rng.integers(0, 3, 4)  # of which each is coded, by few cuts and by many
+    sizes = [n_cuts, 31, 32, 200]
+    all_cuts = [np.unique(rng.integers(-90, 90, size)).astype(kind).tolist() for size in sizes]
+    edges = [padded(each, np.dtype(kind)) for each in all_cuts]
+    table, found = values[:699].reshape(3, 233) * kind(10), np.zeros((5, 233), dtype=np.uint8)
+    starts, n_edges = np.cumsum([0, *map(len, edges)]), np.array(list(map(len, all_cuts)))
+    bin_columns(table, own, np.concatenate(edges), starts, n_edges, np.array([3, 0, 4, 1]), 255, found)
+    assert found[[3, 0, 4, 1]].tolist() == naive_bin_columns(table[own].tolist(), all_cuts, 255)
+    assert not found[2].any()
     columns, rows = codes.reshape(2, 250), np.zeros((250, 3), dtype=np.uint8)
     interleave(columns, rows, 1, 0, 250)
     assert rows[:, 1:].tolist() == naive_interleave(columns).tolist()

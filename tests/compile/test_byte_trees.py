@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.compile.arrays.byte_kernels import add_leaves
+from frameboost.compile.arrays.byte_scorer import ByteScorer
 from frameboost.compile.arrays.byte_trees import ByteTrees
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.workers import Workers
@@ -133,7 +134,7 @@ def test_deep_trees_of_several_outputs_and_of_many_edges():
     trees = Predictor(model.ensemble).byte_trees
     assert len(trees.columns) > 2
     assert all(output.walk for output in trees.outputs)
-    margins = trees.over({name: FeatureType("float64") for name in "xz"}).margins(
+    margins = ByteScorer(trees, {name: FeatureType("float64") for name in "xz"}).margins(
         frame.lazy(), model.ensemble.base_margins, Workers(1)
     )
     assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
@@ -143,7 +144,7 @@ def test_several_outputs_and_a_single_leaf():
     rng = np.random.default_rng(2)
     frame = pl.DataFrame({"x": rng.normal(size=300), "y": rng.integers(0, 3, 300)})
     model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=4, max_depth=3)
-    scorer = Predictor(model.ensemble).byte_trees.over({"x": model.ensemble.features[0].type})
+    scorer = ByteScorer(Predictor(model.ensemble).byte_trees, {"x": model.ensemble.features[0].type})
     margins = scorer.margins(frame.lazy(), model.ensemble.base_margins, Workers(1))
     assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
     leaf = fb.fit(frame, "y", n_estimators=2, max_depth=3, gamma=1e9)

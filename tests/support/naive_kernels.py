@@ -17,7 +17,7 @@ from frameboost.expressions.draws import hash32
 
 __all__ = [
     "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
-    "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
+    "naive_bin_columns", "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
     "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_draw_pairs", "naive_ends_by_weight",
     "naive_fill_block",
     "naive_fill_sides", "naive_find_splits", "naive_group_rows", "naive_interleave", "naive_move_pieces",
@@ -96,6 +96,10 @@ def naive_cut_starts(ordered: list[Any], max_bin: int) -> list[int]:
 
 def naive_bin_values(values: list[Any], cuts: list[Any], missing: int) -> list[int]:
     return [sum(cut <= value for cut in cuts) if value == value else missing for value in values]
+
+
+def naive_bin_columns(columns: list[list[Any]], cuts: list[list[Any]], missing: int) -> list[list[int]]:
+    return [naive_bin_values(own, own_cuts, missing) for own, own_cuts in zip(columns, cuts, strict=True)]
 
 
 def naive_interleave(columns: np.ndarray) -> np.ndarray:

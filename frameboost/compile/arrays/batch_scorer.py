@@ -14,6 +14,7 @@ import polars as pl
 
 from frameboost.binning.arrays import padded
 from frameboost.compile.arrays.batch_kernels import code_buffers
+from frameboost.compile.arrays.byte_scorer import ByteScorer
 from frameboost.compile.arrays.byte_trees import MISSING, MOST_EDGES, ByteTrees
 from frameboost.compile.arrays.flat_trees import FloatArray
 from frameboost.schema.types import FeatureType
@@ -40,12 +41,12 @@ class BatchScorer:
     def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], base_margins: Sequence[float]) -> None:
         self._trees = trees
         self._base_margins = base_margins
-        self._scorer = trees.over(types)
         order = list(types)
         features = trees.arrays.features
         self._places = [order.index(feature.name) for feature in features]
         self._is_read = [types[f.name].name in _READ and not f.zero_is_missing and not f.type.is_categorical
                          for f in features]  # fmt: skip
+        self._scorer = ByteScorer(trees, types, [i for i, is_read in enumerate(self._is_read) if not is_read])
         self._in_frames = [(f.name, self._places[i]) for i, f in enumerate(features) if not self._is_read[i]]
         self._edges_kept, edges, self._read = [], [], []
         for row, (i, first) in enumerate(trees.columns):
@@ -73,7 +74,7 @@ class BatchScorer:
         code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, MISSING, codes)
         if self._in_frames:
             frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[place])) for name, place in self._in_frames])
-            self._scorer.write_codes(frame, [i for i, is_read in enumerate(self._is_read) if not is_read], codes)
+            self._scorer.write_codes(frame, codes)
         margins = [np.full(n_rows, base) for base in self._base_margins]
         self._trees.add_leaves(codes, margins)
         return margins

@@ -16,33 +16,26 @@ questions: node 0 with children 1 and 4, node 1 with children 2 and 3. Three row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from frameboost.binning.arrays import Codes, is_in_numpy, padded
-from frameboost.binning.codes import code_expr
-from frameboost.binning.kernels import bin_values
+from frameboost.binning.arrays import Codes
 from frameboost.compile.arrays.byte_kernels import MISSING, NO_TABLE, add_deep_leaves, add_leaves
 from frameboost.compile.arrays.deep_trees import TOP_LEVELS, PackedTrees
 from frameboost.compile.arrays.flat_trees import FloatArray, TreeArrays
 from frameboost.compile.arrays.predict_kernels import LEAF
-from frameboost.runtime.workers import Workers
-from frameboost.schema.types import FeatureType
 
-__all__ = ["MISSING", "MOST_EDGES", "ByteScorer", "ByteTrees"]
+__all__ = ["MISSING", "MOST_EDGES", "NO_CODE", "ByteTrees"]
 
 # A column of bytes has the codes 0 to 253 for 253 edges. No row has the code 254; missing values have 255.
-MOST_EDGES, _NO_CODE = 253, 254
+MOST_EDGES, NO_CODE = 253, 254
 _MOST_NODES = 255
 # What a tree beyond that may take, on average: columns, each of which is coded, and tables of 256 bytes.
 _MOST_COLUMNS, _MOST_TABLES = 4, 512
-# Rows that are coded and scored together: their codes stay in the cache.
-_CHUNK = 1 << 14
 # Where the right child is in a question, which is known only once the left subtree is numbered.
 _RIGHT = 2
 _NO_NODE = -1
@@ -132,127 +125,6 @@ class ByteTrees:
         for q, sums in zip(self.outputs, margins, strict=True):
             q.add_leaves(codes, self.tables, sums)
 
-    def over(self, types: Mapping[str, FeatureType]) -> ByteScorer:
-        """Return the ensemble over columns of those types."""
-        return ByteScorer(self, [types[feature.name] for feature in self.arrays.features])
-
-
-class ByteScorer:
-    """An ensemble over columns of given types; what depends on the types only is prepared once."""
-
-    def __init__(self, trees: ByteTrees, types: Sequence[FeatureType]) -> None:
-        self._trees = trees
-        self._types = types
-        arrays = trees.arrays
-        self._exprs = [arrays.value_expr(i, kind) for i, kind in enumerate(types)]
-        self._edges = [arrays.edges_in(i, kind) for i, kind in enumerate(types)]
-        # Asked of each column at each call.
-        pairs = zip(arrays.features, types, strict=True)
-        self._is_float = [kind.is_float and not feature.type.is_categorical for feature, kind in pairs]
-        self._padded: dict[tuple[int, int, np.dtype[Any]], npt.NDArray[Any]] = {}
-
-    def margins(
-        self, frame: pl.LazyFrame, base_margins: Sequence[float | FloatArray], workers: Workers
-    ) -> list[FloatArray]:
-        """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
-
-        Parameters
-        ----------
-        frame
-            The rows.
-        base_margins
-            A number an output, or for each output the numbers of the rows.
-        workers
-            Threads that share the rows.
-        """
-        # Where every tree is a single leaf there is no column to take the number of rows from.
-        values = frame.select(self._exprs or pl.repeat(0, pl.len(), dtype=pl.UInt8)).collect()
-        return self._margins(values.get_columns() if self._exprs else [], len(values), base_margins, workers)
-
-    def margins_of_plain(
-        self, frame: pl.DataFrame, base_margins: Sequence[float | FloatArray], workers: Workers
-    ) -> list[FloatArray]:
-        """Return `margins` of a frame whose columns can be read as they are (see `is_plain`), without a query."""
-        columns = [frame.get_column(feature.name) for feature in self._trees.arrays.features]
-        return self._margins(columns, len(frame), base_margins, workers)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether columns of these types hold the values that are compared."""
-        pairs = zip(self._trees.arrays.features, self._types, strict=True)
-        return all(
-            (kind.is_float or kind.is_integer) and not feature.type.is_categorical and not feature.zero_is_missing
-            for feature, kind in pairs
-        )
-
-    def _margins(
-        self, values: Sequence[pl.Series], n_rows: int, base_margins: Sequence[float | FloatArray], workers: Workers
-    ) -> list[FloatArray]:
-        read = [self._reader(i, column) for i, column in enumerate(values)]
-        margins = [np.full(n_rows, base) for base in base_margins]
-
-        def score(start: int) -> None:
-            stop = min(start + _CHUNK, n_rows)
-            codes = np.empty((len(self._trees.columns), stop - start), dtype=np.uint8)
-            for (i, first_edge), out in zip(self._trees.columns, codes, strict=True):
-                read[i](start, stop, first_edge, out)
-            self._trees.add_leaves(codes, [sums[start:stop] for sums in margins])
-
-        workers.each(range(0, n_rows, _CHUNK), score)
-        return margins
-
-    def write_codes(self, frame: pl.DataFrame, features: Sequence[int], codes: Codes) -> None:
-        """Write the codes of the rows of ``frame``, for some features only.
-
-        Parameters
-        ----------
-        frame
-            The rows.
-        features
-            Places among those of the ensemble.
-        codes
-            uint8 (columns, rows).
-        """
-        values = frame.select([self._exprs[i] for i in features])
-        read = {i: self._reader(i, column) for i, column in zip(features, values, strict=True)}
-        for (i, first_edge), out in zip(self._trees.columns, codes, strict=True):
-            if i in read:
-                read[i](0, len(frame), first_edge, out)
-
-    def _reader(self, i: int, values: pl.Series) -> _Reader:
-        """Return the function that writes one column of a feature's codes for a range of rows."""
-        feature = self._trees.arrays.features[i]
-        is_categorical = feature.type.is_categorical
-        if self._is_float[i] or is_in_numpy(feature, values):
-            array = values.to_numpy()
-
-            def from_values(start: int, stop: int, first: int, out: Codes) -> None:
-                n_edges = max(min(len(self._edges[i]) - first, MOST_EDGES), 0)
-                bin_values(array, self._padded_edges(i, first, array.dtype), n_edges, MISSING, start, stop, out)
-
-            return from_values
-        missing = int(self._trees.arrays.missing[i])
-        if not is_categorical:
-            coded = code_expr(pl.col(values.name), self._types[i], self._edges[i], missing)
-            values = values.to_frame().select(coded).to_series()
-        codes = values.to_numpy().astype(np.int64)
-
-        def from_codes(start: int, stop: int, first: int, out: Codes) -> None:
-            own = codes[start:stop]
-            most = _NO_CODE if is_categorical else MOST_EDGES
-            out[:] = np.where(own == missing, MISSING, np.clip(own - first, 0, most))
-
-        return from_codes
-
-    def _padded_edges(self, i: int, first: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        key = i, first, dtype
-        if key not in self._padded:
-            self._padded[key] = padded(self._edges[i][first : first + MOST_EDGES], dtype)
-        return self._padded[key]
-
-
-_Reader = Callable[[int, int, int, Codes], None]
-
 
 class _Builder:
     """Puts the inner nodes of trees in preorder; of deep trees those of the top, and packs the others."""
@@ -322,6 +194,6 @@ def _in_bytes(
         return np.zeros((4, len(feature)), dtype=np.int64)
     is_any = arrays.bound > arrays.missing[feature]  # every present value goes left
     rank = np.where(is_leaf | is_table | is_any, 0, arrays.bound - 1)
-    bound = np.where(is_table, 0, np.where(is_any, _NO_CODE, rank % MOST_EDGES + 1))
-    also = np.where(arrays.missing_left & ~is_table, MISSING, _NO_CODE)
+    bound = np.where(is_table, 0, np.where(is_any, NO_CODE, rank % MOST_EDGES + 1))
+    also = np.where(arrays.missing_left & ~is_table, MISSING, NO_CODE)
     return np.stack([first_column[feature] + rank // MOST_EDGES, bound, also, table_of])

@@ -21,7 +21,7 @@ import polars as pl
 
 from frameboost.binning.codes import code_expr
 from frameboost.runtime.installed import has_numba
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.workers import kept_workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import FeatureType, Physical
@@ -207,11 +207,7 @@ class TreeArrays:
 
     @staticmethod
     def _over_rows(n_rows: int, run: Callable[..., object], out: npt.NDArray[np.generic]) -> None:
-        workers = Workers()
-        try:
-            workers.over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
-        finally:
-            workers.close()
+        kept_workers().over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
 
 
 def _values(feature: Feature, scored: FeatureType) -> pl.Expr:
