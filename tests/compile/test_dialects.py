@@ -76,7 +76,7 @@ def grown(question, output: int = 0) -> Tree:
 
 
 def made(features, trees, base=(0.5,), objective="reg:squarederror", **parameters) -> fb.Model:
-    base, trees = on_leaf_grid(base, trees)
+    base, trees = on_leaf_grid(base, tuple(trees))
     return model_of_parts(get_loss(objective, {"scale_pos_weight": 1.0, **parameters}), {}, features, base, trees)
 
 
