@@ -23,8 +23,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     if is_special(path):
         yield Path(path)
         return
-    target = Path(path).resolve()  # replaces the target of a link, not the link
-    folder = target.parent / f".{secrets.token_hex(8)}.partial"
+    target, folder = _target_and_partial(path)
     with _errors_of(path):
         folder.mkdir()
     try:
@@ -39,6 +38,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 def is_special(path: str | Path) -> bool:
     """Whether there is something at a path that is no file, such as /dev/null, or a pipe that somebody reads from."""
     return Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
+
+
+def _target_and_partial(path: str | Path) -> tuple[Path, Path]:
+    """Return the file to replace, of a link its target and not the link, and a name beside it that nobody has."""
+    target = Path(path).resolve()
+    return target, target.parent / f".{secrets.token_hex(8)}.partial"
 
 
 @contextmanager
@@ -57,8 +62,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     if is_special(path):
         Path(path).write_bytes(data)
         return
-    target = Path(path).resolve()
-    partial = target.parent / f".{secrets.token_hex(8)}.partial"
+    target, partial = _target_and_partial(path)
     try:
         with _errors_of(path):
             partial.write_bytes(data)
