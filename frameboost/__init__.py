@@ -20,6 +20,7 @@ from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_
 from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
+from frameboost.tuning.auto import auto
 from frameboost.version import __version__
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "ParameterError",
     "Spark",
     "__version__",
+    "auto",
     "cv",
     "fit",
     "from_catboost",

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import polars as pl
 
 from frameboost.api import fit
 from frameboost.checks.arguments import BY_NAME, checked
-from frameboost.checks.messages import shown
 from frameboost.data.column_choice import chosen_names
-from frameboost.data.shares import free_name, with_draws
-from frameboost.data.sources import FrameSource, LocalSource, open_source
-from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.draws import draw_key
-from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.data.folds import fold_parts
+from frameboost.data.sources import LocalSource, open_source
+from frameboost.errors import ParameterError
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.parameters.aliases import under_our_names
-from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import read_target
 
 __all__ = ["cv"]
-
-_MOST_FOLDS = 1_000_000
-_FOLD = 20  # the purpose of a random key; `frameboost.training.sampling` has others
 
 
 @checked()
@@ -94,7 +87,7 @@ def cv(
     goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"), None, positive)
     options |= {"objective": goal.objective, "num_class": goal.num_class}
     histories = []
-    for training, held_out in _parts(cast("LocalSource", goal.source), folds, time, seed):
+    for training, held_out in fold_parts(cast("LocalSource", goal.source), folds, time, seed):
         histories.append(fit(training, target, valid=held_out, **options).history)
     table = _summary(histories)
     if early_stopping_rounds is None:
@@ -109,91 +102,6 @@ def _features(source: LocalSource, target: str | Sequence[str], folds: int | str
         several = given if isinstance(given, list | tuple) else [given]
         roles |= {name for name in several if isinstance(name, str)}
     return chosen_names(source, options.get("features"), options.pop("exclude", None), roles)
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------
-
-
-def _parts(source: LocalSource, folds: int | str, time: str | None, seed: int) -> Iterator[tuple[Any, Any]]:
-    """Yield rows to train on and rows to validate on."""
-    if isinstance(folds, str):
-        if time is not None:
-            raise ParameterError("time does not go with a column of folds; give the number of folds")
-        yield from _by_column(source, folds)
-        return
-    if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
-        raise ParameterError(f"folds must be an integer from 2 to {_MOST_FOLDS:,} or a column name, not {shown(folds)}")
-    yield from _by_time(source, time, folds) if time is not None else _by_hash(source, folds, seed)
-
-
-def _by_hash(source: LocalSource, folds: int, seed: int) -> Iterator[tuple[Any, Any]]:
-    name = free_name("fold", source.names())
-    drawn = with_draws(source, draw_key(seed, _FOLD), name)
-    if isinstance(drawn, FrameSource):
-        dealt = drawn.frame.with_columns((pl.col(name) * folds).floor().cast(pl.Int64))
-        for fold in range(folds):
-            yield _without(dealt.filter(pl.col(name) != fold), name), _without(dealt.filter(pl.col(name) == fold), name)
-        return
-    quoted = quote_identifier(name)
-    dealt_rows = drawn.relation.project(f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})")
-    for fold in range(folds):
-        parts = (dealt_rows.filter(f"{quoted} {sign} {fold}") for sign in ("<>", "="))
-        training, held_out = (part.project(f"* EXCLUDE ({quoted})") for part in parts)
-        yield training, held_out
-
-
-def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
-    if name not in source.names():
-        raise DataError(f"column {shown(name)}, of folds, is not in the data")
-    if isinstance(source, FrameSource):
-        values = source.frame.select(column(name)).unique().collect().to_series().sort(nulls_last=True)
-        _check_count(len(values), name)
-        for value in values:
-            is_part = column(name).eq_missing(pl.lit(value, dtype=values.dtype))
-            yield source.frame.filter(~is_part), source.frame.filter(is_part)
-        return
-    by, place = quote_identifier(name), quote_identifier(free_name("fold", source.names()))
-    ranked = source.relation.project(f"*, dense_rank() OVER (ORDER BY {by} ASC) AS {place}")
-    count = ranked.aggregate(f"MAX({place})").fetchall()[0][0] or 0
-    _check_count(count, name)
-    for number in range(1, count + 1):
-        parts = (ranked.filter(f"{place} {sign} {number}") for sign in ("<>", "="))
-        training, held_out = (part.project(f"* EXCLUDE ({place})") for part in parts)
-        yield training, held_out
-
-
-def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
-    if name not in source.names():
-        raise DataError(f"time column {shown(name)} is not in the data")
-    part = free_name("fold", source.names())
-    if isinstance(source, FrameSource):
-        rank = column(name).rank("min") - 1  # rows of one time stay together
-        frame = source.frame.collect()
-        if frame[name].null_count():
-            raise DataError(f"time column {shown(name)} is NULL in {frame[name].null_count():,} rows")
-        parted = frame.lazy().with_columns((rank.cast(pl.Int64) * (folds + 1) // pl.len()).alias(part))
-        for fold in range(1, folds + 1):
-            yield (_without(parted.filter(pl.col(part) < fold), part),
-                   _without(parted.filter(pl.col(part) == fold), part))  # fmt: skip
-        return
-    quoted, by = quote_identifier(part), quote_identifier(name)
-    if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:
-        raise DataError(f"time column {shown(name)} is NULL in {missing:,} rows")
-    rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
-    parted_rows = source.relation.project(f"*, {rank_text} AS {quoted}")
-    for fold in range(1, folds + 1):
-        parts = (parted_rows.filter(f"{quoted} {sign} {fold}") for sign in ("<", "="))
-        training, held_out = (rows.project(f"* EXCLUDE ({quoted})") for rows in parts)
-        yield training, held_out
-
-
-def _without(frame: pl.LazyFrame, name: str) -> pl.LazyFrame:
-    return frame.drop(name)
-
-
-def _check_count(count: int, name: str) -> None:
-    if count < 2:
-        raise DataError(f"column {shown(name)}, of folds, has {count} distinct value; it must have at least 2")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 - `rows_to_score`: rows as dicts, and midnights for dates
 - `held_out`: rows to validate on, ``fit(valid=...)``
 - `shares`: rows drawn by a hash
+- `folds`: parts of the rows, each of which is held out once
 - `last_rows`: the last rows by a column of times
 - `predicates`: conditions of the user, checked and read by polars
 - `file_formats`: formats of tables by suffix and by first bytes

@@ -25,7 +25,15 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
-__all__ = ["free_name", "queries_of", "split_by_draw", "split_by_queries", "split_by_query_draw", "with_draws"]
+__all__ = [
+    "draws_of_groups",
+    "free_name",
+    "queries_of",
+    "split_by_draw",
+    "split_by_queries",
+    "split_by_query_draw",
+    "with_draws",
+]
 
 # The steps of DuckDB's plans that keep the order of rows.
 _IN_ORDER = frozenset([
@@ -70,6 +78,29 @@ def split_by_query_draw(source: LocalSource, group: str, share: float, key: int)
     ranked = source.relation.project(f"*, {draw_sql(rank, key)} AS {name}")
     training, part = (ranked.filter(f"{name} {sign} {share!r}::DOUBLE") for sign in (">=", "<"))
     return _without(training, name), _without(part, name)
+
+
+def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tuple[LocalSource, int, int]:
+    """Return the rows with a number in [0, 1) for their group, drawn by its rank in order.
+
+    The number of groups and of rows without a group are returned as well.
+    """
+    kind = source.types()[group]
+    assert kind is not None
+    if isinstance(source, FrameSource):
+        frame = source.frame.collect().lazy()
+        groups = queries_of(FrameSource(frame), group)
+        n_missing = int(frame.select(column(group).is_null().sum()).collect().item())
+        drawn = draw_expr(pl.int_range(len(groups), dtype=pl.Int64), key)
+        table = groups.alias("group").to_frame().lazy().with_columns(drawn.alias("draw"))
+        with_draw = _comparable(group, kind).replace_strict(groups, table.collect()["draw"], default=None)
+        return FrameSource(frame.with_columns(with_draw.alias(name))), len(groups), n_missing
+    by = quote_identifier(group)
+    text = f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
+    counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({by})").fetchall()[0]
+    rank = f"dense_rank() OVER (ORDER BY {text} ASC NULLS LAST) - 1"
+    drawn_rows = source.relation.project(f"*, {draw_sql(rank, key)} AS {quote_identifier(name)}")
+    return RelationSource(drawn_rows), *counts
 
 
 def queries_of(source: FrameSource, group: str) -> pl.Series:

@@ -1,6 +1,8 @@
 """A trained ensemble of trees, and the model file that holds it.
 
 - `ensemble`: trees, features, loss and base margins, all that scoring needs
+- `categories`: ensembles of other rows over one set of categories
+- `averaging`: several ensembles as one
 - `model_file`: an ensemble as JSON or UBJSON, written and checked
 - `tree_file`: the trees in JSON, checked node by node
 - `tree_columns`, `plain_trees`: the trees in UBJSON, checked all at once

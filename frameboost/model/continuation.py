@@ -18,13 +18,13 @@ from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.data.spark_source import SparkSource
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.spark import SPARK
+from frameboost.ensemble.categories import over_the_same_categories
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
-from frameboost.trees.tree import Tree
 
 __all__ = ["check_continues", "join_ensembles", "with_margins"]
 
@@ -93,28 +93,6 @@ def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, featu
 
 
 def join_ensembles(initial: Ensemble, added: Ensemble) -> Ensemble:
-    """Return an ensemble of the initial trees and then the added ones, over the categories of both.
-
-    Categories are numbered in sorted order, so a new category renumbers others: with ``("b",)`` before and
-    ``("a", "b")`` now, code 0 of the initial trees becomes 1.
-    """
-    features, trees, more = [], list(initial.trees), list(added.trees)
-    for number, (old, new) in enumerate(zip(initial.features, added.features, strict=True)):
-        feature = replace(old, categories=tuple(sorted({*old.categories, *new.categories})))
-        features.append(feature)
-        trees = [_renumbered(tree, number, old, feature) for tree in trees]
-        more = [_renumbered(tree, number, new, feature) for tree in more]
-    return replace(added, base_margins=initial.base_margins, trees=(*trees, *more), features=tuple(features))
-
-
-def _renumbered(tree: Tree, number: int, before: Feature, after: Feature) -> Tree:
-    if before.categories == after.categories or number not in tree.feature:
-        return tree
-    place = {category: code for code, category in enumerate(after.categories)}
-    return replace(
-        tree,
-        categories=tuple(
-            codes if codes is None or asked != number else tuple(sorted(place[before.categories[c]] for c in codes))
-            for asked, codes in zip(tree.feature, tree.categories, strict=True)
-        ),
-    )
+    """Return an ensemble of the initial trees and then the added ones, over the categories of both."""
+    first, second = over_the_same_categories([initial, added])
+    return replace(second, base_margins=initial.base_margins, trees=(*first.trees, *second.trees))

@@ -54,6 +54,8 @@ class Model:
         What `best_iteration` and `best_score` return.
     hint
         A last line for the text of the model, about its training.
+    leaderboard
+        What `leaderboard` returns.
 
     Examples
     --------
@@ -75,8 +77,10 @@ class Model:
         best_round: int | None = None,
         best_score: float | None = None,
         hint: str = "",
+        leaderboard: pl.DataFrame | None = None,
     ) -> None:
         self._ensemble = ensemble
+        self._leaderboard = pl.DataFrame() if leaderboard is None else leaderboard
         self._history = pl.DataFrame(schema={"round": pl.Int64}) if history is None else history
         self._best_round, self._best_score = best_round, best_score
         self._hint = hint
@@ -204,6 +208,23 @@ class Model:
         [{'round': 1, 'train_rmse': 2.0, 'valid_rmse': 2.0}, {'round': 2, 'train_rmse': 1.0, 'valid_rmse': 1.0}]
         """
         return self._history.clone()
+
+    @property
+    def leaderboard(self) -> pl.DataFrame:
+        """What `frameboost.auto` tried to make the model, those settings first that have the largest part in it.
+
+        Columns: ``trial`` (the name of the settings), the metric (the mean over folds, on held-out rows), ``weight``
+        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``seconds`` and ``settings``. It is not in
+        the model's file, so it is empty in a loaded model, and in one of `frameboost.fit`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [i % 4 for i in range(200)]}).with_columns(y=pl.col("x") * 2.0)
+        >>> fb.auto(df, "y", quality=1).leaderboard.columns
+        ['trial', 'rmse', 'weight', 'fits', 'rounds', 'seconds', 'settings']
+        """
+        return self._leaderboard.clone()
 
     @property
     def best_iteration(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Messages of a fit on standard error: a progress bar, and a line when kernels are compiled."""
+"""Messages of a fit on standard error: progress bars, and a line when kernels are compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-__all__ = ["announce_compilation", "is_watched", "progress"]
+__all__ = ["announce_compilation", "is_watched", "progress", "steps"]
 
 _PATIENCE_SECONDS = 1.0
 # If Ctrl-C takes effect within this time, no message is needed.
@@ -170,3 +170,26 @@ def progress(
         finally:
             waiting.cancel()
             waiting.join()
+
+
+@contextmanager
+def steps(total: int, *, verbose: bool | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function to call at the start of each step with a text that says what it does.
+
+    ``total`` is the number of steps, and ``verbose`` as for `progress`.
+    """
+    if not _is_told(verbose):
+        yield lambda _: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=total, unit="fit", desc="auto", leave=False) as bar:
+        begun = 0
+
+        def begin(what: str) -> None:
+            nonlocal begun
+            bar.update(min(begun, total) - bar.n)
+            begun += 1
+            bar.set_postfix_str(what)
+
+        yield begin

@@ -79,7 +79,13 @@ def _why_not(ensemble: Ensemble) -> str | None:
     if ensemble.parameters.get("booster") == "dart":
         return "has trees weighted by dropout"
     is_own = ensemble.loss.is_trainable and "learning_rate" in ensemble.parameters
-    return None if is_own else "comes from another library, whose parameters are not known"
+    return (
+        None
+        if is_own
+        else (
+            "is an average of models or comes from another library, so that the learning rate of its trees is not known"
+        )
+    )
 
 
 def _check_types(source: Source, features: Sequence[Feature]) -> None:

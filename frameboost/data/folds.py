@@ -1,0 +1,165 @@
+"""Folds of the rows: each part of the data once to validate on, and the rest to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from frameboost.checks.messages import did_you_mean, shown
+from frameboost.data.shares import draws_of_groups, free_name, with_draws
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.draws import draw_key
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.schema.polars_columns import column
+
+__all__ = ["fold_parts"]
+
+_MOST_FOLDS = 1_000_000
+_FOLD = 20  # the purpose of a random key; `frameboost.training.sampling` has others
+
+
+def fold_parts(
+    source: LocalSource, folds: int | str, time: str | None, seed: int, groups: str | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Yield rows to train on and rows to validate on.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    folds
+        A number of folds, or a column, each value of which is a fold.
+    time
+        A column in whose order the rows are split; each part but the first is then predicted from those before it.
+    seed
+        The seed of the hash by which rows or groups are dealt to folds.
+    groups
+        A column whose rows of one value stay together.
+
+    Raises
+    ------
+    ParameterError, DataError
+        If there are fewer than 2 folds, or a column won't do.
+    """
+    if isinstance(folds, str):
+        if time is not None:
+            raise ParameterError("time does not go with a column of folds; give the number of folds")
+        yield from _by_column(source, folds)
+        return
+    if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
+        raise ParameterError(f"folds must be an integer from 2 to {_MOST_FOLDS:,} or a column name, not {shown(folds)}")
+    if time is not None:
+        yield from _by_time(source, time, folds)
+    elif groups is not None:
+        yield from _dealt(_with_folds_of_groups(source, groups, folds, seed), folds)
+    else:
+        yield from _dealt(_with_folds_of_rows(source, folds, seed), folds)
+
+
+def _dealt(numbered: tuple[LocalSource, str], folds: int) -> Iterator[tuple[Any, Any]]:
+    """Yield the parts of rows that have a column of the numbers of their folds."""
+    source, name = numbered
+    if isinstance(source, FrameSource):
+        for fold in range(folds):
+            sides = (source.frame.filter(held) for held in (pl.col(name) != fold, pl.col(name) == fold))
+            others, part = (_without(side, name) for side in sides)
+            yield others, part
+        return
+    quoted = quote_identifier(name)
+    for fold in range(folds):
+        rows = (source.relation.filter(f"{quoted} {sign} {fold}") for sign in ("<>", "="))
+        training, held_out = (part.project(f"* EXCLUDE ({quoted})") for part in rows)
+        yield training, held_out
+
+
+def _with_folds_of_rows(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource, str]:
+    """Return the rows with the number of a fold each, drawn by their position, and that column's name."""
+    name = free_name("fold", source.names())
+    drawn = with_draws(source, draw_key(seed, _FOLD), name)
+    if isinstance(drawn, FrameSource):
+        number = (pl.col(name) * folds).floor().cast(pl.Int64)
+        return drawn.map(lambda frame: frame.with_columns(number)), name
+    quoted = quote_identifier(name)
+    replaced = f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})"
+    return RelationSource(drawn.relation.project(replaced)), name
+
+
+def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: int) -> tuple[LocalSource, str]:
+    """Return the rows with the fold of their group, and that column's name; groups are dealt in the order of draws."""
+    if groups not in source.names():
+        raise DataError(f"groups column {shown(groups)} is not in the data{did_you_mean(groups, source.names())}")
+    if source.types()[groups] is None:
+        raise DataError(
+            f"groups column {shown(groups)} has type {source.type_names()[groups]}, which can't tell groups apart; "
+            "convert it to an integer or a string"
+        )
+    name = free_name("fold", source.names())
+    drawn, n_groups, n_missing = draws_of_groups(source, groups, draw_key(seed, _FOLD), name)
+    if n_missing:
+        raise DataError(f"groups column {shown(groups)} is NULL in {n_missing:,} rows; give every row its group")
+    if n_groups < folds:
+        has = "one value in all rows" if n_groups == 1 else f"{n_groups} distinct values"
+        raise DataError(f"groups column {shown(groups)} has {has}; {folds} folds need as many groups")
+    if isinstance(drawn, FrameSource):
+        number = (pl.col(name).rank("dense").cast(pl.Int64) - 1) % folds
+        return FrameSource(drawn.frame.with_columns(number)), name
+    quoted = quote_identifier(name)
+    number_sql = f"(dense_rank() OVER (ORDER BY {quoted} ASC) - 1) % {folds}"
+    return RelationSource(drawn.relation.project(f"* REPLACE ({number_sql} AS {quoted})")), name
+
+
+def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
+    if name not in source.names():
+        raise DataError(f"column {shown(name)}, of folds, is not in the data")
+    if isinstance(source, FrameSource):
+        values = source.frame.select(column(name)).unique().collect().to_series().sort(nulls_last=True)
+        _check_count(len(values), name)
+        for value in values:
+            is_part = column(name).eq_missing(pl.lit(value, dtype=values.dtype))
+            yield source.frame.filter(~is_part), source.frame.filter(is_part)
+        return
+    by, place = quote_identifier(name), quote_identifier(free_name("fold", source.names()))
+    ranked = source.relation.project(f"*, dense_rank() OVER (ORDER BY {by} ASC) AS {place}")
+    count = ranked.aggregate(f"MAX({place})").fetchall()[0][0] or 0
+    _check_count(count, name)
+    for number in range(1, count + 1):
+        parts = (ranked.filter(f"{place} {sign} {number}") for sign in ("<>", "="))
+        training, held_out = (part.project(f"* EXCLUDE ({place})") for part in parts)
+        yield training, held_out
+
+
+def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
+    if name not in source.names():
+        raise DataError(f"time column {shown(name)} is not in the data")
+    part = free_name("fold", source.names())
+    if isinstance(source, FrameSource):
+        rank = column(name).rank("min") - 1  # rows of one time stay together
+        frame = source.frame.collect()
+        if frame[name].null_count():
+            raise DataError(f"time column {shown(name)} is NULL in {frame[name].null_count():,} rows")
+        parted = frame.lazy().with_columns((rank.cast(pl.Int64) * (folds + 1) // pl.len()).alias(part))
+        for fold in range(1, folds + 1):
+            yield (_without(parted.filter(pl.col(part) < fold), part),
+                   _without(parted.filter(pl.col(part) == fold), part))  # fmt: skip
+        return
+    quoted, by = quote_identifier(part), quote_identifier(name)
+    if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:
+        raise DataError(f"time column {shown(name)} is NULL in {missing:,} rows")
+    rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
+    parted_rows = source.relation.project(f"*, {rank_text} AS {quoted}")
+    for fold in range(1, folds + 1):
+        parts = (parted_rows.filter(f"{quoted} {sign} {fold}") for sign in ("<", "="))
+        training, held_out = (rows.project(f"* EXCLUDE ({quoted})") for rows in parts)
+        yield training, held_out
+
+
+def _without(frame: pl.LazyFrame, name: str) -> pl.LazyFrame:
+    return frame.drop(name)
+
+
+def _check_count(count: int, name: str) -> None:
+    if count < 2:
+        raise DataError(f"column {shown(name)}, of folds, has {count} distinct value; it must have at least 2")

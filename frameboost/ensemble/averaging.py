@@ -1,0 +1,69 @@
+"""Several ensembles as one, whose margins are their weighted mean.
+
+A margin is a sum of leaves, so the mean of margins is the sum of all trees, each leaf times the weight of its ensemble.
+The result is an ordinary ensemble: it scores, explains and compiles as any other does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from frameboost.ensemble.categories import over_the_same_categories
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import Tree
+
+__all__ = ["average"]
+
+# What a round consists of, and what tells how metrics and margins are to be read.
+_KEPT = ("num_parallel_tree", "num_class")
+
+
+def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble:
+    """Return the ensemble whose margins are the weighted mean of the ensembles' margins.
+
+    Parameters
+    ----------
+    ensembles
+        At least one. They have the same loss, and the same columns in the same order.
+    weights
+        The weight of each, above 0; they need not add up to 1.
+
+    Returns
+    -------
+    Ensemble
+        The trees of the first, then those of the second, and so on; with those parameters that all have in common,
+        without the learning rate: leaves are times a weight as well.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [1, 2], "y": [0.0, 8.0]})
+    >>> full, half = (fb.fit(df, "y", n_estimators=1, learning_rate=rate, reg_lambda=0).ensemble for rate in (1, 0.5))
+    >>> average([full, half], [1, 1]).base_margins, [tree.value[1:] for tree in average([full, half], [1, 1]).trees]
+    ((4.0,), [(-2.0, 2.0), (-1.0, 1.0)])
+    """
+    shares = np.array(weights, dtype=np.float64) / sum(weights)
+    same = over_the_same_categories(ensembles)
+    first = same[0]
+    bases = [float(np.dot(shares, margins)) for margins in zip(*(each.base_margins for each in same), strict=True)]
+    trees = [_times(tree, float(share)) for each, share in zip(same, shares, strict=True) for tree in each.trees]
+    base_margins, on_grid = on_leaf_grid(bases, trees)
+    return replace(first, parameters=_common(same), base_margins=base_margins, trees=on_grid)
+
+
+def _times(tree: Tree, factor: float) -> Tree:
+    return replace(tree, value=tuple([value * factor for value in tree.value]))
+
+
+def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:
+    """Return the parameters that are the same in all ensembles."""
+    first, others = ensembles[0].parameters, ensembles[1:]
+    return {
+        name: value
+        for name, value in first.items()
+        if name in _KEPT or (name != "learning_rate" and all(each.parameters.get(name) == value for each in others))
+    }

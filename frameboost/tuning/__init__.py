@@ -1,0 +1,9 @@
+"""`frameboost.auto`: a good model by one call.
+
+- `auto`: the public function
+- `recipes`: the settings that are tried, by quality
+- `deadline`: how much time is left
+- `trials`: a recipe trained on each fold
+- `blending`: the weights of recipes, by their margins on held-out rows
+- `leaderboard`: what was tried, as a frame
+"""

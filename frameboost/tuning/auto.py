@@ -1,0 +1,214 @@
+"""`auto`: from data to a good model, by a search over settings and a mean over folds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from frameboost.api import fit
+from frameboost.checks.arguments import BY_NAME, checked
+from frameboost.data.column_choice import chosen_names
+from frameboost.data.folds import fold_parts
+from frameboost.data.last_rows import LastRows
+from frameboost.data.sources import LocalSource, RelationSource, open_source
+from frameboost.ensemble.averaging import average
+from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.errors import ParameterError
+from frameboost.metrics.metric import Metric
+from frameboost.model.model import Model
+from frameboost.parameters.aliases import under_our_names
+from frameboost.runtime.progress import steps
+from frameboost.training.class_labels import read_target
+from frameboost.tuning.blending import HeldOutMargins, blend
+from frameboost.tuning.deadline import Deadline
+from frameboost.tuning.leaderboard import leaderboard
+from frameboost.tuning.recipes import PLANS, Plan, Recipe
+from frameboost.tuning.trials import Fold, Trial, Trials
+
+__all__ = ["auto"]
+
+_LAST_ROWS = "last 20%"
+_ROLES = ("weight", "group", "label_upper_bound")
+_REFUSED = {
+    "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
+    "callbacks": "it trains many models",
+    "init_model": "it starts from no model",
+    "base_margin": "it chooses between models whose margins start from their own base scores",
+}
+
+
+@checked(checkpoint=BY_NAME["folder"])
+def auto(
+    data: Any,
+    target: str | Sequence[str],
+    *,
+    quality: int = 3,
+    time_limit: float | None = None,
+    time: str | None = None,
+    groups: str | None = None,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    verbose: bool | None = None,
+    **options: Any,
+) -> Model:
+    """Train a good model without choosing settings: search, stop early, and average over folds.
+
+    The rows are dealt to five folds. Each of a few settings is trained five times, with another fold held out for
+    early stopping each time. The margins on held-out rows decide which settings the model is made of, and with what
+    weights. The model is the mean of all of their fits, as one ordinary model: every row has been trained on, and it
+    scores, explains and compiles to SQL as any other. The same data and arguments give the same model in every engine,
+    unless a time limit ends the search.
+
+    Parameters
+    ----------
+    data, target
+        As for `fit`, but not data on a cluster.
+    quality : int, default 3
+        How much to spend, from 1 to 5: 1 is one fit, 2 a mean over folds of one setting, 3 two settings, 4 four, 5
+        four over ten folds and with a smaller learning rate. The model of quality 1 has the fewest trees.
+    time_limit : float, optional
+        Seconds after which no more round is trained; what has been trained by then makes the model.
+    time : str, optional
+        A column of dates, times or numbers, where the model is to predict later rows: the last fifth of the rows by
+        it is held out, and at the end the chosen settings are trained on all rows.
+    groups : str, optional
+        A column whose rows of one value (of one customer, say) stay together in a fold. It is no feature.
+    seed : int, default 0
+        The seed of the folds and of all random draws in training.
+    checkpoint : str or path, optional
+        A folder for what has been trained so far. A search that was killed goes on from there when it is called again
+        with the same data and arguments.
+    verbose : bool, optional
+        Whether to show what is being tried on standard error; by default in a terminal and in a notebook.
+    **options
+        All other arguments of `fit`, which hold for all settings that are tried, but not ``valid``, ``callbacks``,
+        ``init_model`` and ``base_margin``.
+
+    Returns
+    -------
+    Model
+        `Model.leaderboard` has what was tried.
+
+    Raises
+    ------
+    ParameterError, DataError
+        As `fit`; if there are fewer rows or groups than folds, or the time limit is too short for one round.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [i % 4 for i in range(200)]}).with_columns(y=pl.col("x") * 2.0)
+    >>> model = df.pipe(fb.auto, target="y", quality=2)
+    >>> model.predict(df[:4]).round(1).to_list()
+    [0.0, 2.0, 4.0, 6.0]
+    """
+    deadline = Deadline(time_limit)
+    options = under_our_names(options)
+    for name, why in _REFUSED.items():
+        if name in options:
+            raise ParameterError(f"auto takes no {name}; {why}")
+    source = open_source(data)
+    roles = {name: options.get(name) for name in _ROLES}
+    features = _features(source, target, groups, roles, options)
+    goal = read_target(
+        source, {}, target, options.get("objective"), options.get("num_class"), None, options.pop("positive", None)
+    )
+    options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
+    plan = _plan(quality, options)
+    train = partial(fit, target=target, verbose=False, **options)
+    known = [name for name in roles.values() if name is not None]
+    columns = list(dict.fromkeys([*features, *_names(target), *known]))
+    rows = cast("LocalSource", goal.source)
+    folds = _folds(rows, plan, time, groups or roles["group"], seed, columns)
+    with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
+        search = Trials(folds, train, deadline, _folder(checkpoint), tell)
+        found = search.run(plan.recipes)
+        tell("choosing by held-out rows")
+        used = {name: column for name, column in roles.items() if column is not None}
+        margins = HeldOutMargins(folds, found, target, _last(options.get("eval_metric")), used)
+        return _joined(search, found, margins, goal.labels, None if time is None else _rows(rows))
+
+
+# --- before the search ------------------------------------------------------------------------------------------------
+
+
+def _names(target: str | Sequence[str]) -> list[str]:
+    return [target] if isinstance(target, str) else list(target)
+
+
+def _features(
+    source: LocalSource, target: str | Sequence[str], groups: str | None, roles: Mapping[str, Any],
+    options: dict[str, Any],
+) -> list[str]:  # fmt: skip
+    """Return the features: by default all columns without a role."""
+    taken = {*_names(target), groups, *roles.values()} - {None}
+    return chosen_names(source, options.pop("features", None), options.pop("exclude", None), cast("set[str]", taken))
+
+
+def _plan(quality: int, options: dict[str, Any]) -> Plan:
+    """Return the plan with the user's parameters, which hold for every recipe; recipes that are then equal are one."""
+    plan = PLANS[quality]
+    recipes: list[Recipe] = []
+    for recipe in plan.recipes:
+        settings = {**plan.settings, **recipe.settings, **options}
+        settings = {name: settings[name] for name in (*plan.settings, *recipe.settings)}
+        if all(settings != other.settings for other in recipes):
+            recipes.append(Recipe(recipe.name, settings))
+    for name in {name for recipe in recipes for name in recipe.settings}:
+        options.pop(name, None)
+    return replace(plan, recipes=tuple(recipes))
+
+
+def _folds(
+    source: LocalSource, plan: Plan, time: str | None, groups: str | None, seed: int, columns: Sequence[str]
+) -> list[Fold]:  # fmt: skip
+    """Return the folds to hold out in turn; by time there is one, the last rows."""
+    if time is None:
+        parts = fold_parts(source, plan.folds, None, seed, groups)
+        return [Fold(k, *part, columns) for k, part in zip(range(plan.trained), parts, strict=False)]
+    if groups is not None:
+        raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
+    last = LastRows.read(_LAST_ROWS)
+    assert last is not None
+    training, held_out = last.split(source, time, None)
+    return [Fold(0, _rows(training), _rows(held_out), columns)]
+
+
+def _rows(source: LocalSource) -> Any:
+    return source.relation if isinstance(source, RelationSource) else source.frame
+
+
+def _folder(checkpoint: str | os.PathLike[str] | None) -> Path | None:
+    if checkpoint is None:
+        return None
+    folder = Path(checkpoint)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _last(eval_metric: Any) -> str | Metric | None:
+    """Return the metric that early stopping watches, None for that of the objective."""
+    return eval_metric if eval_metric is None or isinstance(eval_metric, str | Metric) else list(eval_metric)[-1]
+
+
+# --- after it ---------------------------------------------------------------------------------------------------------
+
+
+def _joined(
+    search: Trials, found: Sequence[Trial], margins: HeldOutMargins, labels: Labels, all_rows: Any | None
+) -> Model:
+    """Return the model of the trials, with the weights that the held-out rows decide on."""
+    weights, errors = blend(margins, len(found))
+    values = [-error if margins.maximize else error for error in errors]
+    parts: list[tuple[Ensemble, float]] = []
+    for trial, weight in zip(found, weights, strict=True):
+        if weight > 0:
+            models = list(trial.models.values()) if all_rows is None else [search.on_all_rows(trial, all_rows)]
+            parts += [(model.ensemble, weight / len(models)) for model in models]
+    ensemble = average([part for part, _ in parts], [weight for _, weight in parts])
+    board = leaderboard(found, margins.metric_name, values, weights)
+    return Model(replace(ensemble, labels=labels), leaderboard=board)
