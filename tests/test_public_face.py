@@ -25,8 +25,8 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 def test_the_public_names():
     assert set(fb.__all__) == {
         "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "Metric", "Model", "ModelFileError",
-        "Objective", "ParameterError", "Spark", "__version__", "cv", "fit", "from_catboost", "from_lightgbm",
-        "from_sklearn", "from_xgboost", "load",
+        "Objective", "ParameterError", "Spark", "__version__", "auto", "cv", "fit", "from_catboost",
+        "from_lightgbm", "from_sklearn", "from_xgboost", "load",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb)) - {"plots"}
     assert "plots" in dir(fb)
@@ -48,8 +48,8 @@ def test_the_public_names():
         "ensemble", "dialect", "columns", "column_names", "base_margin",
     ]  # fmt: skip
     assert PROPERTIES == [
-        "base_margin", "best_iteration", "best_score", "classes", "ensemble", "features", "history", "n_rounds",
-        "n_trees", "objective", "parameters", "trees",
+        "base_margin", "best_iteration", "best_score", "classes", "ensemble", "features", "history", "leaderboard",
+        "n_rounds", "n_trees", "objective", "parameters", "trees",
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Pieces", "Shares", "Workers", "kept_workers"]
+__all__ = ["Pieces", "Shares", "Workers", "available_cores", "kept_workers"]
 
 IntArray = npt.NDArray[np.int64]
 Pieces = IntArray  # (pieces, 3)
@@ -38,7 +38,7 @@ class Workers:
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        self.n_jobs = n_jobs or _available_cores()
+        self.n_jobs = n_jobs or available_cores()
         self._others = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
         self._servers = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
         self._serving: list[Future[None]] = []
@@ -140,12 +140,13 @@ def kept_workers() -> Workers:
 
     Several callers may use them at once. They must not be closed.
     """
-    if not _kept or _kept[0].n_jobs != _available_cores():
+    if not _kept or _kept[0].n_jobs != available_cores():
         _kept[:] = [Workers()]
     return _kept[0]
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -15,22 +15,29 @@ from frameboost.data.column_choice import chosen_names
 from frameboost.data.folds import fold_parts
 from frameboost.data.last_rows import LastRows
 from frameboost.data.sources import LocalSource, RelationSource, open_source
+from frameboost.engines.choose import choose_engine
+from frameboost.engines.contract import HistogramEngine
 from frameboost.ensemble.averaging import average
-from frameboost.ensemble.ensemble import Ensemble, Labels
-from frameboost.errors import ParameterError
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import DataError, ParameterError
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.parameters.aliases import under_our_names
 from frameboost.runtime.progress import steps
+from frameboost.runtime.workers import available_cores
 from frameboost.training.class_labels import read_target
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.deadline import Deadline
+from frameboost.tuning.facts import count_rows, is_of_zeros_and_ones
 from frameboost.tuning.leaderboard import leaderboard
 from frameboost.tuning.recipes import PLANS, Plan, Recipe
 from frameboost.tuning.trials import Fold, Trial, Trials
 
 __all__ = ["auto"]
 
+_BINARY = "binary:logistic"
+# Up to so many values several fits run side by side.
+_MOST_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
 _ROLES = ("weight", "group", "label_upper_bound")
 _REFUSED = {
@@ -114,23 +121,30 @@ def auto(
     source = open_source(data)
     roles = {name: options.get(name) for name in _ROLES}
     features = _features(source, target, groups, roles, options)
-    goal = read_target(
-        source, {}, target, options.get("objective"), options.get("num_class"), None, options.pop("positive", None)
-    )
+    objective = options.get("objective") or (_BINARY if is_of_zeros_and_ones(source, target) else None)
+    goal = read_target(source, {}, target, objective, options.get("num_class"), None, options.pop("positive", None))
     options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
     plan = _plan(quality, options)
-    train = partial(fit, target=target, verbose=False, **options)
     known = [name for name in roles.values() if name is not None]
     columns = list(dict.fromkeys([*features, *_names(target), *known]))
     rows = cast("LocalSource", goal.source)
+    n_rows = count_rows(rows)
+    if n_rows < 2 * plan.folds:
+        raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
+    plan = plan.for_size(n_rows * len(features))
     folds = _folds(rows, plan, time, groups or roles["group"], seed, columns)
+    metric = _last(options.get("eval_metric"))
+    at_once = _at_once(rows, n_rows * len(features), len(folds), options)
+    train = partial(fit, target=target, verbose=False, **options | ({"n_jobs": 1} if at_once > 1 else {}))
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
-        search = Trials(folds, train, deadline, _folder(checkpoint), tell)
-        found = search.run(plan.recipes)
+        search = Trials(folds, train, deadline, metric, at_once=at_once, checkpoint=_folder(checkpoint), tell=tell)
+        tried = search.run(plan.recipes)
         tell("choosing by held-out rows")
-        used = {name: column for name, column in roles.items() if column is not None}
-        margins = HeldOutMargins(folds, found, target, _last(options.get("eval_metric")), used)
-        return _joined(search, found, margins, goal.labels, None if time is None else _rows(rows))
+        found = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
+        margins = HeldOutMargins(folds, found, target, metric, {k: v for k, v in roles.items() if v is not None})
+        ensemble, values, weights = _joined(search, found, margins, None if time is None else _rows(rows))
+    board = leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
+    return Model(replace(ensemble, labels=goal.labels), leaderboard=board)
 
 
 # --- before the search ------------------------------------------------------------------------------------------------
@@ -178,6 +192,15 @@ def _folds(
     return [Fold(0, _rows(training), _rows(held_out), columns)]
 
 
+def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[str, Any]) -> int:
+    """Return how many fits to run side by side: a fit of few values by kernels has no use for more than one thread."""
+    n_jobs, shards = options.get("n_jobs"), options.get("shards")
+    engine = choose_engine(options.get("engine", "auto"), source, HistogramEngine, "auto", n_jobs, shards)
+    if engine.threads_set_by or shards is not None or n_values > _MOST_VALUES_AT_ONCE:
+        return 1
+    return max(1, min(n_jobs or available_cores(), n_folds - 1))
+
+
 def _rows(source: LocalSource) -> Any:
     return source.relation if isinstance(source, RelationSource) else source.frame
 
@@ -199,16 +222,22 @@ def _last(eval_metric: Any) -> str | Metric | None:
 
 
 def _joined(
-    search: Trials, found: Sequence[Trial], margins: HeldOutMargins, labels: Labels, all_rows: Any | None
-) -> Model:
-    """Return the model of the trials, with the weights that the held-out rows decide on."""
-    weights, errors = blend(margins, len(found))
-    values = [-error if margins.maximize else error for error in errors]
+    search: Trials, trials: Sequence[Trial], margins: HeldOutMargins, all_rows: Any | None
+) -> tuple[Ensemble, dict[str, float], dict[str, float]]:
+    """Return the mean of the trials' models, and the metric and the weight of each trial by its name.
+
+    ``all_rows`` is what to train on with what was found; None if the models of the folds have seen all rows.
+    """
+    weights, errors = blend(margins, len(trials))
     parts: list[tuple[Ensemble, float]] = []
-    for trial, weight in zip(found, weights, strict=True):
+    for trial, weight in zip(trials, weights, strict=True):
         if weight > 0:
             models = list(trial.models.values()) if all_rows is None else [search.on_all_rows(trial, all_rows)]
             parts += [(model.ensemble, weight / len(models)) for model in models]
+    names, sign = [trial.recipe.name for trial in trials], -1.0 if margins.maximize else 1.0
     ensemble = average([part for part, _ in parts], [weight for _, weight in parts])
-    board = leaderboard(found, margins.metric_name, values, weights)
-    return Model(replace(ensemble, labels=labels), leaderboard=board)
+    return (
+        ensemble,
+        {name: sign * error for name, error in zip(names, errors, strict=True)},
+        dict(zip(names, weights, strict=True)),
+    )

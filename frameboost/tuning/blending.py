@@ -14,14 +14,13 @@ from typing import Any
 import polars as pl
 
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.metrics.built_in import larger_is_better
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import LEAF, Tree
-from frameboost.tuning.trials import Fold, Trial
+from frameboost.tuning.trials import Fold, Trial, deciding_metric
 
 __all__ = ["HeldOutMargins", "blend"]
 
@@ -55,9 +54,8 @@ class HeldOutMargins:
         roles: Mapping[str, Any],
     ) -> None:
         self._target, self._roles = target, roles
-        first = trials[0].models
-        self._ensemble = next(iter(first.values())).ensemble
-        self.metric = metric or self._ensemble.loss.metric
+        self._ensemble, first = trials[0].any_model.ensemble, trials[0].models
+        self._metric, self.maximize = deciding_metric(metric, self._ensemble.loss)
         self._rows = pl.concat([self._of_fold(fold, trials) for fold in folds if fold.number in first])
 
     def _of_fold(self, fold: Fold, trials: Sequence[Trial]) -> pl.DataFrame:
@@ -82,21 +80,11 @@ class HeldOutMargins:
             for output, name in enumerate(names)
         ]
         found = _of_base_margins(self._ensemble).evaluate(
-            self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=names, eval_metric=self.metric,
+            self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=names, eval_metric=self._metric,
             **self._roles,
         )  # fmt: skip
         mean = float(found.metrics["value"].mean())  # type: ignore[arg-type]
         return -mean if self.maximize else mean
-
-    @property
-    def metric_name(self) -> str:
-        """The name of the metric that decides."""
-        return self.metric if isinstance(self.metric, str) else self.metric.name
-
-    @property
-    def maximize(self) -> bool:
-        """Whether larger values of it are better."""
-        return larger_is_better(self.metric_name, self.metric)
 
 
 def blend(margins: HeldOutMargins, n_trials: int) -> tuple[list[float], list[float]]:

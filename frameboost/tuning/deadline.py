@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-__all__ = ["Deadline"]
+__all__ = ["Deadline", "Stop"]
 
-# What is kept for joining the models.
+# The share of the limit that is kept for joining the models.
 _RESERVE = 0.05
 
 
@@ -24,17 +24,18 @@ class Deadline:
         self.seconds = seconds
         self._start = time.monotonic()
         self._longest: dict[str, float] = {}
-        self.was_too_short = False
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """End the time at once."""
+        self._is_cancelled = True
 
     @property
-    def elapsed(self) -> float:
-        """The seconds since the start."""
-        return time.monotonic() - self._start
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no more round should start."""
-        return self.seconds is not None and self.elapsed > self.seconds * (1 - _RESERVE)
+    def left(self) -> float:
+        """The seconds for training that are left."""
+        if self._is_cancelled:
+            return 0.0
+        return float("inf") if self.seconds is None else self._start + self.seconds * (1 - _RESERVE) - time.monotonic()
 
     def took(self, recipe: str, seconds: float) -> None:
         """Take note of how long a fit of a recipe took."""
@@ -42,13 +43,23 @@ class Deadline:
 
     def allows(self, recipe: str) -> bool:
         """Whether one more fit of a recipe is likely to end in time, judged by earlier fits."""
-        if self.seconds is None or not self._longest:
-            return True
-        expected = self._longest.get(recipe, max(self._longest.values()))
-        return self.elapsed + expected <= self.seconds * (1 - _RESERVE)
+        return self._longest.get(recipe, max(self._longest.values(), default=0.0)) <= self.left
 
-    def stops(self, _round: int, _metrics: Mapping[str, float]) -> bool:
-        """Return whether a fit should stop after this round: a callback of `frameboost.fit`."""
-        if self.is_over:
-            self.was_too_short = True
-        return self.is_over
+
+class Stop:
+    """A callback of `frameboost.fit` that stops it when the time is over.
+
+    Parameters
+    ----------
+    deadline
+        When that is.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self.was_asked = False
+
+    def __call__(self, _round: int, _metrics: Mapping[str, float]) -> bool:
+        """Return whether the fit should stop after this round."""
+        self.was_asked = self._deadline.left <= 0
+        return self.was_asked

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from frameboost.tuning.recipes import Recipe
 from frameboost.tuning.trials import Trial
 
 __all__ = ["leaderboard"]
 
 
 def leaderboard(
-    trials: Sequence[Trial], metric: str, values: Sequence[float], weights: Sequence[float]
+    trials: Sequence[Trial], metric: str, values: Mapping[str, float], weights: Mapping[str, float]
 ) -> pl.DataFrame:
-    """Return a row for each trial in the order of its value, the best first (`Model.leaderboard`).
+    """Return a row for each trial, those with the largest weight first (`Model.leaderboard`).
 
     Parameters
     ----------
@@ -22,25 +23,25 @@ def leaderboard(
         The trials.
     metric
         The name of the metric that decided.
-    values
-        The mean of the metric over the folds that were held out.
-    weights
-        The weight of each trial in the model.
+    values, weights
+        The mean of the metric over the folds that were held out, and the weight in the model, by the name of the
+        recipe; trials that were given up have neither.
     """
+    names = [trial.recipe.name for trial in trials]
     found = pl.DataFrame(
         {
-            "trial": [trial.recipe.name for trial in trials],
-            metric: values,
-            "weight": weights,
+            "trial": names,
+            metric: [values.get(trial.recipe.name, trial.score(trial.models)) for trial in trials],
+            "weight": [weights.get(name, 0.0) for name in names],
             "fits": [len(trial.models) for trial in trials],
             "rounds": [trial.rounds for trial in trials],
             "seconds": [trial.seconds for trial in trials],
-            "settings": [_text(trial) for trial in trials],
+            "settings": [_text(trial.recipe) for trial in trials],
         },
         schema_overrides={metric: pl.Float64, "weight": pl.Float64, "seconds": pl.Float64},
     )
     return found.sort("weight", descending=True, maintain_order=True)
 
 
-def _text(trial: Trial) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in trial.recipe.settings.items())
+def _text(recipe: Recipe) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in recipe.settings.items())

@@ -8,7 +8,7 @@ depends on the table, so both are trained and the held-out rows decide.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 __all__ = ["PLANS", "Plan", "Recipe"]
@@ -43,7 +43,14 @@ class Plan:
     trained: int
     settings: Mapping[str, Any]
 
+    def for_size(self, n_values: int) -> Plan:
+        """Return the plan for so many values: the more rows, the less another fold adds to a model."""
+        most = next((folds for limit, folds in _FOLDS_BY_VALUES if n_values <= limit), 1)
+        return replace(self, trained=min(self.trained, most))
 
+
+# On how many folds to train data of at most so many values.
+_FOLDS_BY_VALUES = ((2**22, 10), (2**25, 3))
 _SYMMETRIC = Recipe("symmetric", {"grow_policy": "symmetric", "max_depth": 6})
 _DEPTHWISE = Recipe("depthwise", {"grow_policy": "depthwise", "max_depth": 5})
 _LEAFWISE = Recipe("leafwise", {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 16})

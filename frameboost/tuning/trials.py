@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import polars as pl
 
 from frameboost.data.sources import RelationSource, open_source, read_relation
+from frameboost.losses.loss import Loss
+from frameboost.metrics.built_in import larger_is_better
+from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.schema.polars_columns import column
-from frameboost.tuning.deadline import Deadline
+from frameboost.tuning.deadline import Deadline, Stop
 from frameboost.tuning.recipes import Recipe
 
-__all__ = ["Fold", "Trial", "Trials"]
+__all__ = ["Fold", "Trial", "Trials", "deciding_metric"]
 
 # Held-out rows of a relation that are read to choose between recipes.
 _MOST_READ = 2**20
+# A trial is given up from so many folds on, if its metric is behind by this share.
+_JUDGED_FROM, _BEHIND = 2, 0.03
 
 Train = Callable[..., Model]
 """`frameboost.fit` with all arguments but the data, ``valid``, ``callbacks``, ``checkpoint`` and the recipe's."""
+
+
+def deciding_metric(wanted: str | Metric | None, loss: Loss) -> tuple[str | Metric, bool]:
+    """Return the metric that early stopping watches, and whether larger values of it are better."""
+    metric = wanted or loss.metric
+    return metric, larger_is_better(metric if isinstance(metric, str) else metric.name, metric)
 
 
 @dataclass(frozen=True)
@@ -60,33 +74,31 @@ class Trial:
 
     Attributes
     ----------
-    number
-        Its place among all trials, from 1.
     recipe
         The settings.
     models
         The models by the number of the fold that they held out.
     seconds
         How long the fits took, all together.
-    is_complete
-        Whether no fit was stopped by the time limit.
     """
 
-    number: int
     recipe: Recipe
     models: dict[int, Model] = field(default_factory=dict)
     seconds: float = 0.0
-    is_complete: bool = True
 
     @property
-    def score(self) -> float:
-        """The mean over folds of the metric on held-out rows."""
-        return sum(model.best_score or 0.0 for model in self.models.values()) / len(self.models)
+    def any_model(self) -> Model:
+        """A model of the trial."""
+        return next(iter(self.models.values()))
+
+    def score(self, folds: Iterable[int]) -> float:
+        """Return the mean over folds of the metric on held-out rows, at the best rounds."""
+        return fmean(self.models[fold].best_score or 0.0 for fold in folds)
 
     @property
     def rounds(self) -> float:
         """The mean number of rounds that early stopping kept."""
-        return sum(model.n_rounds for model in self.models.values()) / len(self.models)
+        return fmean(model.n_rounds for model in self.models.values())
 
 
 class Trials:
@@ -100,6 +112,10 @@ class Trials:
         Trains a model.
     deadline
         When to stop.
+    metric
+        The metric that early stopping watches, None for that of the objective.
+    at_once
+        How many fits to run side by side, each on one thread.
     checkpoint
         A folder for the checkpoints of the fits, or None.
     tell
@@ -111,45 +127,67 @@ class Trials:
         folds: Sequence[Fold],
         train: Train,
         deadline: Deadline,
+        metric: str | Metric | None,
+        *,
+        at_once: int,
         checkpoint: Path | None,
         tell: Callable[[str], None],
     ) -> None:
-        self._folds, self._train, self._deadline = folds, train, deadline
-        self._checkpoint, self._tell = checkpoint, tell
+        self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
+        self._at_once, self._checkpoint, self._tell = at_once, checkpoint, tell
 
     def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
-        """Return the trials that have a model for each fold, or else the first with those that it has."""
+        """Return a trial of each recipe that there was time for; the first has at least one model.
+
+        A trial is given up once its metric is clearly behind that of another on the same folds.
+        """
         trials: list[Trial] = []
-        for number, recipe in enumerate(recipes, 1):
-            trial = self._trial(number, recipe, must_fit=not trials)
-            if not trials or (trial.is_complete and len(trial.models) == len(trials[0].models)):
-                trials.append(trial)
-            if not trial.is_complete:
+        for recipe in recipes:
+            if trials and not self._deadline.allows(recipe.name):
                 break
+            trials.append(self._trial(recipe, trials))
         return trials
 
-    def _trial(self, number: int, recipe: Recipe, *, must_fit: bool) -> Trial:
-        trial = Trial(number, recipe)
-        for fold in self._folds:
-            if not (must_fit and not trial.models) and not self._deadline.allows(recipe.name):
-                trial.is_complete = False
+    def _trial(self, recipe: Recipe, others: Sequence[Trial]) -> Trial:
+        trial = Trial(recipe)
+        self._fit([self._folds[0]], trial, is_needed=not others)  # compiles the kernels, so alone
+        for start in range(1, len(self._folds), self._at_once):
+            if not self._deadline.allows(recipe.name) or self._is_behind(trial, others):
                 break
-            self._tell(f"{recipe.name} trees, fold {fold.number + 1} of {len(self._folds)}")
-            start = time.monotonic()
-            model = self._train(
-                fold.training, valid=fold.held_out, callbacks=self._callbacks(),
-                checkpoint=self._path(recipe, fold), **recipe.settings,
-            )  # fmt: skip
-            taken = time.monotonic() - start
-            trial.seconds += taken
-            self._deadline.took(recipe.name, taken)
-            if self._deadline.is_over and self._deadline.was_too_short:
-                trial.is_complete = False
-                if not trial.models:
-                    trial.models[fold.number] = model
-                break
-            trial.models[fold.number] = model
+            self._fit(self._folds[start : start + self._at_once], trial)
         return trial
+
+    def _is_behind(self, trial: Trial, others: Sequence[Trial]) -> bool:
+        folds = trial.models.keys()
+        if len(folds) < _JUDGED_FROM:
+            return False
+        maximize = deciding_metric(self._metric, trial.any_model.ensemble.loss)[1]
+        sign = -1.0 if maximize else 1.0
+        best = min((sign * other.score(folds) for other in others if folds <= other.models.keys()), default=None)
+        return best is not None and sign * trial.score(folds) > best + _BEHIND * abs(best)
+
+    def _fit(self, folds: Sequence[Fold], trial: Trial, *, is_needed: bool = False) -> None:
+        """Train a model for each fold; one that the time limit stopped is kept only where it ``is_needed``."""
+        recipe = trial.recipe
+        self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
+        with ThreadPoolExecutor(self._at_once) as pool:
+            try:
+                fits = list(pool.map(partial(self._model, recipe), folds))
+            except BaseException:  # Ctrl-C reaches this thread alone
+                self._deadline.cancel()
+                raise
+        for fold, (model, seconds, was_stopped) in zip(folds, fits, strict=True):
+            trial.seconds += seconds
+            self._deadline.took(recipe.name, seconds)
+            if is_needed or not was_stopped:
+                trial.models[fold.number] = model
+
+    def _model(self, recipe: Recipe, fold: Fold) -> tuple[Model, float, bool]:
+        """Return a model, how long its fit took, and whether the time limit stopped it."""
+        start, stop = time.monotonic(), Stop(self._deadline)
+        path = None if self._checkpoint is None else self._checkpoint / f"{recipe.name}-{fold.number}.checkpoint"
+        model = self._train(fold.training, valid=fold.held_out, callbacks=[stop], checkpoint=path, **recipe.settings)
+        return model, time.monotonic() - start, stop.was_asked
 
     def on_all_rows(self, trial: Trial, rows: Any) -> Model:
         """Return a model trained on all rows with the settings of a trial and its number of rounds.
@@ -162,9 +200,3 @@ class Trials:
         self._tell(f"{trial.recipe.name} trees, all rows")
         settings = {name: value for name, value in trial.recipe.settings.items() if name != "early_stopping_rounds"}
         return self._train(rows, **settings | {"n_estimators": model.n_rounds})
-
-    def _callbacks(self) -> list[Callable[[int, Mapping[str, float]], bool]]:
-        return [] if self._deadline.seconds is None else [self._deadline.stops]
-
-    def _path(self, recipe: Recipe, fold: Fold) -> Path | None:
-        return None if self._checkpoint is None else self._checkpoint / f"{recipe.name}-{fold.number}.checkpoint"

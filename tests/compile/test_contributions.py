@@ -190,7 +190,7 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
     whole = {approx: model.explain(frame, approx=approx) for approx in (False, True)}
     pairs = model.explain(frame, interactions=True)["value"]
     for cores in (1, 3, 8):
-        monkeypatch.setattr("frameboost.runtime.workers._available_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("frameboost.runtime.workers.available_cores", lambda cores=cores: cores)
         for approx in (False, True):
             assert model.explain(frame, approx=approx).equals(whole[approx])
             assert model.explain(frame[300:310], approx=approx).equals(whole[approx][300:310])

@@ -43,6 +43,7 @@ _INTERNAL_ARGUMENTS = {"fb.Metric": ("columns", "terms")}
 _VALID_BY_FUNCTION = {
     "FrameBoost": {"y": "df['y'].to_numpy()"},
     "create_table_sql": {"target": "'scored'"},
+    "auto": {"checkpoint": "folder / 'search'", "groups": "'s'", "time": "'x'"},
     "Metric": {"name": "'mine'", "sql": "'avg(abs(label - prediction))'"},
     "Objective": {"gradient": "'margin - label'"},
     "from_catboost": {"model": "b'{}'"}, "from_lightgbm": {"model": "b'tree'"}, "from_sklearn": {"model": "None"},

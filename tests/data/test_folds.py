@@ -1,0 +1,56 @@
+"""Folds of groups: the rows of a group stay together, in a frame as in a relation."""
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.data.folds import fold_parts
+from frameboost.data.sources import open_source
+
+GROUPS = st.one_of(
+    st.lists(st.integers(-3, 9), min_size=12, max_size=40), st.lists(st.sampled_from("abcdeé '"), min_size=12)
+)
+
+
+def dealt(data: object, folds: int, groups: str, seed: int) -> list[tuple[list[int], list[int]]]:
+    def rows(part) -> list[int]:
+        frame = part.pl() if isinstance(part, duckdb.DuckDBPyRelation) else part.collect()
+        assert frame.columns == ["row", "who"]
+        return sorted(frame["row"].to_list())
+
+    return [(rows(a), rows(b)) for a, b in fold_parts(open_source(data), folds, None, seed, groups)]
+
+
+@given(who=GROUPS.filter(lambda values: len(set(values)) >= 3), seed=st.integers(0, 5))
+def test_groups_stay_together_and_are_dealt_evenly(who, seed):
+    frame = pl.DataFrame({"row": range(len(who)), "who": who})
+    parts = dealt(frame, 3, "who", seed)
+    held_out = [{who[row] for row in held} for _, held in parts]
+    assert sorted(row for _, held in parts for row in held) == list(range(len(who)))
+    for (training, held), groups in zip(parts, held_out, strict=True):
+        assert sorted(training + held) == list(range(len(who)))
+        assert groups.isdisjoint(who[row] for row in training)
+    sizes = sorted(map(len, held_out))
+    assert sizes[-1] - sizes[0] <= 1
+    with duckdb.connect() as con:
+        con.register("frame", frame)
+        con.execute("CREATE TABLE rows AS FROM frame")
+        assert dealt(con.table("rows"), 3, "who", seed) == parts
+
+
+@pytest.mark.parametrize(
+    ("who", "message"),
+    [
+        (["a"] * 6, "groups column 'who' has one value in all rows; 3 folds need as many groups"),
+        (["a", "b"] * 3, "groups column 'who' has 2 distinct values; 3 folds need as many groups"),
+        (["a", "b", None] * 2, "groups column 'who' is NULL in 2 rows; give every row its group"),
+        ([[1], [2], [3]] * 2, r"groups column 'who' has type List\(Int64\), which can't tell groups apart"),
+    ],
+)
+def test_groups_that_cannot_be_dealt(who, message):
+    source = open_source(pl.DataFrame({"row": range(6), "who": who}))
+    with pytest.raises(fb.DataError, match=message):
+        list(fold_parts(source, 3, None, 0, "who"))
