@@ -206,13 +206,13 @@ class BatchedEngine(Protocol):
 class TreeShape:
     """The limits of the trees that a `TreeEngine` grows, their order of splits, and the factor of leaf values.
 
-    A depth or a number of leaves of 0 is no limit; ``is_lossguide`` is whether the largest gain is split first.
+    A depth or a number of leaves of 0 is no limit; ``grow_policy`` is the parameter of that name.
     """
 
     max_depth: int
     max_leaves: int
     gamma: float
-    is_lossguide: bool
+    grow_policy: str
     shrinkage: float
 
 

@@ -38,8 +38,8 @@ import numpy as np
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.gain import bounded_score, leaf_weight
 
-__all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "ends_by_weight", "named_categories",
-           "present_categories", "scan_categories"]  # fmt: skip
+__all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "ends_by_weight", "fill_named",
+           "named_categories", "present_categories", "scan_categories"]  # fmt: skip
 
 # The side that the named categories go to; missing values go to the other. At equal gains the first of these is taken.
 NAMED_RIGHT, NAMED_LEFT = 0, 1
@@ -185,6 +185,22 @@ def named_categories(  # type: ignore[no-untyped-def]
         cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
     )  # fmt: skip
     return lowest if missing_left else highest
+
+
+@kernel
+def fill_named(  # type: ignore[no-untyped-def]
+    goes_left, histogram, position, missing_left, max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+    min_child_weight,
+):  # fmt: skip
+    """Write to ``goes_left``, bool (categories + 1,), whether each code goes left, by a split of `named_categories`."""
+    named = named_categories(
+        histogram, position, missing_left, max_cat_to_onehot, cat_smooth,
+        reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    )  # fmt: skip
+    for code in range(len(goes_left)):
+        goes_left[code] = missing_left
+    for i in range(len(named)):
+        goes_left[named[i]] = not missing_left
 
 
 @kernel

@@ -1,7 +1,14 @@
-"""The kernel that finds one split for all nodes of a level: symmetric trees, as CatBoost grows them.
+"""The kernels that find one split for all nodes of a level: symmetric trees, as CatBoost grows them.
 
 The candidates are those of `numeric_kernels` and `category_kernels`. A candidate's gain is the sum of its gains over
 the nodes of the level. Categories are ordered by their weights in the level as a whole.
+
+Of each feature, the gains of all candidates are added up node by node. Example, two nodes and three candidates, the
+second of which leaves too light a child in node 0::
+
+    node 0    0.5  0    1.5
+    node 1    1.0  2.5  0.5
+    gains     1.5  2.5  2.0     the split is the second candidate
 """
 
 from __future__ import annotations
@@ -9,23 +16,23 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.runtime.kernel import kernel
-from frameboost.splits.category_kernels import NAMED_LEFT, NAMED_RIGHT, category_candidates
-from frameboost.splits.gain import bounded_score, split_score
+from frameboost.splits.category_kernels import NAMED_LEFT, NAMED_RIGHT, category_candidates, fill_named
+from frameboost.splits.gain import best_score, bounded_score, split_score
 
-__all__ = ["scan_level"]
+__all__ = ["scan_level", "split_level"]
 
 
 @kernel
 def scan_level(  # type: ignore[no-untyped-def]
-    histograms, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot, max_cat_threshold,
-    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    histograms, places, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
+    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
 ):  # fmt: skip
     """Find the split that gains most over all nodes of a level, each of which it divides.
 
     Parameters
     ----------
-    histograms
-        float64 (nodes, slots, 2): sums of g and h.
+    histograms, places
+        float64 (places, slots, 2): sums of g and h; and int64 (nodes,), the index of each node's histogram.
     summed
         float64 (slots, 2): their sum over the nodes.
     allowed
@@ -41,111 +48,210 @@ def scan_level(  # type: ignore[no-untyped-def]
         Gain, feature (-1: no split gains anything), position and whether missing goes left, as there. A node in which a
         child would have less than ``min_child_weight`` adds no gain.
     """
-    n = histograms.shape[0]
-    sums, parent = np.empty((n, 2)), np.empty(n)
-    for k in range(n):
-        sums[k, 0] = histograms[k, : offsets[1], 0].sum()
-        sums[k, 1] = histograms[k, : offsets[1], 1].sum()
-        parent[k] = bounded_score(
-            sums[k, 0], sums[k, 1], reg_lambda, reg_alpha, max_delta_step, bounds[k, 0], bounds[k, 1]
-        )
+    penalties = reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    nodes, sums, parent = _divisible(histograms, places, offsets[1], bounds, penalties)
+    widest = 0
+    for f in range(len(allowed)):
+        widest = max(widest, offsets[f + 1] - offsets[f])
+    # One more than the bins: see the last candidate of `_add_numbers`, and that of `_scan_categories`.
+    left, gains = np.empty((2, 2, widest + 1)), np.empty((2, widest + 1))
+    positions = np.empty(widest, dtype=np.int64)
     best, feature, position, missing_left = 0.0, -1, 0, 0
-    for f in range(len(is_categorical)):
+    for f in range(len(allowed)):
         if not allowed[f]:
             continue
-        own = histograms[:, offsets[f] : offsets[f + 1]]
-        total = summed[offsets[f] : offsets[f + 1]]
-        if is_categorical[f]:
+        own, total = histograms[:, offsets[f] : offsets[f + 1]], summed[offsets[f] : offsets[f + 1]]
+        if is_categorical is not None and is_categorical[f]:
             gain, at, side = _scan_categories(
-                own, total, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-                reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
+                own, places, total, nodes, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+                penalties, best, left, gains,
             )  # fmt: skip
         else:
             gain, at, side = _scan_numbers(
-                own, total, sums, parent, bounds, monotone[f],
-                reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
-            )  # fmt: skip
+                own, places, total, nodes, sums, parent, f, monotone, bounds, penalties, best, left, gains, positions
+            )
         if gain > best:
             best, feature, position, missing_left = gain, f, at, side
     return best, feature, position, missing_left
 
 
 @kernel
+def split_level(  # type: ignore[no-untyped-def]
+    histograms, places, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
+    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+):  # fmt: skip
+    """Write the split that `scan_level` finds for each node of the level.
+
+    Parameters
+    ----------
+    best
+        int64 (nodes, 3), written: feature (-1: no split gains anything), position and whether missing goes left.
+    stats
+        float64 (nodes, 3), written: the gain of the whole level, and G and H of the node's left child.
+    """
+    gain, feature, position, missing_left = scan_level(
+        histograms, places, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
+        max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    )  # fmt: skip
+    for k in range(len(places)):
+        best[k, 0], best[k, 1], best[k, 2] = feature, position, missing_left
+        stats[k, 0] = gain
+    if feature < 0:
+        return
+    first, last = offsets[feature], offsets[feature + 1]
+    goes_left = np.empty(last - first, dtype=np.bool_)
+    if is_categorical is not None and is_categorical[feature]:
+        fill_named(
+            goes_left, summed[first:last], position, missing_left != 0, max_cat_to_onehot, cat_smooth,
+            reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+        )  # fmt: skip
+    else:
+        for code in range(len(goes_left) - 1):
+            goes_left[code] = code < position
+        goes_left[-1] = missing_left != 0
+    for k in range(len(places)):
+        own, G, H = histograms[places[k], first:last], 0.0, 0.0
+        for code in range(len(goes_left)):
+            if goes_left[code]:
+                G += own[code, 0]
+                H += own[code, 1]
+        stats[k, 1], stats[k, 2] = G, H
+
+
+@kernel(no_cpython_wrapper=True)
+def _divisible(histograms, places, end, bounds, penalties):  # type: ignore[no-untyped-def]
+    """Return the nodes that a split can give two children of enough weight, and G, H and the score of each node.
+
+    The others add no gain. Sums are on grids, so H is what the H of two children add up to, bit for bit.
+    """
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
+    nodes, n = np.empty(len(places), dtype=np.int64), 0
+    sums, parent = np.empty((len(places), 2)), np.empty(len(places))
+    for k in range(len(places)):
+        G, H = 0.0, 0.0
+        for slot in range(end):
+            G += histograms[places[k], slot, 0]
+            H += histograms[places[k], slot, 1]
+        lower, upper = -np.inf, np.inf
+        if bounds is not None:
+            lower, upper = bounds[k, 0], bounds[k, 1]
+        sums[k, 0], sums[k, 1] = G, H
+        parent[k] = bounded_score(G, H, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+        if H > 0.0 and 2.0 * min_child_weight <= H:
+            nodes[n] = k
+            n += 1
+    return nodes[:n], sums, parent
+
+
+@kernel(no_cpython_wrapper=True)
 def _scan_numbers(  # type: ignore[no-untyped-def]
-    own, total, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least
+    own, places, total, nodes, sums, parent, feature, monotone, bounds, penalties, least, left, gains, positions
 ):
     """Return gain, position and whether missing goes left of a numeric feature's best split (see `scan_level`)."""
-    count = len(total) - 1
+    count, n = len(total) - 1, 0
+    for i in range(count):  # to split behind an empty bin parts the rows as to split before it does
+        positions[n] = i + 1
+        n += total[i, 1] != 0.0 or total[i, 0] != 0.0
     has_missing = total[count, 1] != 0.0 or total[count, 0] != 0.0
-    best, position, missing_left = least, 0, 0
-    left = np.zeros((len(own), 2))
-    # Under a monotone constraint one more candidate, past the last bin: present or missing, which has no order.
-    for i in range(count + (direction != 0)):
-        if i == count:
-            direction = np.int8(0)
-        elif total[i, 1] == 0.0 and total[i, 0] == 0.0:
+    for i in range(n + 1):
+        gains[0, i] = gains[1, i] = 0.0
+    for k in nodes:
+        histogram, G, H = own[places[k]], 0.0, 0.0
+        for i in range(n):
+            G += histogram[positions[i] - 1, 0]
+            H += histogram[positions[i] - 1, 1]
+            left[0, 0, i], left[0, 1, i] = G, H
+        added_G, added_H = histogram[count, 0], histogram[count, 1]
+        if monotone is None:
+            _add_gains(left[0], n, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains[0])
+            if has_missing:
+                _add_gains(left[0], n, added_G, added_H, sums[k, 0], sums[k, 1], parent[k], penalties, gains[1])
             continue
-        else:
-            left += own[:, i]
+        limits = monotone[feature], bounds[k, 0], bounds[k, 1]
+        _add_bounded_gains(left[0], 0, n, 0.0, 0.0, sums[k], parent[k], limits, penalties, gains[0])
+        if has_missing:
+            _add_bounded_gains(left[0], 0, n, added_G, added_H, sums[k], parent[k], limits, penalties, gains[1])
+        # One more candidate, which no direction holds for: present values left, missing ones right.
+        left[0, 0, n], left[0, 1, n] = G, H
+        _add_bounded_gains(
+            left[0], n, n + 1, 0.0, 0.0, sums[k], parent[k], (np.int8(0), limits[1], limits[2]), penalties, gains[0]
+        )
+    best, position, missing_left = least, 0, 0
+    for i in range(n + 1):
         for side in range(1 + has_missing):
-            at = left + side * own[:, count]
-            gain = _level_gain(
-                at, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-            )
-            if gain > best:
-                best, position, missing_left = gain, min(i + 1, count), side
+            if gains[side, i] > best:
+                best, position, missing_left = gains[side, i], positions[i] if i < n else count, side
     return best, position, missing_left
 
 
-@kernel
+@kernel(no_cpython_wrapper=True)
 def _scan_categories(  # type: ignore[no-untyped-def]
-    own, total, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-    reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
+    own, places, total, nodes, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    penalties, least, left, gains,
 ):  # fmt: skip
-    """Return the same of a categorical feature, step by step as `scan_categories` of `category_kernels` does."""
+    """Return the same of a categorical feature, with the candidates of `scan_categories` of `category_kernels`."""
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     one_hot, steps, n, lowest, highest = category_candidates(
-        total, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-        reg_lambda, reg_alpha, max_delta_step, min_child_weight,
-    )  # fmt: skip
+        total, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    )
     sides = 1 if one_hot and steps == n else 2
-    best, position, best_side = least, 0, NAMED_RIGHT
-    of_named, at = np.zeros((2, len(own), 2)), np.empty((len(own), 2))
-    for step in range(1, steps + 1):
+    for i in range(steps):
+        gains[0, i] = gains[1, i] = 0.0
+    for k in nodes:
+        histogram = own[places[k]]
+        for i in range(2):  # G and H
+            named_right, named_left = 0.0, 0.0
+            for step in range(steps):
+                if one_hot:
+                    of_category = histogram[lowest[step], i] if step < n else 0.0
+                    left[NAMED_RIGHT, i, step] = sums[k, i] - of_category
+                    left[NAMED_LEFT, i, step] = sums[k, i] - of_category - histogram[-1, i]
+                else:
+                    named_right += histogram[lowest[step], i]
+                    named_left += histogram[highest[step], i]
+                    left[NAMED_RIGHT, i, step] = sums[k, i] - named_right
+                    left[NAMED_LEFT, i, step] = named_left
         for side in range(sides):
-            if side == NAMED_RIGHT and step == n + one_hot:
-                continue
-            if one_hot:
-                for k in range(len(sums)):
-                    for i in range(2):  # G and H
-                        of_category = own[k, lowest[step - 1], i] if step <= n else 0.0
-                        at[k, i] = sums[k, i] - side * own[k, -1, i] - of_category
+            if bounds is None:
+                _add_gains(left[side], steps, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains[side])
             else:
-                code = lowest[step - 1] if side == NAMED_RIGHT else highest[step - 1]
-                for k in range(len(sums)):
-                    for i in range(2):
-                        of_named[side, k, i] += own[k, code, i]
-                        at[k, i] = of_named[side, k, i] if side == NAMED_LEFT else sums[k, i] - of_named[side, k, i]
-            gain = _level_gain(
-                at, sums, parent, bounds, np.int8(0), reg_lambda, reg_alpha, max_delta_step, min_child_weight
-            )
-            if gain > best:
-                best, position, best_side = gain, step, side
+                limits = np.int8(0), bounds[k, 0], bounds[k, 1]
+                _add_bounded_gains(left[side], 0, steps, 0.0, 0.0, sums[k], parent[k], limits, penalties, gains[side])
+    best, position, best_side = least, 0, NAMED_RIGHT
+    for step in range(steps):
+        for side in range(sides):
+            if side == NAMED_RIGHT and step + 1 == n + one_hot:
+                continue
+            if gains[side, step] > best:
+                best, position, best_side = gains[side, step], step + 1, side
     return best, position, 1 - best_side
 
 
-@kernel
-def _level_gain(  # type: ignore[no-untyped-def]
-    left, sums, parent, bounds, direction, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add_gains(left, n, added_G, added_H, G, H, parent, penalties, gains):  # type: ignore[no-untyped-def]
+    """Add the gains of the first ``n`` left sums, ``added_G`` and ``added_H`` added; 0 where a child is too light.
+
+    The loop has no branch, so that it compiles to vector instructions.
+    """
+    reg_lambda, reg_alpha, _, min_child_weight = penalties
+    for i in range(np.uint64(n)):
+        GL, HL = left[0, i] + added_G, left[1, i] + added_H
+        GR, HR = G - GL, H - HL
+        gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
+        is_heavy = (HL > 0.0) & (HR > 0.0) & (min_child_weight <= HL) & (min_child_weight <= HR)
+        gains[i] += gain if is_heavy else 0.0
+
+
+@kernel(no_cpython_wrapper=True)
+def _add_bounded_gains(  # type: ignore[no-untyped-def]
+    left, first, n, added_G, added_H, sums, parent, limits, penalties, gains
 ):
-    """Return the sum of the nodes' gains if their left children have the sums ``left``, float64 (nodes, 2)."""
-    gain = 0.0
-    for k in range(len(left)):
-        GL, HL = left[k, 0], left[k, 1]
-        GR, HR = sums[k, 0] - GL, sums[k, 1] - HL
-        if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
-            continue
-        score = split_score(
-            GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, bounds[k, 0], bounds[k, 1]
-        )
-        gain += score - parent[k]
-    return gain
+    """Add the same from ``first`` on where weights are bounded; ``limits``: direction, least and largest weight."""
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
+    direction, lower, upper = limits
+    for i in range(first, n):
+        GL, HL = left[0, i] + added_G, left[1, i] + added_H
+        GR, HR = sums[0] - GL, sums[1] - HL
+        if HL > 0.0 and HR > 0.0 and min_child_weight <= HL and min_child_weight <= HR:
+            score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, lower, upper)
+            gains[i] += score - parent

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from frameboost.binning.bins import SlotLayout
 from frameboost.schema.types import Physical
 from frameboost.splits.categorical import categorical_split
@@ -27,6 +29,8 @@ class SymmetricSplitter:
     def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
         self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
         self._layout = layout
+        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+        self._summed: FloatArray = np.empty((0, 2))  # the sums over a level, (slots, 2)
         self._settings = settings
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
@@ -34,27 +38,28 @@ class SymmetricSplitter:
 
         The gain of each node's split is an even share of the level's.
         """
-        kept, places = self._pool.of(nodes)
-        histograms = kept[places]
+        histograms, places = self._pool.of(nodes)
+        if nodes[0].parent < 0:
+            self._summed = histograms[places[0]].copy()  # every level has all rows, and sums are exact
         p, layout, limits = self._settings.penalties, self._layout, self._settings.limits_of(nodes)
-        summed = histograms.sum(axis=0)  # exact, as all sums are on the gradient grid
+        monotone, bounds = limits.bounding(p.max_delta_step)
         gain, feature, position, missing_left = scan_level(
-            histograms, summed, layout.offsets, layout.is_categorical, limits.allowed.all(axis=0), limits.monotone,
-            limits.bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha,
+            histograms, places, self._summed, layout.offsets, self._is_categorical, limits.allowed.all(axis=0),
+            monotone, bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha,
             p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
         if feature < 0 or not self._settings.is_enough(gain):
             for node in nodes:
                 self._pool.forget(node.id)
             return [None] * len(nodes)
-        shared = self._shared(summed, feature, position, bool(missing_left), gain / len(nodes))
-        return [self._of_node(shared, histogram) for histogram in histograms]
+        shared = self._shared(feature, position, bool(missing_left), gain / len(nodes))
+        return [self._of_node(shared, histograms[place]) for place in places]
 
-    def _shared(self, summed: FloatArray, feature: int, position: int, missing_left: bool, gain: float) -> Split:
+    def _shared(self, feature: int, position: int, missing_left: bool, gain: float) -> Split:
         """Return the level's split, without sums."""
         nothing = Stats(0.0, 0.0)
         if self._layout.is_categorical[feature]:
-            own = summed[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
+            own = self._summed[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
                 own, feature, position, missing_left, gain, nothing, nothing, self._settings.penalties
             )

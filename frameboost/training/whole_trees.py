@@ -25,8 +25,7 @@ def are_grown_whole(engine: Engine, parameters: Parameters, constraints: Constra
     """Whether an engine grows the trees of a fit: without constraints, on features that are drawn once a tree."""
     p = parameters
     return (
-        p.tree_method == "hist" and p.grow_policy != "symmetric"
-        and p.colsample_bylevel == p.colsample_bynode == 1.0
+        p.tree_method == "hist" and p.colsample_bylevel == p.colsample_bynode == 1.0
         and not constraints.is_monotone and constraints.sets is None
         and isinstance(engine, TreeEngine) and engine.grows_trees()
     )  # fmt: skip
@@ -62,7 +61,7 @@ class WholeTreeGrower:
         p = parameters
         self._trees, self._engine, self._penalties, self._features = engine, engine, penalties, features
         shrinkage = p.learning_rate / p.num_parallel_tree
-        self._shape = TreeShape(p.max_depth, p.max_leaves, p.gamma, p.grow_policy == "lossguide", shrinkage)
+        self._shape = TreeShape(p.max_depth, p.max_leaves, p.gamma, p.grow_policy, shrinkage)
         self._walking = [each for each in followers if isinstance(each, TreeEngine) and each.grows_trees()]
         self._moving = [each for each in followers if each not in self._walking]
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in search.bins]

@@ -15,7 +15,7 @@ from frameboost.engines import few_values
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines.memory import binning, engine, histograms, nodes, trees
 from frameboost.training import histograms as pool
-from frameboost.training import splitter
+from frameboost.training import splitter, symmetric_splitter
 
 DEPTH = 4
 
@@ -41,6 +41,7 @@ def counts(monkeypatch) -> Counter:
     for place, name in (
         (histograms, "build_histograms"), (nodes, "part_rows"), (nodes, "add_by_side"), (splitter, "scan_histograms"),
         (pool, "subtract_from_parents"), (trees, "grow_tree"), (nodes, "add_by_node"), (engine, "add_tree"),
+        (symmetric_splitter, "scan_level"),
     ):  # fmt: skip
         counting(place, name, name)
     return counted
@@ -81,6 +82,11 @@ ROUNDS = {
     "quantiles": ({"objective": "reg:absoluteerror"}, FEW, IN_MEMORY | {"part_rows": DEPTH, "add_by_node": 1}),
     # Seven splits make eight leaves; the children of the last are not searched. Of the fourteen in two rounds, three
     # are made ahead of their turn, in the call for another.
+    "symmetric": (
+        {"grow_policy": "symmetric"}, FEW,
+        dict.fromkeys(["build_histograms", "scan_level", "subtract_from_parents"], DEPTH)
+        | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1},
+    ),
     "lossguide": (
         {"grow_policy": "lossguide", "max_leaves": 8, "max_depth": 0}, FEW,
         dict.fromkeys(IN_MEMORY, 5.5) | {"part_rows": 4.5, "add_by_side": 0.5, "add_by_node": 1},

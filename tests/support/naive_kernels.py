@@ -75,6 +75,8 @@ TESTED_OTHERWISE = {
     "scan_bounded_numbers": "tests/splits/test_scans.py",  # `scan_numbers` where nothing is bounded; monotone examples
     "scan_categories": "tests/splits/test_categories.py",  # all subsets of the categories
     "scan_level": "tests/training/test_symmetric.py",  # all splits of a level
+    "split_level": "tests/engines/memory/test_trees.py",  # called by grow_tree
+    "fill_named": "tests/engines/memory/test_trees.py",  # called by grow_tree
     "serve": "tests/runtime/test_team.py",  # every item is counted
     "share_out": "tests/runtime/test_team.py",
 }

@@ -11,24 +11,28 @@ import numpy as np
 from frameboost.engines.memory.histogram_kernels import build_share
 from frameboost.engines.memory.partition_kernels import fill_side, number_rows, part_share
 from frameboost.runtime.kernel import kernel
-from frameboost.splits.category_kernels import named_categories
+from frameboost.splits.category_kernels import fill_named
 from frameboost.splits.gain import MIN_GAIN, leaf_weight
 from frameboost.splits.search_kernels import scan_histograms
 from frameboost.splits.subtraction_kernels import subtract_one
+from frameboost.splits.symmetric_kernels import split_level
 
 __all__ = [
-    "BIN", "FEATURE", "GAIN", "LEFT", "MISSING_LEFT", "NODES", "N_FIELDS", "N_SUMS", "PLACES", "SUM_G", "SUM_H",
-    "TABLE", "TABLES", "VALUE", "add_tree", "grow_tree",
+    "BIN", "DEPTHWISE", "FEATURE", "GAIN", "LEFT", "LOSSGUIDE", "MISSING_LEFT", "NODES", "N_FIELDS", "N_SUMS", "PLACES",
+    "SUM_G", "SUM_H", "SYMMETRIC", "TABLE", "TABLES", "VALUE", "add_tree", "grow_tree",
 ]  # fmt: skip
 
 # The fields of a node: its split, its left child (-1 in a leaf), where its table starts, its rows, and for the growth
 # its depth and the place of its histogram.
 FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _PLACE, N_FIELDS = range(10)
+_ABOVE = _PLACE  # of a grown node: its parent
 # Its gain, the sums of its left child, its own, and its value as a leaf.
 GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
 # What is counted during the growth: places that are free again, nodes, places that have been used, the end of the
 # tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
 _FREE, NODES, PLACES, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
+# The order of the splits.
+DEPTHWISE, LOSSGUIDE, SYMMETRIC = range(3)
 
 # Rows that go down a tree together.
 _BLOCK = np.uint64(128)
@@ -37,7 +41,7 @@ _BLOCK = np.uint64(128)
 @kernel
 def grow_tree(  # type: ignore[no-untyped-def]
     codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, allowed, shape, scoring, histograms,
-    tables, nodes, sums, leaves,
+    splits_alone, summed, tables, nodes, sums, leaves,
 ):  # fmt: skip
     """Grow a tree; return the number of its nodes, and of its leaves.
 
@@ -57,19 +61,23 @@ def grow_tree(  # type: ignore[no-untyped-def]
     allowed
         bool (nodes, features): the features that nodes may be split on, the same for all nodes.
     shape
-        The largest depth, the most leaves, and 1 to split the node of the largest gain next, 0 for whole levels.
+        The largest depth, the most leaves, and `DEPTHWISE`, `LOSSGUIDE` or `SYMMETRIC`.
     scoring
         The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
         min_child_weight and gamma, and the factor of leaf values.
     histograms
         float64 (places, slots, 2), written.
+    splits_alone, summed
+        True and None, where each node has a split of its own; for a symmetric tree None and float64 (slots, 2),
+        written: the histogram of a level. Kernels are compiled without what None stands for.
     tables
-        bool, written: for each split whether a code goes left, from the `TABLE` of its node on.
+        bool, written: for each split whether a code goes left, from the `TABLE` of its node on. The nodes of a level of
+        a symmetric tree have one table.
     nodes, sums
         int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written. G and H of the root are given.
     """
-    max_depth, max_leaves, is_lossguide = shape
-    onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+    max_depth, max_leaves, policy = shape
+    lightest = 0.0 if policy == SYMMETRIC else 2.0 * scoring[6]
     half, counts, firsts = len(rows) >> 1, np.zeros(_N_COUNTS, dtype=np.int64), np.zeros(2, dtype=np.int64)
     number_rows(rows[:half])
     _add_leaf(nodes, counts, np.int64(0), np.int64(0), half)
@@ -78,9 +86,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
     free, candidates, batch, places, above = room[0], room[1], room[2], room[4], room[5]
     n_batch, n_leaves = firsts[0], 1
     while n_leaves < max_leaves:
-        _open_nodes(
-            nodes, sums, batch, n_batch, max_depth, 2.0 * min_child_weight, histograms, counts, free, room[3:], parts
-        )
+        _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, histograms, counts, free, room[3:], parts)
         # The lighter one of two siblings is summed from its rows; the other one's place is that of the parent.
         firsts[1] = counts[_SUMMED]
         build_share(codes, rows, parts, firsts, pairs, offsets, histograms, places, histograms, None, 0)
@@ -88,23 +94,30 @@ def grow_tree(  # type: ignore[no-untyped-def]
             subtract_one(histograms, places, above, k)
         for k in range(counts[_OPEN]):
             places[k] = nodes[room[3, k], _PLACE]
-        own, own_bounds = slice(0, counts[_OPEN]), bounds
-        if bounds is not None:
-            own_bounds = bounds[own]
-        scan_histograms(
-            histograms, places[own], offsets, is_categorical, allowed[own], monotone, own_bounds, None, onehot,
-            threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+        _find_splits(
+            histograms, splits_alone, summed, places[: counts[_OPEN]], offsets, is_categorical, allowed, monotone,
+            bounds, scoring, best, stats,
         )  # fmt: skip
-        _keep_splits(scoring, nodes, sums, room[3], best, stats, counts, free, candidates)
-        n_batch = _take(candidates, is_lossguide, max_leaves - n_leaves, sums, counts, batch)
+        _keep_splits(policy, scoring, nodes, sums, room[3], best, stats, counts, free, candidates)
+        n_batch = _take(candidates, policy, max_leaves - n_leaves, sums, counts, batch)
         if n_batch == 0:
             break
-        lacking = _lacking(offsets, counts, n_batch, nodes, histograms, tables)
+        lacking = _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables)
         if lacking > 0:
             return 0, lacking
         n_leaves += n_batch
         _fill_tables(
-            is_categorical, offsets, scoring, histograms, nodes, batch[:n_batch], counts, tables, parts, room[3:]
+            is_categorical,
+            offsets,
+            scoring,
+            histograms,
+            summed,
+            nodes,
+            batch[:n_batch],
+            counts,
+            tables,
+            parts,
+            room[3:],
         )
         firsts[1] = n_batch
         part_share(columns, room[3], tables, room[4], rows, parts, firsts, room[5], 0)
@@ -114,7 +127,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _lacking(offsets, counts, n_batch, nodes, histograms, tables):  # type: ignore[no-untyped-def]
+def _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables):  # type: ignore[no-untyped-def]
     """Return what may have too little room for the splits of a batch and the search in their children, 0 if nothing."""
     widest = 0
     for feature in range(len(offsets) - 1):
@@ -123,7 +136,8 @@ def _lacking(offsets, counts, n_batch, nodes, histograms, tables):  # type: igno
         return NODES
     if counts[PLACES] - counts[_FREE] + n_batch > len(histograms):
         return PLACES
-    return TABLES if counts[TABLES] + n_batch * widest > len(tables) else 0
+    n_tables = 1 if policy == SYMMETRIC else n_batch
+    return TABLES if counts[TABLES] + n_tables * widest > len(tables) else 0
 
 
 @kernel(no_cpython_wrapper=True)
@@ -139,7 +153,8 @@ def _open_nodes(  # type: ignore[no-untyped-def]
 ):
     """Open the root, or of the children of a batch those that may be split, and give them places for histograms.
 
-    A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf. Open
+    A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf, unless
+    the tree is symmetric. Open
     nodes are written to ``room[0]``; those to be summed from their rows to ``parts``, their places, which are cleared,
     to ``room[1]``, and the places of their siblings, -1 for none, to ``room[2]``.
     """
@@ -174,13 +189,41 @@ def _open_nodes(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _keep_splits(scoring, nodes, sums, open_, best, stats, counts, free, candidates):  # type: ignore[no-untyped-def]
+def _find_splits(  # type: ignore[no-untyped-def]
+    histograms, splits_alone, summed, places, offsets, is_categorical, allowed, monotone, bounds, scoring, best, stats
+):
+    """Find the best splits of the open nodes, whose histograms are at ``places``."""
+    onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+    n, own_bounds = len(places), bounds
+    if bounds is not None:
+        own_bounds = bounds[:n]
+    if splits_alone is not None:
+        scan_histograms(
+            histograms, places, offsets, is_categorical, allowed[:n], monotone, own_bounds, None, onehot, threshold,
+            smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+        )  # fmt: skip
+    if summed is not None and n > 0:
+        if n == 1:  # the root; every level has all rows, and sums are exact
+            for slot in range(len(summed)):
+                summed[slot, 0], summed[slot, 1] = histograms[places[0], slot, 0], histograms[places[0], slot, 1]
+        split_level(
+            histograms, places, summed, offsets, is_categorical, allowed[0], monotone, own_bounds, onehot, threshold,
+            smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+        )  # fmt: skip
+
+
+@kernel(no_cpython_wrapper=True)
+def _keep_splits(  # type: ignore[no-untyped-def]
+    policy, scoring, nodes, sums, open_, best, stats, counts, free, candidates
+):
     """Append the open nodes that have a split to the candidates; the others are leaves, whose places are free."""
+    n_sharing = counts[_OPEN] if policy == SYMMETRIC else 1
     for k in range(counts[_OPEN]):
         node = open_[k]
         if best[k, 0] >= 0 and stats[k, 0] > MIN_GAIN and stats[k, 0] >= scoring[7]:
             for i in range(3):
                 nodes[node, FEATURE + i], sums[node, GAIN + i] = best[k, i], stats[k, i]
+            sums[node, GAIN] /= n_sharing
             candidates[counts[_CANDIDATES]] = node
             counts[_CANDIDATES] += 1
         else:
@@ -189,11 +232,14 @@ def _keep_splits(scoring, nodes, sums, open_, best, stats, counts, free, candida
 
 
 @kernel(no_cpython_wrapper=True)
-def _take(candidates, is_lossguide, most, sums, counts, batch):  # type: ignore[no-untyped-def]
-    """Take the next nodes to split, ``most`` at most, from the candidates to the batch; return their number."""
+def _take(candidates, policy, most, sums, counts, batch):  # type: ignore[no-untyped-def]
+    """Take the next nodes to split, ``most`` at most, from the candidates to the batch; return their number.
+
+    A level of a symmetric tree is split whole or not at all.
+    """
     n = counts[_CANDIDATES]
-    if not is_lossguide:
-        counts[_CANDIDATES], n = 0, min(n, most)
+    if policy != LOSSGUIDE:
+        counts[_CANDIDATES], n = 0, 0 if policy == SYMMETRIC and n > most else min(n, most)
         for k in range(n):
             batch[k] = candidates[k]
         return n
@@ -210,7 +256,7 @@ def _take(candidates, is_lossguide, most, sums, counts, batch):  # type: ignore[
 
 @kernel(no_cpython_wrapper=True)
 def _fill_tables(  # type: ignore[no-untyped-def]
-    is_categorical, offsets, scoring, histograms, nodes, batch, counts, tables, parts, room
+    is_categorical, offsets, scoring, histograms, summed, nodes, batch, counts, tables, parts, room
 ):
     """Write which codes go left, for each split of a batch, and what `part_share` needs."""
     onehot, _, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
@@ -218,20 +264,22 @@ def _fill_tables(  # type: ignore[no-untyped-def]
         node = nodes[batch[k]]
         feature, missing_left = node[FEATURE], node[MISSING_LEFT] != 0
         first, last = offsets[feature], offsets[feature + 1]
-        node[TABLE] = counts[TABLES]
-        counts[TABLES] += last - first
+        is_shared = summed is not None and k > 0
+        node[TABLE] = nodes[batch[0], TABLE] if is_shared else counts[TABLES]
         parts[k, 0], parts[k, 1], parts[k, 2] = k, node[_START], node[_STOP]
         room[0, k], room[1, k] = feature, node[TABLE]
+        if is_shared:
+            continue
+        counts[TABLES] += last - first
         own = tables[node[TABLE] : counts[TABLES]]
         if is_categorical is not None and is_categorical[feature]:
-            named = named_categories(
-                histograms[node[_PLACE], first:last], node[BIN], missing_left, onehot, smooth,
+            histogram = histograms[node[_PLACE]]
+            if summed is not None:
+                histogram = summed
+            fill_named(
+                own, histogram[first:last], node[BIN], missing_left, onehot, smooth,
                 reg_lambda, reg_alpha, max_delta_step, min_child_weight,
             )  # fmt: skip
-            for code in range(len(own)):
-                own[code] = missing_left
-            for i in range(len(named)):
-                own[named[i]] = not missing_left
         else:
             fill_side(own, node[BIN], missing_left)
 
@@ -253,7 +301,10 @@ def _divide(nodes, sums, batch, counts, n_left, half):  # type: ignore[no-untype
 
 @kernel(no_cpython_wrapper=True)
 def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def]
-    """Write the value of each node, and the rows of the leaves; splits that were not made are taken back."""
+    """Write the value of each node, and the rows of the leaves; splits that were not made are taken back.
+
+    Only a symmetric tree has a child below min_child_weight; it predicts what its parent does.
+    """
     _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
     n_leaves = 0
     for k in range(counts[NODES]):
@@ -261,7 +312,11 @@ def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def
         if min_child_weight <= sums[k, SUM_H]:
             weight = leaf_weight(sums[k, SUM_G], sums[k, SUM_H], reg_lambda, reg_alpha, max_delta_step)
         sums[k, VALUE] = weight * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
-        if node[LEFT] < 0:
+        if k > 0 and min_child_weight > sums[k, SUM_H]:
+            sums[k, VALUE] = sums[node[_ABOVE], VALUE]
+        if node[LEFT] >= 0:
+            nodes[node[LEFT], _ABOVE] = nodes[node[LEFT] + 1, _ABOVE] = k
+        else:
             node[FEATURE], node[MISSING_LEFT], sums[k, GAIN] = -1, 0, 0.0
             leaves[n_leaves, 0], leaves[n_leaves, 1], leaves[n_leaves, 2] = k, node[_START], node[_STOP]
             n_leaves += 1

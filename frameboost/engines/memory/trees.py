@@ -9,9 +9,11 @@ from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.tree_kernels import (
     BIN,
+    DEPTHWISE,
     FEATURE,
     GAIN,
     LEFT,
+    LOSSGUIDE,
     MISSING_LEFT,
     N_FIELDS,
     N_SUMS,
@@ -19,6 +21,7 @@ from frameboost.engines.memory.tree_kernels import (
     PLACES,
     SUM_G,
     SUM_H,
+    SYMMETRIC,
     TABLE,
     VALUE,
     grow_tree,
@@ -29,6 +32,7 @@ __all__ = ["FIRST_NODES", "TreeKernels"]
 
 # Nodes that there is room for at first: twice as many as a tree of depth 6 has.
 FIRST_NODES = 255
+_POLICIES = {"depthwise": DEPTHWISE, "lossguide": LOSSGUIDE, "symmetric": SYMMETRIC}
 
 
 class TreeKernels:
@@ -50,7 +54,7 @@ class TreeKernels:
         self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
         self._monotone = np.zeros(len(layout.bins), np.int8) if penalties.max_delta_step else None
         p, no_limit = penalties, np.iinfo(np.int64).max
-        self._shape = shape.max_depth or no_limit, shape.max_leaves or no_limit, int(shape.is_lossguide)
+        self._shape = shape.max_depth or no_limit, shape.max_leaves or no_limit, _POLICIES[shape.grow_policy]
         self._scoring = (
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
@@ -58,6 +62,8 @@ class TreeKernels:
         )  # fmt: skip
         # The operating system gives memory to a place when it is first written to.
         self._histograms = np.empty((FIRST_NODES // 4 + 1, layout.n_slots, 2))
+        self._splits_alone = None if shape.grow_policy == "symmetric" else True
+        self._summed = None if self._splits_alone else np.empty((layout.n_slots, 2))
         self._tables = np.empty(FIRST_NODES // 2 * int(np.diff(layout.offsets).max(initial=0)) + 1, np.bool_)
         self._make_room(FIRST_NODES)
 
@@ -74,8 +80,8 @@ class TreeKernels:
             self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
             n_nodes, n_leaves = grow_tree(
                 self._codes, self._columns, partition.rows, pairs, self._offsets, self._is_categorical, self._monotone,
-                self._bounds, self._allowed, self._shape, self._scoring, self._histograms, self._tables, self._nodes,
-                self._sums, self._leaves,
+                self._bounds, self._allowed, self._shape, self._scoring, self._histograms, self._splits_alone,
+                self._summed, self._tables, self._nodes, self._sums, self._leaves,
             )  # fmt: skip
             if n_nodes:
                 break

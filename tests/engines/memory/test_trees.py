@@ -3,6 +3,8 @@
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.engines.memory import binning, trees
@@ -13,6 +15,12 @@ CASES = {
     "few leaves": {"max_leaves": 5},
     "lossguide": {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 12},
     "lossguide, depth": {"grow_policy": "lossguide", "max_depth": 3},
+    "symmetric": {"grow_policy": "symmetric", "max_depth": 5},
+    "symmetric, few leaves": {"grow_policy": "symmetric", "max_leaves": 9, "min_child_weight": 6.0},
+    "symmetric, gamma": {"grow_policy": "symmetric", "gamma": 2.0, "reg_alpha": 0.3, "subsample": 0.6},
+    "symmetric, clipped": {"grow_policy": "symmetric", "max_delta_step": 0.2, "cat_smooth": 2.0},
+    "symmetric, one-hot": {"grow_policy": "symmetric", "max_cat_to_onehot": 20, "min_child_weight": 0.0},
+    "symmetric, quantiles": {"grow_policy": "symmetric", "objective": "reg:absoluteerror", "target": "z"},
     "gamma": {"gamma": 0.5, "reg_alpha": 0.3},
     "heavy children": {"min_child_weight": 8.0},
     "no split": {"gamma": 1e9},
@@ -63,6 +71,37 @@ def test_they_are_the_same(table, monkeypatch, name):
     level_by_level = fitted(table, CASES[name])
     assert level_by_level == at_once
     assert level_by_level.history.equals(at_once.history)
+
+
+POLICIES = {
+    "depthwise": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(0, 12)},
+    "lossguide": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(2, 12)},
+    "symmetric": {"max_depth": st.integers(1, 6), "max_leaves": st.integers(0, 40)},
+}
+PENALTIES = {
+    "min_child_weight": st.sampled_from([0.0, 0.5, 1.0, 5.0]),
+    "gamma": st.sampled_from([0.0, 0.1, 2.0]),
+    "reg_lambda": st.sampled_from([0.0, 1.0]),
+    "reg_alpha": st.sampled_from([0.0, 0.2]),
+    "max_delta_step": st.sampled_from([0.0, 0.3]),
+    "max_cat_to_onehot": st.sampled_from([1, 4, 20]),
+    "max_cat_threshold": st.sampled_from([2, 64]),
+    "cat_smooth": st.sampled_from([0.0, 1.5]),
+    "max_bin": st.sampled_from([2, 7, 256]),
+    "subsample": st.sampled_from([0.5, 1.0]),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), policy=st.sampled_from(list(POLICIES)), rows=st.integers(20, 500))
+def test_they_are_the_same_by_any_settings(table, data, policy, rows):
+    how = data.draw(st.fixed_dictionaries(POLICIES[policy] | PENALTIES)) | {"grow_policy": policy, "n_estimators": 2}
+    part = table[-rows:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "FIRST_NODES", data.draw(st.sampled_from([1, 255])))
+        at_once = fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"])
+        patch.setattr(binning, "CODES_PER_TREE", 0)
+        assert fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"]) == at_once
 
 
 def test_held_out_rows_of_more_codes_follow(table, monkeypatch):
