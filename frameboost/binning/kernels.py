@@ -11,8 +11,8 @@ __all__ = ["bin_columns", "bin_values", "cut_starts", "interleave", "set_rows"]
 # Values that go through the binary search together. Each step is a loop over the block without a branch, which compiles
 # to vector instructions.
 _BLOCK = 256
-# Cuts up to which a column's values are compared with each.
-_FEW = 31
+# Cuts that all values are compared with before the search, 2^k - 1; and cuts up to which there is no search.
+_PIVOTS, _FEW = 7, 31
 
 
 @kernel
@@ -57,7 +57,8 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
     """Write the codes of the rows ``first`` to ``last - 1``; a code is the number of cuts that are not above the value.
 
     The binary search of the value 7 among the cuts 2, 5, 9: a step of 2 finds 5 ≤ 7 and goes to position 2, a step of 1
-    finds 9 > 7 and stays. The code is 2.
+    finds 9 > 7 and stays. The code is 2. In place of the first three steps, which look up a cut for each value, the
+    value is compared with all seven cuts that these may look up.
 
     Parameters
     ----------
@@ -72,15 +73,24 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
     codes
         uint8, uint16 or uint32 (last - first,), written.
     """
-    position = np.empty(_BLOCK, dtype=np.uint64)  # unsigned, as numba checks signed indices for being negative
+    position = np.empty(_BLOCK, dtype=np.uint32)  # unsigned, as numba checks signed indices for being negative
+    n_pivots = min(len(edges), _PIVOTS)
+    apart = (len(edges) + 1) // (n_pivots + 1)
     for start in range(first, last, _BLOCK):
         block = values[start : min(start + _BLOCK, last)]
-        position[:] = 0
-        step = (len(edges) + 1) >> 1
+        for i in range(len(block)):
+            position[i] = 0
+        for pivot in range(n_pivots):
+            edge = edges[(pivot + 1) * apart - 1]
+            for i in range(len(block)):
+                position[i] += np.uint32(edge <= block[i])
+        for i in range(len(block)):
+            position[i] *= np.uint32(apart)
+        step = apart >> 1
         while step > 0:
             ahead = edges[step - 1 :]
             for i in range(len(block)):
-                position[i] += np.uint64(step) if ahead[position[i]] <= block[i] else np.uint64(0)
+                position[i] += np.uint32(step) if ahead[position[i]] <= block[i] else np.uint32(0)
             step >>= 1
         for i in range(len(block)):
             is_present = block[i] == block[i]

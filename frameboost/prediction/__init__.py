@@ -2,6 +2,7 @@
 
 - `predictor`: predictions by compiled kernels or polars expressions
 - `few_outputs`: outputs of a few rows, number by number
+- `array_outputs`: outputs of some thousand rows, by numpy
 - `contributions`: contributions of features (SHAP, Saabas, interactions)
 - `shap_explanation`: contributions as the object that SHAP's plots take
 - `partial_dependence`: the mean prediction as a function of one feature

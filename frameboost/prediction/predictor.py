@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_trees import ByteTrees
     from frameboost.compile.arrays.few_rows import FewRows
     from frameboost.compile.arrays.flat_trees import TreeArrays
+    from frameboost.prediction.array_outputs import ArrayOutput
 
 __all__ = ["OutputName", "Predictor"]
 
@@ -54,8 +55,9 @@ class Predictor:
         self.ensemble = ensemble
         # What the last call prepared: most calls have columns of the same types and want the same output.
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
-        self._last_plain: tuple[tuple[list[str], list[type]], ByteScorer | None] | None = None
+        self._last_plain: tuple[tuple[list[str], list[type]], tuple[ByteScorer, list[str]] | None] | None = None
         self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
+        self._last_arrays: tuple[Output, ArrayOutput] | None = None
 
     @cached_property
     def arrays(self) -> TreeArrays:
@@ -115,6 +117,8 @@ class Predictor:
             return pl.Series("prediction", margins[0])
         if not may_be_null and (found := few_outputs(wanted, margins)) is not None:
             return found.alias("prediction")
+        if not may_be_null and has_numba() and (found := self._array_output(wanted).values(margins)) is not None:
+            return found
         columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
         if len(columns) > _MOST_AT_ONCE:
             return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
@@ -124,6 +128,14 @@ class Predictor:
             value = output_expr(wanted, named, named if may_be_null else ()).alias("prediction")
             self._last_values = last = key, value
         return pl.DataFrame(columns).select(last[1]).to_series()
+
+    def _array_output(self, wanted: Output) -> ArrayOutput:
+        last = self._last_arrays
+        if last is None or last[0] != wanted:
+            from frameboost.prediction.array_outputs import ArrayOutput
+
+            self._last_arrays = last = wanted, ArrayOutput(wanted)
+        return last[1]
 
     def _leaves(self, data: Any) -> pl.Series:
         source = open_rows(data, self.ensemble.features)
@@ -135,8 +147,10 @@ class Predictor:
         """Return the margins of each output; ``base_margin`` has the columns to start from in place of the model's."""
         if base_margin is None and (codes := self._few_rows.codes(data)) is not None:
             return list(self.arrays.margins(codes, self.ensemble.base_margins, in_parallel=False))
-        if base_margin is None and isinstance(data, pl.DataFrame) and (scorer := self._plain_scorer(data)) is not None:
-            return list(scorer.margins_of_plain(data, self.ensemble.base_margins, kept_workers()))
+        if base_margin is None and isinstance(data, pl.DataFrame) and (found := self._plain_scorer(data)) is not None:
+            scorer, names = found
+            rows = data[names] if names else data
+            return list(scorer.margins_of_plain(rows, self.ensemble.base_margins, kept_workers()))
         source = open_rows(data, self.ensemble.features)
         types = find_features(source, self.ensemble.features)
         started = find_margins(source, base_margin, self.ensemble.n_outputs)
@@ -153,8 +167,11 @@ class Predictor:
             return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
-    def _plain_scorer(self, frame: pl.DataFrame) -> ByteScorer | None:
-        """Return the scorer of a frame whose columns can be read as they are; frames with the same columns share it."""
+    def _plain_scorer(self, frame: pl.DataFrame) -> tuple[ByteScorer, list[str]] | None:
+        """Return the scorer of a frame whose columns can be read as they are; frames with the same columns share it.
+
+        With it the columns to select; none if the frame has these, in that order.
+        """
         if self.byte_trees is None:
             return None
         key = frame.columns, list(map(type, frame.dtypes))
@@ -166,7 +183,9 @@ class Predictor:
             are_numbers = all(kind.is_float or kind.is_integer for kind in types.values())
             are_read = all(schema[name] == kind.physical_dtype for name, kind in types.items())  # not Float16
             scorer = self._scorer(self.byte_trees, types)
-            self._last_plain = last = key, scorer if are_numbers and are_read and scorer.is_plain else None
+            names = [] if scorer.names == frame.columns else scorer.names
+            is_plain = are_numbers and are_read and scorer.is_plain
+            self._last_plain = last = key, (scorer, names) if is_plain else None
         return last[1]
 
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:

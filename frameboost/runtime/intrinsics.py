@@ -1,4 +1,4 @@
-"""Machine instructions for kernels over arrays that numba does not offer: prefetch, and the sum of two float64."""
+"""Machine instructions for kernels that numba does not offer: prefetch, pairs of float64, blocks of bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = ["AHEAD", "STRIDE", "WIDTH", "add_pair", "add_pairs", "as_pointer", "fused", "prefetch"]
+__all__ = [
+    "AHEAD", "BYTES", "STRIDE", "WIDTH", "add_pair", "add_pairs", "as_pointer", "fused", "move_bytes", "prefetch",
+]  # fmt: skip
 
 # How many rows ahead to prefetch: time enough for memory to arrive, and few enough that it is still in the cache.
 AHEAD = np.uint64(24)
@@ -19,6 +21,9 @@ WIDTH = 4
 # codes would be 4,096 bytes apart, and each load would wait for the store before it (4K aliasing).
 STRIDE = 2 * 256 + 8
 _PAIR = ir.VectorType(ir.DoubleType(), 2)
+# Bytes that `move_bytes` takes at once.
+BYTES = 64
+_BYTES = ir.VectorType(ir.IntType(8), BYTES)
 
 
 def _prefetch(_context: Any, array: Any, index: Any) -> Any:
@@ -120,3 +125,43 @@ def _add_pairs(_context: Any, array: Any, index: Any, codes: Any, start: Any, fi
 
 
 add_pairs: Any = intrinsic(_add_pairs)
+
+
+def _in_all(builder: Any, byte: Any) -> Any:
+    """Return a vector with this byte in all places."""
+    first = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), byte, ir.IntType(32)(0))
+    return builder.shuffle_vector(
+        first, ir.Constant(_BYTES, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), BYTES), [0] * BYTES)
+    )
+
+
+def _move_bytes(
+    _: Any, codes: Any, at: Any, nodes: Any, blocks: Any, here: Any, below: Any, equal: Any, left: Any, other: Any
+) -> Any:
+    """Move rows that are in the node ``here`` to ``left`` if their code is less than ``below``, or is ``equal``.
+
+    Otherwise they move to ``other``. The arrays are uint8 with one axis, C-contiguous, and are read to the end of the
+    last of ``blocks`` blocks of `BYTES` rows: ``codes`` from ``at`` on, ``nodes`` from its start. The compiler alone
+    tests, for each node, whether the arrays overlap and how many rows the last block has, which takes as long as to
+    move 500 rows.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        codes_, nodes_ = (context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2))
+        own = builder.bitcast(builder.gep(codes_.data, [arguments[1]]), _BYTES.as_pointer())
+        start = builder.bitcast(nodes_.data, _BYTES.as_pointer())
+        here_, below_, equal_, left_, other_ = (_in_all(builder, byte) for byte in arguments[4:])
+        with cgutils.for_range(builder, arguments[3]) as loop:
+            code = builder.load(builder.gep(own, [loop.index]), align=1)
+            address = builder.gep(start, [loop.index])
+            node = builder.load(address, align=1)
+            goes_left = builder.or_(builder.icmp_unsigned("<", code, below_), builder.icmp_unsigned("==", code, equal_))
+            child = builder.select(goes_left, left_, other_)
+            builder.store(builder.select(builder.icmp_unsigned("==", node, here_), child, node), address, align=1)
+        return context.get_dummy_value()
+
+    byte = types.uint8
+    return types.void(codes, types.uint64, nodes, types.uint64, byte, byte, byte, byte, byte), generate
+
+
+move_bytes: Any = intrinsic(_move_bytes)

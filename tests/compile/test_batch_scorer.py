@@ -28,10 +28,12 @@ def test_code_buffers(seed, offset, n_rows, is_integer):
     present = rng.random(len(values)) < rng.choice([0.5, 0.99])
     bitmap = np.packbits(present, bitorder="little")
     cuts = np.unique(rng.integers(-9, 9, 5)).astype(kind)
-    edges, codes = padded(cuts.tolist(), np.dtype(kind)), np.full((3, n_rows), 77, dtype=np.uint8)
+    edges, codes = padded(cuts.tolist(), np.dtype(kind)), np.full((3, n_rows + 5), 77, dtype=np.uint8)
     buffers = [[values.ctypes.data, validity, offset, is_integer] for validity in (bitmap.ctypes.data, 0)]
     places = [[edges.ctypes.data, len(edges), len(cuts), row] for row in (2, 0)]
-    code_buffers(np.array(buffers, dtype=np.int64), np.array(places), 255, codes)
+    code_buffers(np.array(buffers, dtype=np.int64), np.array(places), n_rows, 255, codes)
+    assert (codes[:, n_rows:] == 77).all()
+    codes = codes[:, :n_rows]
     own = values[offset:].tolist()
     assert codes[0].tolist() == naive_code_buffers(own, [True] * n_rows, cuts.tolist(), 255)
     assert codes[1].tolist() == [77] * n_rows

@@ -51,14 +51,14 @@ def random_tree(rng, depth):
 def test_add_leaves(seed, n_rows):
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, 6) for _ in range(4)]
-    codes = rng.choice([0, 1, 7, 100, 253, 255], (3, n_rows)).astype(np.uint8)
+    codes = rng.choice([0, 1, 7, 100, 253, 255], (3, -(-n_rows // 64) * 64)).astype(np.uint8)
     tables, value = rng.random((2, 256)) < 0.5, rng.normal(size=(4, 256))
     asked = [(number, *tree[number]) for tree in trees for number in sorted(tree)]
     number, column, bound, also, right, table = np.array(asked, dtype=np.int64).reshape(-1, 6).T.copy()
     starts, margins = np.cumsum([0, *(len(tree) for tree in trees)]), np.full(n_rows, 0.5)
     narrow = [array.astype(np.uint8) for array in (number, bound, also, right)]
     add_leaves(codes, starts, narrow[0], column, narrow[1], narrow[2], narrow[3], table, tables, value, margins)
-    assert margins.tolist() == naive_add_leaves(codes, trees, tables, value, np.full(n_rows, 0.5)).tolist()
+    assert margins.tolist() == naive_add_leaves(codes[:, :n_rows], trees, tables, value, np.full(n_rows, 0.5)).tolist()
 
 
 def walked(model, frame):

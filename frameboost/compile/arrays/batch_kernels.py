@@ -33,7 +33,7 @@ def _mark_missing(address, offset, missing, codes):  # type: ignore[no-untyped-d
 
 
 @kernel
-def code_buffers(buffers, edges, missing, codes):  # type: ignore[no-untyped-def]
+def code_buffers(buffers, edges, n_rows, missing, codes):  # type: ignore[no-untyped-def]
     """Write codes of columns of float64 and int64 (see `frameboost.binning.kernels.bin_values`).
 
     Parameters
@@ -44,16 +44,17 @@ def code_buffers(buffers, edges, missing, codes):  # type: ignore[no-untyped-def
     edges
         int64 (columns, 4): the address of the edges, which have the values' type and are padded; their number with and
         without the padding; the row of ``codes``.
+    n_rows
+        The number of rows.
     missing
         The code of missing values.
     codes
-        uint8 (any, rows); one row is written for each column.
+        uint8 (any, rows or more); one row is written for each column.
     """
-    n_rows = codes.shape[1]
     for column in range(len(buffers)):
         values, validity, offset, is_integer = buffers[column]
         own_edges, n_padded, n_edges, place = edges[column]
-        out = codes[place]
+        out = codes[place, :n_rows]
         if is_integer:
             whole = carray(as_pointer(values), (offset + n_rows,), np.int64)
             cuts = carray(as_pointer(own_edges), (n_padded,), np.int64)

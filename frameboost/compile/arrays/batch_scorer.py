@@ -68,10 +68,10 @@ class BatchScorer:
             A pyarrow.ChunkedArray a column.
         """
         n_rows = len(batches[0])
-        codes = np.empty((len(self._trees.columns), n_rows), dtype=np.uint8)
+        codes = self._trees.empty_codes(n_rows)
         arrays = {place: _in_one(batches[place]) for place, _ in self._read}  # kept until the kernel is done
         buffers = [(*_addresses(arrays[place]), is_integer) for place, is_integer in self._read]
-        code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, MISSING, codes)
+        code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, n_rows, MISSING, codes)
         if self._in_frames:
             frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[place])) for name, place in self._in_frames])
             self._scorer.write_codes(frame, codes)

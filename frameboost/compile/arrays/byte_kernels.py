@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from frameboost.runtime.intrinsics import BYTES, move_bytes
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["BOUND", "CHILD", "COLUMN", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves", "add_leaves"]
+__all__ = [
+    "BOUND", "BYTES", "CHILD", "COLUMN", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves", "add_leaves",
+]  # fmt: skip
 
 # Rows that pass a tree together: their nodes and one column of their codes stay in the first cache.
 _BLOCK = 1024
+_BYTES = np.uint64(BYTES)
 MISSING = 255  # the code of missing values
 NO_TABLE = -1  # in ``table``, for a split that is not categorical
 # The fields of a node's word begin at these bits: the left child, whose sibling is next; the bound; whether codes are
@@ -29,7 +33,7 @@ def add_leaves(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     codes
-        uint8 (columns, rows).
+        uint8 (columns, rows), with rows up to a multiple of 64, whose codes do not count beyond those of ``margins``.
     starts
         int64 (trees + 1,): the first question (inner node) of each tree in the next arrays, and their number.
     number, right
@@ -48,10 +52,10 @@ def add_leaves(  # type: ignore[no-untyped-def]
     margins
         float64 (rows,), added to.
     """
-    n_rows = codes.shape[1]
+    n_rows = np.uint64(len(margins))
     node = np.empty(_BLOCK, dtype=np.uint8)
-    for start in range(0, n_rows, _BLOCK):
-        size = min(_BLOCK, n_rows - start)
+    for start in range(np.uint64(0), n_rows, np.uint64(_BLOCK)):
+        size = min(np.uint64(_BLOCK), n_rows - start)
         for tree in range(len(starts) - 1):
             first, last = starts[tree], starts[tree + 1]
             _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node)
@@ -64,19 +68,17 @@ def add_leaves(  # type: ignore[no-untyped-def]
 def _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node):  # type: ignore[no-untyped-def]
     """Write to ``node`` where the rows from ``start`` on get by the questions ``first`` to ``last - 1`` of a tree."""
     node[:] = 0
-    for question in range(first, last):
-        own = codes[column[question], start : start + size]
-        here, left, below = number[question], np.uint8(number[question] + 1), bound[question]
-        other, equal = right[question], also[question]
-        # Without branches and wider types the compiler vectorises the loop: 32 or 64 rows an instruction.
+    own, stride = codes.reshape(-1), np.uint64(codes.shape[1])
+    blocks = (size + _BYTES - ONE) // _BYTES
+    for question in range(np.uint64(first), np.uint64(last)):
+        at = np.uint64(column[question]) * stride + start
+        here, left, other = number[question], np.uint8(number[question] + 1), right[question]
         if table[question] == NO_TABLE:
-            for i in range(size):
-                child = left if (own[i] < below) | (own[i] == equal) else other
-                node[i] = child if node[i] == here else node[i]
+            move_bytes(own, at, node, blocks, here, bound[question], also[question], left, other)
         else:
             goes_left = tables[table[question]]
-            for i in range(size):
-                child = left if goes_left[own[i]] else other
+            for i in range(size):  # without branches and wider types the compiler vectorises the loop
+                child = left if goes_left[own[at + i]] else other
                 node[i] = child if node[i] == here else node[i]
 
 
@@ -118,13 +120,14 @@ def add_deep_leaves(  # type: ignore[no-untyped-def]
     value
         float64 (nodes,): the leaf values, and -0 in the inner nodes.
     """
-    n_rows = codes.shape[1]
+    n_rows = len(margins)
     top, node, row = np.empty(_BLOCK, dtype=np.uint8), np.empty(_BLOCK, dtype=np.uint32), np.empty(_BLOCK, np.uint32)
     for start in range(0, n_rows, _BLOCK):
         size = min(_BLOCK, n_rows - start)
         for tree in range(len(starts) - 1):
             first, last = starts[tree], starts[tree + 1]
-            _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, top)
+            first_row, n_here = np.uint64(start), np.uint64(size)
+            _ask(codes, first_row, n_here, first, last, number, column, bound, also, right, table, tables, top)
             begin, nodes, leaf_values = entry[tree], words[roots[tree] :], value[roots[tree] :]
             for i in range(size):
                 node[i], row[i] = begin[top[i]], i

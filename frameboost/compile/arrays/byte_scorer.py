@@ -111,8 +111,16 @@ class ByteScorer:
     def margins_of_plain(
         self, frame: pl.DataFrame, base_margins: Sequence[float | FloatArray], workers: Workers
     ) -> list[FloatArray]:
-        """Return `margins` of a frame whose columns can be read as they are (see `is_plain`), without a query."""
-        return self._margins(frame[self._names] if self._names else frame, base_margins, workers)
+        """Return `margins` of a frame whose columns can be read as they are (see `is_plain`), without a query.
+
+        ``frame`` has the columns of `names`, or any where there are none.
+        """
+        return self._margins(frame, base_margins, workers)
+
+    @property
+    def names(self) -> list[str]:
+        """The features that the trees ask about."""
+        return self._names
 
     @property
     def is_plain(self) -> bool:
@@ -124,7 +132,7 @@ class ByteScorer:
         )
 
     def write_codes(self, frame: pl.DataFrame, codes: Codes) -> None:
-        """Write the codes of the rows of ``frame`` to ``codes``, uint8 (columns, rows), of what is coded here."""
+        """Write the codes of the rows of ``frame``, of what is coded here, to ``codes`` of `ByteTrees.empty_codes`."""
         self._write(frame.select(self._exprs), codes)
 
     def _margins(
@@ -135,7 +143,7 @@ class ByteScorer:
 
         def score(rows: tuple[int, int]) -> None:
             start, stop = rows
-            codes = np.empty((len(self._trees.columns), stop - start), dtype=np.uint8)
+            codes = self._trees.empty_codes(stop - start)
             self._write(values if stop - start == n_rows else values[start:stop], codes)
             self._trees.add_leaves(codes, [sums[start:stop] for sums in margins])
 
@@ -147,10 +155,11 @@ class ByteScorer:
 
     def _write(self, values: pl.DataFrame, codes: Codes) -> None:
         """Write the codes of rows of which ``values`` has a column for each feature."""
-        names, others = values.columns, list(self._others)
+        others = list(self._others)
         for numbers in self._numbers:
-            is_all = len(numbers.features) == len(names)
-            matrix = (values if is_all else values[[names[k] for k in numbers.features]]).to_numpy().T
+            # In their order; to ask for thousands of names takes as long as to read the values of 100 rows.
+            is_all = len(numbers.features) == values.width
+            matrix = (values if is_all else values[:, numbers.features]).to_numpy().T
             if matrix.dtype == numbers.dtype and matrix.flags.c_contiguous:
                 matrix.flags.writeable = False  # as it may be anyway: one type for the compiler
                 bin_columns(matrix, *numbers[2:], MISSING, codes)
@@ -158,6 +167,7 @@ class ByteScorer:
                 others += numbers.features
         if not others:
             return
+        names = values.columns
         coded = values.select([self._code(k, column(names[k])).alias(str(k)) for k in others])
         for k, own in zip(others, coded.get_columns(), strict=True):
             self._write_column(k, own.to_numpy().astype(np.int64), codes)
@@ -172,4 +182,4 @@ class ByteScorer:
         most = NO_CODE if self._is_categorical[k] else MOST_EDGES
         for row, first in self._columns[place]:
             is_missing = own == self._trees.arrays.missing[place]
-            codes[row] = np.where(is_missing, MISSING, np.clip(own - first, 0, most))
+            codes[row, : len(own)] = np.where(is_missing, MISSING, np.clip(own - first, 0, most))

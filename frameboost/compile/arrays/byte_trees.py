@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
-from frameboost.compile.arrays.byte_kernels import MISSING, NO_TABLE, add_deep_leaves, add_leaves
+from frameboost.compile.arrays.byte_kernels import BYTES, MISSING, NO_TABLE, add_deep_leaves, add_leaves
 from frameboost.compile.arrays.deep_trees import TOP_LEVELS, PackedTrees
 from frameboost.compile.arrays.flat_trees import FloatArray, TreeArrays
 from frameboost.compile.arrays.predict_kernels import LEAF
@@ -120,8 +120,12 @@ class ByteTrees:
         outputs = [builder.questions(np.flatnonzero(arrays.outputs == k).tolist()) for k in range(n_outputs)]
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
+    def empty_codes(self, n_rows: int) -> Codes:
+        """Return uint8 (columns, rows) to write codes to: with more rows than asked for, as the kernels take them."""
+        return np.empty((len(self.columns), -(-n_rows // BYTES) * BYTES), dtype=np.uint8)
+
     def add_leaves(self, codes: Codes, margins: Sequence[FloatArray]) -> None:
-        """Add the leaf values of rows, given by their codes (uint8 (columns, rows)), to the margins of each output."""
+        """Add the leaf values of rows, given by their codes (see `empty_codes`), to the margins of each output."""
         for q, sums in zip(self.outputs, margins, strict=True):
             q.add_leaves(codes, self.tables, sums)
 

@@ -26,8 +26,8 @@ __all__ = ["TOP_LEVELS", "PackedTrees"]
 
 IntArray = npt.NDArray[np.int64]
 _T = TypeVar("_T", bound=np.generic)
-# Levels of a tree that are compared as bytes: more questions cost more than the steps that they save.
-TOP_LEVELS = 5
+# Levels of a tree that are compared as bytes: more nodes have no number in a byte.
+TOP_LEVELS = 7
 # The bound of a leaf, which no code reaches, so that every row steps to the left child: the leaf itself.
 _NEVER = 256
 

@@ -1,0 +1,39 @@
+"""Outputs of some thousand rows are computed by numpy, with the bits of the query."""
+
+from dataclasses import asdict
+
+import numpy as np
+import polars as pl
+import pytest
+
+from frameboost.compile.polars import output_column
+from frameboost.losses.built_in import get_loss
+from frameboost.losses.outputs import output_of
+from frameboost.parameters.parameters import Parameters
+from frameboost.prediction.array_outputs import ArrayOutput
+from tests.support.objectives import CASES
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("name", ["mean", "probability"])
+def test_bits_are_those_of_the_query(case, name):
+    loss = get_loss(case.objective, asdict(Parameters(**{"max_delta_step": 0.7} | case.parameters)))
+    if name == "probability" and (not loss.classes or loss.name == "binary:hinge"):
+        return
+    output = output_of(loss, name)
+    rng = np.random.default_rng(0)
+    extremes = [0.0, -0.0, 5e-324, 36.7, -745.2, 709.8, 1e300, -1e300]
+    margins = [np.append(rng.normal(0, 5, 992), rng.permutation(extremes)) for _ in output.margins]
+    found = ArrayOutput(output).values(margins)
+    expected = output_column(output, pl.DataFrame(margins, schema=list(output.margins)), may_be_null=False)
+    assert found is not None
+    assert found.dtype == expected.dtype
+    assert found.to_numpy().tobytes() == expected.to_numpy().tobytes()
+
+
+def test_many_rows_and_classes_are_left_to_polars():
+    loss = get_loss("binary:logistic", {"scale_pos_weight": 1.0})
+    assert ArrayOutput(output_of(loss, "mean")).values([np.zeros(1 << 13)]).to_list() == [0.5] * (1 << 13)
+    assert ArrayOutput(output_of(loss, "mean")).values([np.zeros((1 << 13) + 1)]) is None
+    assert ArrayOutput(output_of(loss, "class")).values([np.zeros(100)]) is None
+    assert ArrayOutput(output_of(loss, "probability", labels=("no", "yes"))).values([np.zeros(100)]) is None
