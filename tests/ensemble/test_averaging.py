@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
@@ -26,6 +26,7 @@ def models() -> dict[str, list[Model]]:
     }
 
 
+@settings(max_examples=25, deadline=None)
 @given(
     objective=st.sampled_from(["reg:squarederror", "multi:softprob"]),
     weights=st.lists(st.floats(0.01, 100.0), min_size=1, max_size=3),
