@@ -216,6 +216,23 @@ class TreeShape:
     shrinkage: float
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureDraws:
+    """How the features of a tree are drawn, see `frameboost.training.sampling.FeatureSampler`.
+
+    Attributes
+    ----------
+    shares
+        The shares of a tree, of each level, and of each node.
+    keys
+        The keys of their draws (see `frameboost.expressions.draws.draw_key`); a level's path ends with its depth, and a
+        node's with its number.
+    """
+
+    shares: tuple[float, float, float]
+    keys: tuple[int, int, int]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GrownNodes:
     """The nodes of a tree that a `TreeEngine` has grown, in the order of their creation, valid until the next tree.
@@ -250,8 +267,8 @@ class TreeEngine(Protocol):
     def grows_trees(self) -> bool:
         """Return whether it does, and follows trees of others, once its columns are binned."""
 
-    def grow_tree(self, shape: TreeShape, penalties: Penalties, allowed: BoolArray) -> GrownNodes:
-        """Grow the tree that was started, split on the ``allowed`` features, without constraints of the weights."""
+    def grow_tree(self, shape: TreeShape, penalties: Penalties, draws: FeatureDraws | None) -> GrownNodes:
+        """Grow the tree that was started, without constraints; with ``draws`` on features that are drawn."""
 
     def add_grown(self, grown: GrownNodes, margin: str) -> None:
         """Add to the margin of each row the value of its leaf in a tree grown here or by another engine."""

@@ -39,7 +39,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.splits.gain import bounded_score, leaf_weight
 
 __all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "ends_by_weight", "fill_named",
-           "named_categories", "present_categories", "scan_categories"]  # fmt: skip
+           "named_categories", "present_categories", "scan_categories", "sort_codes"]  # fmt: skip
 
 # The side that the named categories go to; missing values go to the other. At equal gains the first of these is taken.
 NAMED_RIGHT, NAMED_LEFT = 0, 1
@@ -102,7 +102,7 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     lowest, highest = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     if most > _MOST_INSERTED:
         in_order = codes.copy()
-        _sort(weight, in_order)
+        sort_codes(weight, in_order)
         for i in range(most):
             lowest[i], highest[i] = in_order[i], in_order[n - 1 - i]
         return lowest, highest
@@ -118,8 +118,11 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sort(keys, codes):  # type: ignore[no-untyped-def]
-    """Sort keys and their codes in place, by key and then by code (Shell 1959), with gaps that shrink by 9/4."""
+def sort_codes(keys, codes):  # type: ignore[no-untyped-def]
+    """Sort keys (float64) and their codes (int64) in place, by key and then by code.
+
+    It is Shell's sort (1959), with gaps that shrink by 9/4.
+    """
     gap = len(keys)
     while gap > 1:
         gap = max(gap * 4 // 9, 1)

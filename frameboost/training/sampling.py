@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.contract import Engine, Sample
+from frameboost.engines.contract import Engine, FeatureDraws, Sample
 from frameboost.expressions.draws import draw_key, hash32
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Rounded, rounded, rounded_on
@@ -89,21 +89,30 @@ class FeatureSampler:
         self._all = np.arange(n_features)
         self._parameters = parameters
         self._tree = 0
-        self._of_tree = self._all
+        self._of_tree: npt.NDArray[np.int64] | None = None  # drawn when asked for
         self._masks = np.ones((1, n_features), dtype=np.bool_)  # the same features in each row
         self._are_same = parameters.colsample_bylevel == parameters.colsample_bynode == 1.0  # in all nodes of a tree
 
     def start_tree(self, tree: int) -> None:
-        """Draw the features of a tree, given its number."""
-        self._tree = tree
-        share = self._parameters.colsample_bytree
-        if share < 1.0:
-            self._of_tree = self._drawn(self._all, share, _BY_TREE)
-            self._masks[:] = False
-            self._masks[:, self._of_tree] = True
+        """Take the features of a tree, given its number, for those to draw from."""
+        self._tree, self._of_tree = tree, None
+
+    def draws(self) -> FeatureDraws | None:
+        """Return how the features of the tree are drawn; None for all features in every node."""
+        p = self._parameters
+        shares = p.colsample_bytree, p.colsample_bylevel, p.colsample_bynode
+        if shares == (1.0, 1.0, 1.0):
+            return None
+        by_tree, by_level, by_node = (draw_key(p.seed, by, self._tree) for by in (_BY_TREE, _BY_LEVEL, _BY_NODE))
+        return FeatureDraws(shares, (by_tree, by_level, by_node))
 
     def allowed(self, nodes: Sequence[OpenNode]) -> npt.NDArray[np.bool_]:
         """Return for each node which features it may split on: bool (nodes, features)."""
+        if self._of_tree is None:
+            self._of_tree = self._drawn(self._all, self._parameters.colsample_bytree, _BY_TREE)
+            if self._parameters.colsample_bytree < 1.0:
+                self._masks[:] = False
+                self._masks[:, self._of_tree] = True
         if self._are_same:
             if len(self._masks) < len(nodes):
                 self._masks = np.repeat(self._masks[:1], 2 * len(nodes), axis=0)

@@ -13,7 +13,6 @@ from frameboost.splits.split import Penalties, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.gradients import Renewal
 from frameboost.training.grower import GrownTree
-from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler
 from frameboost.training.splitter import SplitSearch
 from frameboost.trees.tree import LEAF, Tree
@@ -22,11 +21,9 @@ __all__ = ["WholeTreeGrower", "are_grown_whole"]
 
 
 def are_grown_whole(engine: Engine, parameters: Parameters, constraints: Constraints) -> bool:
-    """Whether an engine grows the trees of a fit: without constraints, on features that are drawn once a tree."""
-    p = parameters
+    """Whether an engine grows the trees of a fit: without constraints."""
     return (
-        p.tree_method == "hist" and p.colsample_bylevel == p.colsample_bynode == 1.0
-        and not constraints.is_monotone and constraints.sets is None
+        parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
         and isinstance(engine, TreeEngine) and engine.grows_trees()
     )  # fmt: skip
 
@@ -43,7 +40,7 @@ class WholeTreeGrower:
     parameters, penalties
         Shape and regularisation of the trees.
     features
-        Draws the features of each tree.
+        Says how the features of each tree are drawn.
     followers
         Engines over held-out rows.
     """
@@ -70,8 +67,7 @@ class WholeTreeGrower:
 
     def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> GrownTree:
         """See `TreeGrower.grow`."""
-        allowed = self._features.allowed([OpenNode(0, 0, root_stats)])[0]
-        grown = self._trees.grow_tree(self._shape, self._penalties, allowed)
+        grown = self._trees.grow_tree(self._shape, self._penalties, self._features.draws())
         if renewal is not None:
             quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
             for leaf, value in quantiles.items():

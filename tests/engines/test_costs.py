@@ -83,7 +83,7 @@ ROUNDS = {
     # Seven splits make eight leaves; the children of the last are not searched. Of the fourteen in two rounds, three
     # are made ahead of their turn, in the call for another.
     "symmetric": (
-        {"grow_policy": "symmetric"}, FEW,
+        {"grow_policy": "symmetric", "colsample_bylevel": 0.8}, FEW,
         dict.fromkeys(["build_histograms", "scan_level", "subtract_from_parents"], DEPTH)
         | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1},
     ),

@@ -43,6 +43,8 @@ TESTED_OTHERWISE = {
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
     "fill_side": "tests/engines/memory/test_kernels.py",  # called by fill_sides
     "grow_tree": "tests/engines/memory/test_trees.py",  # trees that are grown level by level
+    "hash_of": "tests/training/test_sampling.py",  # frameboost.expressions.draws.hash32
+    "keep_drawn": "tests/training/test_sampling.py",  # Python's sorted
     "named_categories": "tests/splits/test_categories.py",  # all subsets of the categories
     "part_share": "tests/engines/memory/test_kernels.py",  # called by part_rows
     "subtract_one": "tests/splits/test_kernels.py",  # called by subtract_from_parents
@@ -75,6 +77,7 @@ TESTED_OTHERWISE = {
     "scan_bounded_numbers": "tests/splits/test_scans.py",  # `scan_numbers` where nothing is bounded; monotone examples
     "scan_categories": "tests/splits/test_categories.py",  # all subsets of the categories
     "scan_level": "tests/training/test_symmetric.py",  # all splits of a level
+    "sort_codes": "tests/splits/test_categories.py",  # called by ends_by_weight
     "split_level": "tests/engines/memory/test_trees.py",  # called by grow_tree
     "fill_named": "tests/engines/memory/test_trees.py",  # called by grow_tree
     "serve": "tests/runtime/test_team.py",  # every item is counted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import duckdb
@@ -10,8 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import frameboost as fb
+from frameboost.engines.memory.sampling_kernels import hash_of, keep_drawn
 from frameboost.expressions.draws import draw_expr, draw_key, draw_sql, hash32
 from frameboost.expressions.draws import draws as in_numpy
 from frameboost.expressions.expression import Expression
@@ -278,6 +282,22 @@ def test_draws_of_features_are_nested_and_of_the_right_size(share, n_features):
     assert (level <= tree).all()
     assert (node <= level).all()
     assert (level[1] == level[3]).all(), "two nodes of one level have its features"
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    share=st.sampled_from([0.01, 0.3, 0.8, 0.999, 1.0]) | st.floats(0.001, 1.0),
+    allowed=st.lists(st.booleans(), min_size=1, max_size=60).filter(any),
+    seed=st.integers(0, 2**64 - 1),
+    depth=st.integers(0, 16),
+)
+def test_the_kernel_draws_the_same_features(share, allowed, seed, depth):
+    key = draw_key(seed, 2, 5, depth)
+    drawn = np.array(allowed)
+    keep_drawn(drawn, share, hash_of(depth + 1, draw_key(seed, 2, 5)))
+    numbers = [number for number, is_allowed in enumerate(allowed) if is_allowed]
+    by_draw = sorted(numbers, key=lambda number: hash32(number, key))
+    assert np.flatnonzero(drawn).tolist() == sorted(by_draw[: max(1, math.floor(share * len(numbers)))])
 
 
 def test_every_feature_is_drawn_as_often():

@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes, bin_array
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import GrownNodes, Sample, TreeShape
+from frameboost.engines.contract import FeatureDraws, GrownNodes, Sample, TreeShape
 from frameboost.engines.memory.binning import BinnedColumns, is_small
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.leaf_quantiles import interpolated_quantile, weighted_quantile
@@ -24,7 +24,7 @@ from frameboost.engines.memory.tree_kernels import add_tree
 from frameboost.engines.memory.trees import TreeKernels
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
-from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Split, Stats
+from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
 
 __all__ = ["FEWEST_SORTED", "MemoryEngine"]
 
@@ -121,11 +121,11 @@ class MemoryEngine(ArrayEngine):
         """See `TreeEngine.grows_trees`; a subclass with histograms of its own is asked for these."""
         return self.binned.in_one is not None and type(self).histograms is MemoryEngine.histograms
 
-    def grow_tree(self, shape: TreeShape, penalties: Penalties, allowed: BoolArray) -> GrownNodes:
+    def grow_tree(self, shape: TreeShape, penalties: Penalties, draws: FeatureDraws | None) -> GrownNodes:
         """See `TreeEngine.grow_tree`."""
         if self._trees is None:
             self._trees = TreeKernels(self.binned, shape, penalties)
-        self._grown = self._trees.grow(self._totals, self.gradient_pairs, allowed, self.partition)
+        self._grown = self._trees.grow(self._totals, self.gradient_pairs, draws, self.partition)
         return self._grown
 
     def add_grown(self, grown: GrownNodes, margin: str) -> None:

@@ -1,4 +1,4 @@
-"""Kernels of samples: draws by hashing, and the rows that are in a sample before the others."""
+"""Kernels of samples: draws by hashing, the rows that are in a sample before the others, and features of a tree."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ import numpy as np
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
+from frameboost.splits.category_kernels import sort_codes
 
-__all__ = ["draw_pairs", "part_drawn"]
+__all__ = ["draw_pairs", "hash_of", "keep_drawn", "part_drawn"]
 
 # The hash of `frameboost.expressions.draws.hash32`, in numbers of 32 bits that wrap around by themselves.
 _FIRST, _SECOND, _THIRD = np.uint32(0x45D9F3B), np.uint32(0x7FEB352D), np.uint32(0x2C1B3C6D)
 _15, _16 = np.uint32(15), np.uint32(16)
+
+
+@kernel(inline="always")
+def hash_of(value, key):  # type: ignore[no-untyped-def]
+    """Return the hash, uint32, of a value and a key."""
+    x = np.uint32(np.uint32(np.uint32(value) * _FIRST) + np.uint32(key))
+    x = np.uint32((x ^ (x >> _16)) * _SECOND)
+    x = np.uint32((x ^ (x >> _15)) * _THIRD)
+    return np.uint32(x ^ (x >> _16))
 
 
 @kernel(fastmath={"reassoc"})
@@ -20,10 +30,7 @@ def _draw_share(pairs, positions, key, limit, out, totals, share):  # type: igno
     n_rows, count = len(pairs), len(totals)
     total_g = total_h = 0.0  # on grids, and so exact in any order
     for i in range(np.uint64(n_rows * share // count), np.uint64(n_rows * (share + 1) // count)):
-        x = np.uint32(np.uint32(positions[i] * _FIRST) + np.uint32(key))
-        x = np.uint32((x ^ (x >> _16)) * _SECOND)
-        x = np.uint32((x ^ (x >> _15)) * _THIRD)
-        x = np.uint32(x ^ (x >> _16))
+        x = hash_of(positions[i], key)
         g, h = pairs[i, 0], pairs[i, 1]
         if x >= limit:
             g = h = 0.0
@@ -71,3 +78,22 @@ def part_drawn(pairs, rows):  # type: ignore[no-untyped-def]
         front += flag
         back -= np.uint64(1) - flag
     return np.int64(front)
+
+
+@kernel
+def keep_drawn(features, share, key):  # type: ignore[no-untyped-def]
+    """Leave, of the ``features`` that are True, a share with the lowest hashes, and at least one: bool (features,).
+
+    `frameboost.training.sampling.FeatureSampler` draws the same.
+    """
+    if share == 1.0:
+        return
+    hashes, numbers, n = np.empty(len(features)), np.empty(len(features), dtype=np.int64), 0
+    for feature in range(len(features)):
+        if features[feature]:
+            features[feature] = False
+            hashes[n], numbers[n] = hash_of(feature, key), feature
+            n += 1
+    sort_codes(hashes[:n], numbers[:n])
+    for i in range(max(1, int(share * n))):
+        features[numbers[i]] = True

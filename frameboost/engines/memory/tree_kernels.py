@@ -10,6 +10,7 @@ import numpy as np
 
 from frameboost.engines.memory.histogram_kernels import build_share
 from frameboost.engines.memory.partition_kernels import fill_side, number_rows, part_share
+from frameboost.engines.memory.sampling_kernels import hash_of, keep_drawn
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.category_kernels import fill_named
 from frameboost.splits.gain import MIN_GAIN, leaf_weight
@@ -40,8 +41,8 @@ _BLOCK = np.uint64(128)
 
 @kernel
 def grow_tree(  # type: ignore[no-untyped-def]
-    codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, allowed, shape, scoring, histograms,
-    splits_alone, summed, tables, nodes, sums, leaves,
+    codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, draws, allowed, shape, scoring,
+    histograms, splits_alone, summed, tables, nodes, sums, leaves,
 ):  # fmt: skip
     """Grow a tree; return the number of its nodes, and of its leaves.
 
@@ -58,8 +59,10 @@ def grow_tree(  # type: ignore[no-untyped-def]
     offsets, is_categorical, monotone, bounds
         As for `scan_histograms`. The last two are None, or 0 for all features and infinite for as many nodes as the
         tree can have.
+    draws
+        The shares and keys of `frameboost.engines.contract.FeatureDraws`; None for all features.
     allowed
-        bool (nodes, features): the features that nodes may be split on, the same for all nodes.
+        bool (nodes, features), all True, or written if there are draws: the features that nodes may be split on.
     shape
         The largest depth, the most leaves, and `DEPTHWISE`, `LOSSGUIDE` or `SYMMETRIC`.
     scoring
@@ -85,6 +88,9 @@ def grow_tree(  # type: ignore[no-untyped-def]
     best, stats = np.empty((len(nodes), 3), dtype=np.int64), np.empty((len(nodes), 3))
     free, candidates, batch, places, above = room[0], room[1], room[2], room[4], room[5]
     n_batch, n_leaves = firsts[0], 1
+    if draws is not None:
+        of_tree = np.ones(len(offsets) - 1, dtype=np.bool_)
+        keep_drawn(of_tree, draws[0][0], draws[1][0])
     while n_leaves < max_leaves:
         _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, histograms, counts, free, room[3:], parts)
         # The lighter one of two siblings is summed from its rows; the other one's place is that of the parent.
@@ -94,6 +100,8 @@ def grow_tree(  # type: ignore[no-untyped-def]
             subtract_one(histograms, places, above, k)
         for k in range(counts[_OPEN]):
             places[k] = nodes[room[3, k], _PLACE]
+        if draws is not None and counts[_OPEN] > 0:
+            _draw_by_node(draws, of_tree, nodes, room[3, : counts[_OPEN]], policy, allowed)
         _find_splits(
             histograms, splits_alone, summed, places[: counts[_OPEN]], offsets, is_categorical, allowed, monotone,
             bounds, scoring, best, stats,
@@ -210,6 +218,25 @@ def _find_splits(  # type: ignore[no-untyped-def]
             histograms, places, summed, offsets, is_categorical, allowed[0], monotone, own_bounds, onehot, threshold,
             smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
         )  # fmt: skip
+
+
+@kernel(no_cpython_wrapper=True)
+def _draw_by_node(draws, of_tree, nodes, open_, policy, allowed):  # type: ignore[no-untyped-def]
+    """Write the features that open nodes, which are on one level, may be split on: for a symmetric tree all the same.
+
+    ``of_tree``, bool (features,), are those to draw from.
+    """
+    (_, by_level, by_node), (_, level_key, node_key) = draws
+    of_level = of_tree.copy()
+    keep_drawn(of_level, by_level, hash_of(nodes[open_[0], _DEPTH] + 1, level_key))
+    for k in range(len(open_)):
+        for feature in range(len(of_level)):
+            allowed[k, feature] = of_level[feature]
+        keep_drawn(allowed[k], by_node, hash_of(open_[k] + 1, node_key))
+    if policy == SYMMETRIC:
+        for k in range(1, len(open_)):
+            for feature in range(len(of_level)):
+                allowed[0, feature] &= allowed[k, feature]
 
 
 @kernel(no_cpython_wrapper=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.engines.contract import GrownNodes, TreeShape
+from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.tree_kernels import (
@@ -26,7 +26,7 @@ from frameboost.engines.memory.tree_kernels import (
     VALUE,
     grow_tree,
 )
-from frameboost.splits.split import BoolArray, FloatArray, Penalties, Stats
+from frameboost.splits.split import FloatArray, Penalties, Stats
 
 __all__ = ["FIRST_NODES", "TreeKernels"]
 
@@ -70,17 +70,17 @@ class TreeKernels:
     def _make_room(self, n_nodes: int) -> None:
         self._nodes, self._sums = np.empty((n_nodes, N_FIELDS), np.int64), np.empty((n_nodes, N_SUMS))
         self._bounds = None if self._monotone is None else np.tile([-np.inf, np.inf], (n_nodes, 1))
-        self._allowed = np.empty((n_nodes, len(self._offsets) - 1), np.bool_)
+        self._allowed = np.ones((n_nodes, len(self._offsets) - 1), np.bool_)
         self._leaves = np.empty((n_nodes, 3), np.int64)
 
-    def grow(self, totals: Stats, pairs: FloatArray, allowed: BoolArray, partition: RowPartition) -> GrownNodes:
+    def grow(self, totals: Stats, pairs: FloatArray, draws: FeatureDraws | None, partition: RowPartition) -> GrownNodes:
         """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards."""
+        drawn = None if draws is None else (draws.shares, draws.keys)
         while True:
-            self._allowed[:] = allowed
             self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
             n_nodes, n_leaves = grow_tree(
                 self._codes, self._columns, partition.rows, pairs, self._offsets, self._is_categorical, self._monotone,
-                self._bounds, self._allowed, self._shape, self._scoring, self._histograms, self._splits_alone,
+                self._bounds, drawn, self._allowed, self._shape, self._scoring, self._histograms, self._splits_alone,
                 self._summed, self._tables, self._nodes, self._sums, self._leaves,
             )  # fmt: skip
             if n_nodes:

@@ -29,6 +29,12 @@ CASES = {
     "one-hot": {"max_cat_to_onehot": 20},
     "many categories": {"max_cat_to_onehot": 1, "max_cat_threshold": 3, "cat_smooth": 0.5},
     "sampling": {"subsample": 0.6, "colsample_bytree": 0.5, "num_parallel_tree": 2},
+    "by level": {"colsample_bylevel": 0.6, "seed": 3},
+    "by node": {"colsample_bytree": 0.8, "colsample_bynode": 0.5, "max_depth": 4},
+    "lossguide, by node": {"grow_policy": "lossguide", "max_leaves": 9, "colsample_bylevel": 0.8,
+                           "colsample_bynode": 0.5},
+    "symmetric, by level": {"grow_policy": "symmetric", "colsample_bylevel": 0.5, "subsample": 0.8},
+    "symmetric, by node": {"grow_policy": "symmetric", "colsample_bylevel": 0.8, "colsample_bynode": 0.8},
     "by gradient": {"subsample": 0.5, "sampling_method": "gradient_based"},
     "quantiles": {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.9], "target": "z"},
     "dart": {"booster": "dart", "rate_drop": 0.5},
@@ -89,6 +95,10 @@ PENALTIES = {
     "cat_smooth": st.sampled_from([0.0, 1.5]),
     "max_bin": st.sampled_from([2, 7, 256]),
     "subsample": st.sampled_from([0.5, 1.0]),
+    "colsample_bytree": st.sampled_from([0.8, 1.0]),
+    "colsample_bylevel": st.sampled_from([0.5, 1.0]),
+    "colsample_bynode": st.sampled_from([0.75, 1.0]),
+    "seed": st.integers(0, 2**40),
 }
 
 
