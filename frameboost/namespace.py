@@ -46,7 +46,7 @@ class FrameNamespace:
     def predict(
         self,
         model: Model,
-        output: Literal["mean", "margin", "class", "probability", "leaf"] = "mean",
+        output: Literal["mean", "margin", "class", "probability", "quantiles", "interval", "leaf"] = "mean",
         *,
         name: str = "prediction",
     ) -> pl.DataFrame:
@@ -106,7 +106,7 @@ class LazyFrameNamespace:
     def predict(
         self,
         model: Model,
-        output: Literal["mean", "margin", "class", "probability"] = "mean",
+        output: Literal["mean", "margin", "class", "probability", "quantiles", "interval"] = "mean",
         *,
         name: str = "prediction",
     ) -> pl.LazyFrame:

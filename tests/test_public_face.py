@@ -37,8 +37,8 @@ def test_the_public_names():
     ]  # fmt: skip
     assert not hasattr(fb, "FrameBoost")
     assert METHODS == [
-        "calibrate", "database", "evaluate", "explain", "expr", "importance", "partial_dependence", "predict", "query",
-        "refit", "register", "report", "save", "sql", "to_json", "to_xgboost",
+        "calibrate", "conform", "database", "evaluate", "explain", "expr", "importance", "partial_dependence",
+        "predict", "query", "refit", "register", "report", "save", "sql", "to_json", "to_xgboost",
     ]  # fmt: skip
     assert OF_DATABASE == [
         "baseline", "create_table_sql", "create_view_sql", "drift_query", "explain_query", "query", "sql",

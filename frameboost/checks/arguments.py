@@ -260,8 +260,10 @@ BY_NAME: Mapping[str, Check] = {
     "seed": whole(0, 2**63 - 1),
     "early_stopping_rounds": whole(1),
     "decay_rate": number(0, 1),
+    "coverage": number(0, 1),
     # scoring in a database
-    "output": name_of("one of 'mean', 'margin', 'class', 'probability', 'leaf'"),  # some models have fewer
+    # some models have fewer
+    "output": name_of("one of 'mean', 'margin', 'class', 'probability', 'quantiles', 'interval', 'leaf'"),
     "dialect": anything,  # `get_dialect` has the message, which lists them
     "columns": names_by_feature,
     "limits": anything,  # `dialects.limits` has the message, which lists them

@@ -59,7 +59,8 @@ def _kinds(first: Model, second: Model) -> pl.DataFrame:
     facts = [
         {"objective": model.objective, "trees": str(model.n_trees), "rounds": str(model.n_rounds),
          "base margin": str(model.base_margin), "classes": ", ".join(map(str, model.classes)),
-         "calibrated": "no" if model.ensemble.calibration is None else "yes"}
+         "calibrated": "no" if model.ensemble.calibration is None else "yes",
+         "interval": "none" if model.ensemble.interval is None else f"{100 * model.ensemble.interval.coverage:g} %"}
         for model in (first, second)
     ]  # fmt: skip
     return _differences(*facts)

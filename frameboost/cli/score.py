@@ -18,6 +18,7 @@ from frameboost.data.table_files import write_table
 from frameboost.errors import ParameterError
 from frameboost.loading import open_model
 from frameboost.model.model import Model
+from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
 
 __all__ = ["add_score"]
@@ -33,7 +34,7 @@ def add_score(commands: Commands) -> None:
     add("model", metavar="MODEL", help="the model's file")
     add_data(parser)
     add_output(parser, "a", required=True)
-    add("--output", default="mean", metavar="{mean,margin,class,probability,leaf}",
+    add("--output", default="mean", metavar="{mean,margin,class,probability,quantiles,interval,leaf}",
         help="what to predict; default mean, on the scale of the target")  # fmt: skip
     add("--keep", type=names, action="extend", metavar="COLUMNS",
         help="the columns to write beside the predictions, as id,day; by default all, of '' none")  # fmt: skip
@@ -51,15 +52,22 @@ def _score(given: argparse.Namespace) -> None:
 
 
 def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
-    source = open_rows(read_data(given, given.out), model.ensemble.features)
+    source = open_rows(read_data(given, given.out), _read(model, given.output))
     find_features(source, model.ensemble.features)  # here, as batches do not tell which value is wrong
     if isinstance(source, FrameSource):
         return source.frame
     known = source.names()
     check_keep(given.keep or [], known)
-    asked = [*model.features, *(given.base_margin or ())]
+    asked = [*(feature.name for feature in _read(model, given.output)), *(given.base_margin or ())]
     needed = known if given.keep is None else [*given.keep, *asked]
     return source.to_frame([name for name in dict.fromkeys(needed) if name in known])
+
+
+def _read(model: Model, output: str) -> list[Feature]:
+    """Return the columns that an output reads besides margins to start from."""
+    groups = None if model.ensemble.interval is None else model.ensemble.interval.groups
+    is_read = groups is not None and output == "interval" and groups.column not in model.features
+    return [*model.ensemble.features, *([groups.feature] if groups is not None and is_read else [])]
 
 
 class PredictionStream:
@@ -87,7 +95,8 @@ class PredictionStream:
         check_keep(self._keep or [], schema.names())
         needed = schema.names()
         if self._keep is not None:
-            used = {*self._keep, *self._model.features, *(self._base_margin or ())}
+            features = {feature.name for feature in _read(self._model, self._output)}
+            used = {*self._keep, *features, *(self._base_margin or ())}
             needed = [name for name in needed if name in used]
         read = data.select(column(name) for name in needed)
 

@@ -14,6 +14,7 @@ from frameboost.cli.screen import print_table
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.loading import open_model
 from frameboost.model.model import Model
+from frameboost.model.summaries import interval_text
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import FeatureType
 
@@ -49,6 +50,8 @@ def _head(model: Model) -> str:
     lines = [f"rounds       {model.n_rounds:,}", f"base margin  {', '.join(f'{margin:.6g}' for margin in base)}"]
     if (calibration := model.ensemble.calibration) is not None:
         lines.append(f"calibrated   {_shortened(calibration.text)}")
+    if (interval := interval_text(model.ensemble)) is not None:
+        lines.append(f"interval     {_shortened(interval)}")
     return "\n".join([first, *lines])
 
 

@@ -1,4 +1,7 @@
-"""Trees as one polars expression: each row's leaves are numbered, and their sums looked up in tables."""
+"""Trees as one polars expression: each row's leaves are numbered, and their sums looked up in tables.
+
+Outputs are expressions over these sums, and over a number that is looked up by a column.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import numpy as np
 import polars as pl
 
 from frameboost.expressions.expression import Expression
+from frameboost.losses.lookups import Lookup
 from frameboost.losses.outputs import Output
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import Tree
 
-__all__ = ["margin_expr", "output_column", "output_expr"]
+__all__ = ["lookup_expr", "margin_expr", "output_column", "output_expr"]
 
 
 # Levels from which on bits are faster than when/then, for symmetric trees.
@@ -31,7 +35,7 @@ _LARGEST_TABLE = 2**12
 
 
 def output_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr] = ()) -> pl.Expr:
-    """Return what the output says of rows with those margins.
+    """Return what the output says of rows with those margins, the last of which is the number that it looks up, if any.
 
     That is a number, an integer or a label of a class, an array of them, or a struct of numbers named by labels.
     ``starts`` has the columns that margins start from, if they do. Where one is null, so are the values that depend on
@@ -63,12 +67,12 @@ def _labelled(output: Output, value: pl.Expr) -> pl.Expr:
 
 def _number_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr]) -> pl.Expr:
     """Return `output_expr`, with the number of a class where its label is a string."""
-    named = dict(zip(output.margins, margins, strict=True)) | _class_numbers(output)
+    named = dict(zip(output.inputs, margins, strict=True)) | _class_numbers(output)
     if len(margins) == 1 and not output.stages:
         values = [value.to_polars(named) for value in output.values]
         return _shaped(output, _where_known(output, values, starts))
     # Fields of a struct are computed once, however often they are used.
-    struct = pl.struct(named[name].alias(name) for name in output.margins)
+    struct = pl.struct(named[name].alias(name) for name in output.inputs)
     for stage in output.stages:
         struct = struct.struct.with_fields(e.to_polars(_fields(e)).alias(name) for name, e in stage.items())
     known = [pl.field(margin) for margin in output.margins] if starts else []
@@ -103,6 +107,21 @@ def _shaped(output: Output, values: Sequence[pl.Expr]) -> pl.Expr:
     if output.names:
         return pl.struct(value.alias(name) for name, value in zip(output.names, values, strict=True))
     return pl.concat_arr(values) if len(values) > 1 else values[0]
+
+
+def lookup_expr(lookup: Lookup) -> pl.Expr:
+    """Return the number that is looked up by a column."""
+    values = column(lookup.column)
+    if lookup.type.name == "codes":  # of floats, as a column with missing integers may be one, a fraction is no integer
+        whole = values.cast(pl.Int64, strict=False)
+        values = pl.when(whole == values).then(whole)
+    elif lookup.type.name == "string":
+        values = values.cast(pl.String)  # Enum and Categorical refuse values that they don't have
+    known = [bool(value) for value in lookup.values] if lookup.type.family == "boolean" else lookup.values
+    return values.replace_strict(
+        pl.Series(known, dtype=lookup.type.to_polars()), pl.Series(lookup.numbers, dtype=pl.Float64),
+        default=lookup.otherwise, return_dtype=pl.Float64,
+    )  # fmt: skip
 
 
 def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:

@@ -27,6 +27,7 @@ from frameboost.database.dbt import check_dbt_names, write_dbt
 from frameboost.database.drift import baseline_frame, drift_statement
 from frameboost.database.explanation_query import explanation_query
 from frameboost.database.file_header import header
+from frameboost.database.lookup_columns import lookup_column, names_of_features, read_columns
 from frameboost.database.scoring_options import Form, Rows, ScoringOptions, SqlOutput, scoring_statement
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
@@ -46,7 +47,7 @@ def database_model(
 ) -> DatabaseModel:  # fmt: skip
     """Return an ensemble as one database runs it; `frameboost.Model.database` describes the arguments."""
     spoken = get_dialect(dialect, limits)
-    found = find_columns(ensemble.features, spoken, columns)
+    found = find_columns(ensemble.features, spoken, names_of_features(ensemble, columns))
     starts = find_margins(None, base_margin, ensemble.n_outputs)
     return DatabaseModel(ensemble, spoken, found, dict(columns or {}), tuple(starts))
 
@@ -395,7 +396,7 @@ class DatabaseModel:
             )
         destination = Destination() if target is None else Destination(statement, self.dialect.quote_path(target))
         text = self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
-        write_text(path, f"{self._header(trained)}{text};\n")
+        write_text(path, f"{self._header(trained, output)}{text};\n")
 
     @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))
     def to_dbt(
@@ -446,7 +447,7 @@ class DatabaseModel:
             expression = None
         columns = output_columns(self._sql_model(output).output, "prediction")
         described = dict.fromkeys(columns, f"{output} of the model")
-        head = self._header(trained)
+        head = self._header(trained, output)
         too_much = exceeded_limit(head + query, [], self.dialect, in_one=False, of_view=True)
         if materialized == "view" and too_much:
             raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
@@ -466,8 +467,12 @@ class DatabaseModel:
         quoted = list(map(self.dialect.quote, self.base_margin))
         starts = [(self.dialect.cast(name, "float64"), name) for name in quoted]
         bases: Sequence[float | str] = [sql for sql, _ in starts] or self.ensemble.base_margins
-        trees = self.ensemble.trees_by_output()
-        return SqlModel(wanted, bases, trees, self.columns, self.dialect, starts)
+        asked = wanted.asked()
+        trees = [of if k in asked else [] for k, of in enumerate(self.ensemble.trees_by_output())]
+        model = SqlModel(wanted, bases, trees, self.columns, self.dialect, starts)
+        if wanted.lookup is None:
+            return model
+        return model.with_lookup(lookup_column(self.ensemble, wanted.lookup, self.column_names, self.dialect))
 
     def _expression(self, output: str) -> str:
         model = self._sql_model(output)
@@ -479,8 +484,10 @@ class DatabaseModel:
     def _statement(self, destination: Destination, table: str, options: ScoringOptions) -> str:
         return scoring_statement(self._sql_model(options.output), table, options, destination)
 
-    def _header(self, trained: object) -> str:
-        return header(self.ensemble, self.columns, self.column_names, self.dialect.name, trained)
+    def _header(self, trained: object, output: str) -> str:
+        wanted = self._sql_model(output).output
+        columns = read_columns(self.ensemble, self.columns, self.column_names, self.dialect, wanted)
+        return header(self.ensemble, columns, self.column_names, self.dialect.name, trained)
 
     def _refuse_base_margin(self, method: str) -> None:
         if self.base_margin:

@@ -6,6 +6,7 @@ import duckdb
 
 from frameboost.database.database_model import database_model
 from frameboost.database.functions import as_connection, create_macro, create_udf, place_of
+from frameboost.database.lookup_columns import read_columns
 from frameboost.database.udf import udf_of
 from frameboost.errors import ParameterError
 from frameboost.prediction.predictor import OutputName, Predictor
@@ -28,5 +29,6 @@ def register(
         create_udf(connection, place.name, udf_of(predictor, connection, output), replace=replace)
         return
     about = f"output {output}, {ensemble.loss.name}, {len(ensemble.trees):,} trees"
-    arguments = [column.name for column in database.columns]
+    read = read_columns(ensemble, database.columns, {}, database.dialect, ensemble.output(output))
+    arguments = [column.name for column in read]
     create_macro(connection, place, arguments, database.sql(output, form="auto"), about, replace=replace)

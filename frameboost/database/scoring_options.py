@@ -18,7 +18,7 @@ from frameboost.errors import ParameterError
 
 __all__ = ["Form", "Rows", "ScoringOptions", "SqlOutput", "scoring_statement"]
 
-SqlOutput = Literal["mean", "margin", "class", "probability", "leaf"]
+SqlOutput = Literal["mean", "margin", "class", "probability", "quantiles", "interval", "leaf"]
 Form = Literal["auto", "case", "lists", "sorted", "staged", "table"]
 Rows = int | duckdb.DuckDBPyConnection
 
@@ -45,7 +45,7 @@ def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, dest
         If two columns would have one name, or the query does not fit.
     """
     _check_distinct(options.keep, output_columns(model.output, options.name))
-    read = [*model.used(), *(base[1] for base in model.base_columns)]
+    read = [*model.used(), *model.read_besides]
     source = model.dialect.quote_path(table)
 
     def stages() -> Stages:

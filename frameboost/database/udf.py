@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import shown
-from frameboost.compile.polars import output_expr
+from frameboost.compile.polars import lookup_expr, output_expr
 from frameboost.compile.sql.outputs import check_names
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.losses.lookups import Lookup
 from frameboost.losses.outputs import Output
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
@@ -42,21 +43,33 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     taken = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
     # A batch has only 2,048 rows, so all setup is done once, here. DuckDB calls the function from its own threads.
     margins_of = _scorer(predictor, taken)
-    value = output_expr(wanted, [pl.col(margin) for margin in wanted.margins]).alias("prediction")
+    value = output_expr(wanted, [pl.col(name) for name in wanted.inputs]).alias("prediction")
+    names, lookup = [feature.name for feature in features], wanted.lookup
+    if lookup is not None and lookup.column not in names:
+        names.append(lookup.column)
+        types.append(str(DUCKDB.type_of(lookup.type)))
+    found = None if lookup is None else _found(lookup, names.index(lookup.column))
 
     def score(*batches: Any) -> Any:
-        margins = margins_of(batches)
-        return pl.DataFrame(dict(zip(wanted.margins, margins, strict=True))).select(value).to_series().to_arrow()
+        inputs = margins_of(batches[: len(taken)])
+        inputs = inputs if found is None else [*inputs, found(batches)]
+        return pl.DataFrame(dict(zip(wanted.inputs, inputs, strict=True))).select(value).to_series().to_arrow()
 
     # DuckDB reads the number of columns from the function's signature.
-    names = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(taken))]
-    score.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    columns = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(types))]
+    score.__signature__ = inspect.Signature(columns)  # type: ignore[attr-defined]
     returned = _type(wanted)
 
     def create(name: str) -> object:
         return con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
 
     return create
+
+
+def _found(lookup: Lookup, place: int) -> Callable[[Sequence[Any]], pl.Series]:
+    """Return a function that looks a number up by the batch at a place."""
+    value = lookup_expr(lookup)
+    return lambda batches: pl.Series(lookup.column, pl.from_arrow(batches[place])).to_frame().select(value).to_series()
 
 
 def _type(output: Output) -> str:

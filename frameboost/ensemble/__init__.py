@@ -4,6 +4,7 @@
 - `categories`: ensembles of other rows over one set of categories
 - `averaging`: several ensembles as one
 - `model_file`: an ensemble as JSON or UBJSON, written and checked
+- `interval_file`: what a model knows of its intervals, in JSON
 - `tree_file`: the trees in JSON, checked node by node
 - `tree_columns`, `plain_trees`: the trees in UBJSON, checked all at once
 """

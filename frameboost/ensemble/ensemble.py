@@ -9,6 +9,7 @@ from typing import Any
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.intervals import Interval
 from frameboost.losses.loss import Loss
 from frameboost.losses.outputs import Output, output_of
 from frameboost.schema.feature import Feature
@@ -45,6 +46,9 @@ class Ensemble:
     labels
         The labels of the classes, in the order of their numbers: strings, or False and True. None where the classes are
         numbered, and of a regression.
+    interval
+        What `frameboost.Model.conform` learnt of prediction intervals; None before. It is of these trees, so ensembles
+        of others that are made from this one have none.
     """
 
     loss: Loss
@@ -54,6 +58,7 @@ class Ensemble:
     trees: tuple[Tree, ...]
     calibration: Expression | None = None
     labels: Labels = ()
+    interval: Interval | None = None
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
@@ -122,9 +127,9 @@ class Ensemble:
 
     def output(self, name: str) -> Output:
         """Return an output by its name, as expressions over the margins; raise `ParameterError` if there is none."""
-        return output_of(self.loss, name, self.calibration, self.labels)
+        return output_of(self.loss, name, self.calibration, self.labels, self.interval)
 
     def rounds(self, start: int, stop: int) -> Ensemble:
         """Return the ensemble of the rounds from ``start`` up to, not including, ``stop``; they count from 0."""
         n = self.trees_per_round
-        return replace(self, trees=self.trees[start * n : stop * n])
+        return replace(self, trees=self.trees[start * n : stop * n], interval=None)

@@ -25,6 +25,7 @@ from frameboost.checks.json_fields import (
 )
 from frameboost.checks.ubjson import read_ubjson, to_ubjson
 from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.ensemble.interval_file import interval_fields, read_interval
 from frameboost.ensemble.plain_trees import are_plain
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.ensemble.tree_file import check_tree, read_tree, tree_fields
@@ -57,6 +58,7 @@ _FIELDS_BUT_TREES = (
     "parameters",
     "base_margin",
     "calibration",
+    "interval",
     "features",
 )
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
@@ -97,6 +99,8 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
     }
     if ensemble.calibration is not None:
         head["calibration"] = ensemble.calibration.text
+    if ensemble.interval is not None:
+        head["interval"] = interval_fields(ensemble.interval)
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
     lines += [f'"features": {_lines(features)}', *(f'"trees": {_lines(trees)}' for trees in lists)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -142,7 +146,8 @@ def read_model(data: bytes) -> Ensemble:
     _check_rounds(trees, loss, parameters)
     _check_sums(base_margins, trees)
     calibration, labels = _calibration(document, loss), _labels(document, loss)
-    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels)
+    interval = read_interval(document["interval"], loss) if "interval" in document else None
+    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels, interval)
 
 
 def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:

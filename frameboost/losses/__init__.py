@@ -5,6 +5,8 @@
 - `aft`, `ranking`: the losses of survival times and of ranking
 - `custom`: a user's own loss, ``fb.Objective``
 - `foreign`: losses of imported models
-- `outputs`: predictions, margins, classes and probabilities of a model
+- `outputs`: predictions, margins, classes, probabilities, quantiles and intervals of a model
+- `intervals`: prediction intervals, and the conformity scores behind them
+- `lookups`: numbers that are looked up by a column
 - `exact_sums`: aggregates over rows, and expressions on a grid
 """

@@ -99,6 +99,10 @@ def _exponential() -> Expression:
     return Expression("EXP(margin)", ("margin",))
 
 
+def _power_of_mean(power: float) -> Expression:
+    return Expression(f"EXP({power!r} * margin)", ("margin",))
+
+
 def _labels(words: str) -> dict[str, Any]:
     return {"label_requirement": words, "label_condition": Expression(_LABEL_IS[words], ("label",))}
 
@@ -166,7 +170,8 @@ def _poisson(max_delta_step: float) -> Loss:
     # l = e^ŷ − yŷ; the hessian e^(ŷ + max_delta_step) is too large on purpose, which shortens the steps
     return Loss(
         "count:poisson", _derivatives("EXP(margin) - label", f"EXP(margin + {max_delta_step!r})"), (_exponential(),),
-        "poisson-nloglik", margin_of=math.log, score_range=(0.0, math.inf), **_labels("numbers of 0 or more"),
+        "poisson-nloglik", margin_of=math.log, score_range=(0.0, math.inf), spread=_power_of_mean(0.5),
+        **_labels("numbers of 0 or more"),
     )  # fmt: skip
 
 
@@ -175,7 +180,8 @@ def _gamma(scale_pos_weight: float) -> Loss:
     gradient, hessian = _scaled_positives("1 - label / EXP(margin)", "label / EXP(margin)", scale_pos_weight)
     return Loss(
         "reg:gamma", _derivatives(gradient, hessian), (_exponential(),), "gamma-deviance", margin_of=math.log,
-        score_range=(0.0, math.inf), start=_start(scale_pos_weight), **_labels("numbers greater than 0"),
+        score_range=(0.0, math.inf), start=_start(scale_pos_weight), spread=_exponential(),
+        **_labels("numbers greater than 0"),
     )  # fmt: skip
 
 
@@ -189,7 +195,8 @@ def _tweedie(tweedie_variance_power: float) -> Loss:
             f"{two} * EXP({two} * margin) - label * {one} * EXP({one} * margin)",
         ),
         (_exponential(),), f"tweedie-nloglik@{tweedie_variance_power:g}", margin_of=math.log,
-        score_range=(0.0, math.inf), **_labels("numbers of 0 or more"),
+        score_range=(0.0, math.inf), spread=_power_of_mean(tweedie_variance_power / 2),
+        **_labels("numbers of 0 or more"),
     )  # fmt: skip
 
 

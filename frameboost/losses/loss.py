@@ -107,6 +107,9 @@ class Loss:
         Whether its derivatives are known; those of an imported model's loss may not be.
     labels
         The names of the labels: one, or one for each output.
+    spread
+        What the loss takes for the standard deviation of labels around the prediction, up to a factor, over the margin;
+        None where it is the same for all predictions, or not known.
     """
 
     name: str
@@ -127,6 +130,7 @@ class Loss:
     definition: Mapping[str, Any] | None = None
     is_trainable: bool = True
     labels: tuple[str, ...] = ("label",)
+    spread: Expression | None = None
 
     def label_of(self, output: int) -> str:
         """Return the name of the label that an output is for."""

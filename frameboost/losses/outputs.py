@@ -1,23 +1,25 @@
-"""The outputs of a model, as expressions over its margins: ``mean``, ``margin``, ``class`` and ``probability``."""
+"""The outputs of a model, as expressions over its margins: `OUTPUTS`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.intervals import ENDS, Interval, has_quantiles, interval_ends
+from frameboost.losses.lookups import Lookup
 from frameboost.losses.loss import Loss, argmax_class, largest_margin, margin_names
 
 __all__ = ["OUTPUTS", "Output", "leaf_output", "output_of"]
 
-OUTPUTS = ("mean", "margin", "class", "probability")
+OUTPUTS = ("mean", "margin", "class", "probability", "quantiles", "interval")
 
 
 @dataclass(frozen=True)
 class Output:
-    """An output of a model: expressions over its margins.
+    """An output of a model: expressions over its margins, and over a number that is looked up by a column.
 
     Attributes
     ----------
@@ -33,6 +35,8 @@ class Output:
         The labels by the names that they have in the values; none where classes are numbered.
     names
         What each value is called where the values are columns; none where they are numbered.
+    lookup
+        The number that is looked up.
     """
 
     margins: tuple[str, ...]
@@ -41,6 +45,12 @@ class Output:
     is_class: bool = False
     labels: Mapping[str, str | bool] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    lookup: Lookup | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of what is known of a row before the stages: the margins, then the number that is looked up."""
+        return self.margins if self.lookup is None else (*self.margins, self.lookup.name)
 
     @property
     def is_margin(self) -> bool:
@@ -66,6 +76,10 @@ class Output:
             behind |= {name: of(value) for name, value in stage.items()}
         return [sorted(of(value)) for value in self.values]
 
+    def asked(self) -> set[int]:
+        """Return the numbers of the margins that some value depends on."""
+        return {number for numbers in self.margins_behind() for number in numbers}
+
 
 def leaf_output(n_trees: int) -> Output:
     """Return the output ``leaf``: the numbers of the leaves that a row reaches, each tree's in place of a margin."""
@@ -74,8 +88,9 @@ def leaf_output(n_trees: int) -> Output:
 
 
 def output_of(
-    loss: Loss, name: str, calibration: Expression | None = None, labels: Sequence[str | bool] = ()
-) -> Output:
+    loss: Loss, name: str, calibration: Expression | None = None, labels: Sequence[str | bool] = (),
+    interval: Interval | None = None,
+) -> Output:  # fmt: skip
     """Return the output of that name of a model with that loss.
 
     Parameters
@@ -84,6 +99,8 @@ def output_of(
         A link from the margin to the prediction that replaces the loss's own.
     labels
         The labels of the classes; none where they are numbered.
+    interval
+        What the model knows of its prediction intervals.
 
     Raises
     ------
@@ -106,9 +123,68 @@ def output_of(
             first = Expression(f"1 - ({shares[0].text})", shares[0].columns)
             return Output(margins, loss.link_terms, (first, *shares), names=texts)
         return Output(margins, loss.link_terms, shares, names=texts)
-    of_classes = OUTPUTS[:3] if loss.name == "binary:hinge" else OUTPUTS
-    named = listed(of_classes if loss.classes else OUTPUTS[:2])
-    raise ParameterError(f"output must be one of {named}, not {shown(name)}")
+    if name == "quantiles" and has_quantiles(loss):
+        return _sorted_quantiles(loss)
+    if name == "interval" and interval is not None:
+        return _interval(loss, interval)
+    if name == "interval" and not loss.classes:
+        raise ParameterError("the model has no prediction interval; make one with model.conform(data, target)")
+    raise ParameterError(f"output must be one of {listed(_outputs_of(loss, interval))}, not {shown(name)}")
+
+
+def _outputs_of(loss: Loss, interval: Interval | None) -> tuple[str, ...]:
+    """Return the names of the outputs that there are."""
+    names: tuple[str, ...] = OUTPUTS[:2]
+    if loss.classes:
+        names = OUTPUTS[:3] if loss.name == "binary:hinge" else OUTPUTS[:4]
+    return (*names, *(["quantiles"] if has_quantiles(loss) else []), *(["interval"] if interval is not None else []))
+
+
+def _interval(loss: Loss, interval: Interval) -> Output:
+    """Return the two ends of the prediction interval."""
+    groups = interval.groups
+    distances = (interval.distance, *(groups.numbers if groups else ()))
+    distance = None if groups else interval.distance
+    ends = interval_ends(loss, interval.kind, interval.quantiles, distance, narrows=min(distances) < 0)
+    return Output(loss.margins, ends.stages, (ends.lower, ends.upper), names=ENDS, lookup=groups)
+
+
+def _sorted_quantiles(loss: Loss) -> Output:
+    """Return the quantiles in ascending order, which the margins need not be in.
+
+    Quantiles that cross are rearranged, which never takes them further from the true ones (Chernozhukov,
+    Fernández-Val & Galichon 2010, "Quantile and probability curves without crossing").
+    """
+    names = list(loss.margins)
+    stages: list[dict[str, Expression]] = []
+    for number, layer in enumerate(_sorting_network(len(names))):
+        stages.append({})
+        for first, second in layer:
+            pair = names[first], names[second]
+            names[first], names[second] = f"low_{number}_{first}", f"high_{number}_{first}"
+            stages[-1][names[first]] = Expression(f"LEAST({pair[0]}, {pair[1]})", pair)
+            stages[-1][names[second]] = Expression(f"GREATEST({pair[0]}, {pair[1]})", pair)
+    last = stages.pop()
+    return Output(loss.margins, tuple(stages), tuple(last.get(name, Expression(name, (name,))) for name in names))
+
+
+def _sorting_network(n: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield the layers of Batcher's sorting network (Knuth, volume 3, algorithm 5.2.2M): places to compare and swap.
+
+    >>> list(_sorting_network(3))
+    [[(0, 2)], [(0, 1)], [(1, 2)]]
+    """
+    top = 1 << max(0, (n - 1).bit_length() - 1)
+    p = top
+    while p > 0:
+        q, r, d = top, 0, p
+        while True:
+            if layer := [(i, i + d) for i in range(n - d) if i & p == r]:
+                yield layer
+            if q == p:
+                break
+            d, q, r = q - p, q // 2, p
+        p //= 2
 
 
 def _class(loss: Loss, links: Sequence[Expression], labels: Sequence[str | bool]) -> Output:

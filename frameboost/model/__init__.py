@@ -5,4 +5,5 @@
 - `html`: the table that notebooks show
 - `continuation`: training on from a model (``init_model``)
 - `calibration`: a new link, fitted on labelled rows
+- `conformal`: prediction intervals, learnt from labelled rows
 """

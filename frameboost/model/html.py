@@ -15,6 +15,7 @@ import polars as pl
 from frameboost.checks.messages import counted, shortened
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.evaluation.history import long_history
+from frameboost.model.summaries import interval_text
 
 __all__ = ["html_summary"]
 
@@ -53,6 +54,8 @@ def html_summary(
         ("base margin", _numbers(ensemble.base_margins)),
         ("features", _features(ensemble, importance)),
     ]
+    if (interval := interval_text(ensemble)) is not None:
+        rows.insert(2, ("interval", _escaped(interval, 200)))
     if hint:
         rows.insert(1, ("", _escaped(hint, 200)))
     if line := _history(history, best_round):

@@ -27,6 +27,7 @@ from frameboost.evaluation.evaluation import Evaluation, evaluate_model
 from frameboost.interop.xgboost.writer import to_xgboost
 from frameboost.metrics.metric import Metric
 from frameboost.model.calibration import calibrated_ensemble
+from frameboost.model.conformal import conformed_ensemble
 from frameboost.model.html import html_summary
 from frameboost.model.summaries import importance_frame, summary, tree_frame
 from frameboost.prediction.contributions import contribution_frame, interaction_frame
@@ -306,7 +307,7 @@ class Model:
     def predict(
         self,
         data: Any,
-        output: Literal["mean", "margin", "class", "probability", "leaf"] = "mean",
+        output: Literal["mean", "margin", "class", "probability", "quantiles", "interval", "leaf"] = "mean",
         *,
         base_margin: str | Sequence[str] | None = None,
     ) -> pl.Series:
@@ -321,8 +322,9 @@ class Model:
         output
             ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum of
             the trees; ``"class"``: the most probable class, as its label if the target had labels; ``"probability"``:
-            of true or of class 1, or of each class if there are more than two or they have names; ``"leaf"``: the node
-            number of the leaf in each tree.
+            of true or of class 1, or of each class if there are more than two or they have names; ``"quantiles"``:
+            those of ``reg:quantileerror`` in ascending order, where ``"mean"`` may have them cross; ``"interval"``: the
+            ends of the prediction interval (see `conform`); ``"leaf"``: the node number of the leaf in each tree.
         base_margin
             Columns of margins to start from, one for each output, instead of the model's own. Where one is NULL,
             so is the prediction.
@@ -332,7 +334,8 @@ class Model:
         polars.Series
             Named ``"prediction"``. Float64; Array(Float64, outputs) for several outputs (classes, quantiles);
             Array(Int32, trees) for leaves. Classes are Int64, or Boolean or String as the target was; probabilities of
-            classes with names a Struct with a field for each, named by the label.
+            classes with names a Struct with a field for each, named by the label; intervals a Struct with the fields
+            ``lower`` and ``upper``.
 
         Raises
         ------
@@ -441,7 +444,8 @@ class Model:
         Parameters
         ----------
         output
-            As in `predict`: ``"mean"``, ``"margin"``, ``"class"`` or ``"probability"``.
+            As in `predict`: ``"mean"``, ``"margin"``, ``"class"``, ``"probability"``, ``"quantiles"`` or
+            ``"interval"``.
         dialect, columns, base_margin, limits
             As in `database`.
 
@@ -495,7 +499,8 @@ class Model:
             A condition on the rows, in the dialect's SQL; it is inserted unchanged.
         output
             As in `sql`, or ``"leaf"``, the node number of the leaf in each tree. Several values are columns named
-            ``prediction_0``, ``prediction_1`` and so on.
+            ``prediction_0``, ``prediction_1`` and so on; those of intervals ``prediction_lower`` and
+            ``prediction_upper``.
         name
             The name of the column of predictions.
         form
@@ -911,6 +916,61 @@ class Model:
         ensemble = calibrated_ensemble(self._predictor, data, target, weight, method)
         return Model(ensemble, history=self._history, best_round=self._best_round, best_score=self._best_score)
 
+    @checked(target=column, groups=column)
+    def conform(
+        self, data: Any, target: str, *, coverage: float = 0.9, groups: str | None = None,
+        base_margin: str | Sequence[str] | None = None,
+    ) -> Model:  # fmt: skip
+        """Return the model with prediction intervals, learnt from rows that it was not trained on.
+
+        ``predict(data, output="interval")`` then has their ends, as have the SQL and the polars expression. If these
+        rows and the new ones are exchangeable, the interval holds the label of a new row with a probability of at least
+        ``coverage``, whatever the model is worth; ``docs/intervals.md`` says what is not promised. Intervals are the
+        prediction ± a distance (split conformal); for ``count:poisson``, ``reg:gamma`` and ``reg:tweedie`` ± a multiple
+        of what the loss takes for the standard deviation there, and never below 0; for ``reg:quantileerror`` with
+        several quantiles the two nearest to the ends, moved by a distance (conformalised quantiles).
+
+        Other models made of this one, such as slices, have no interval.
+
+        Parameters
+        ----------
+        data
+            As for `predict`.
+        target
+            The column of the labels.
+        coverage
+            The share of labels that intervals are to hold, between 0 and 1.
+        groups
+            A column of strings, integers or Booleans: a distance for each of its values (Mondrian), so that the
+            coverage holds within each. Missing values, and those of fewer rows than the coverage takes, have the
+            distance of all rows. The interval then reads the column, which need not be a feature.
+        base_margin
+            As for `predict`, if the model was trained with it.
+
+        Raises
+        ------
+        ParameterError
+            If the model is not a regression of one target: has classes, ranks, or is of survival times.
+        DataError
+            If a column is not there, or the rows are too few for the coverage: 9 for 0.9, 99 for 0.99.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0.0, 0.0, 8.0, 8.0] * 5})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> later = df.with_columns(y=pl.col("y") + pl.int_range(20) / 10)
+        >>> sure = model.conform(later, "y", coverage=0.8)
+        >>> sure
+        Model: reg:squarederror, 1 tree (depth 1, 2 leaves), 1 feature
+          interval: 80 % coverage, prediction ± 1.6; 20 rows
+          x  int64
+        >>> sure.predict(df[1:3], output="interval").struct.unnest().rows()
+        [(-1.6, 1.6), (6.4, 9.6)]
+        """
+        ensemble = conformed_ensemble(self._predictor, data, target, coverage, groups, base_margin)
+        return Model(ensemble, history=self._history, best_round=self._best_round, best_score=self._best_score)
+
     @checked()
     def refit(
         self,
@@ -1015,7 +1075,8 @@ class Model:
     def to_xgboost(self, path: str | Path) -> None:
         """Write the model as XGBoost's JSON, for XGBoost 3.
 
-        XGBoost compares and adds float32 numbers; ``docs/interop.md`` describes the differences.
+        XGBoost compares and adds float32 numbers; ``docs/interop.md`` describes the differences. An interval is left
+        out.
 
         Raises
         ------

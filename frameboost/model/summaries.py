@@ -15,7 +15,7 @@ from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
 
-__all__ = ["importance_frame", "summary", "tree_frame"]
+__all__ = ["importance_frame", "interval_text", "summary", "tree_frame"]
 
 _FEATURES_SHOWN, _LABELS_SHOWN = 8, 4
 
@@ -109,7 +109,25 @@ def summary(ensemble: Ensemble) -> str:
     ]
     if len(features) > len(first):
         lines.append(f"  ... and {len(features) - len(first)} more")
-    return "\n".join([head, *lines])
+    interval = interval_text(ensemble)
+    return "\n".join([head, *([] if interval is None else [f"  interval: {interval}"]), *lines])
+
+
+def interval_text(ensemble: Ensemble) -> str | None:
+    """Return what the prediction interval is, in a line; None if there is none."""
+    interval = ensemble.interval
+    if interval is None:
+        return None
+    distances = (interval.distance, *(interval.groups.numbers if interval.groups else ()))
+    low, high = (f"{distance:.4g}" for distance in (min(distances), max(distances)))
+    by = low if low == high else f"{low} to {high} by {shortened(interval.groups.column)}" if interval.groups else low
+    alphas = [f"{ensemble.loss.renewal[number]:g}" for number in interval.quantiles]
+    what = {
+        "absolute": f"prediction ± {by}",
+        "scaled": f"prediction ± {by} × {ensemble.loss.spread.text if ensemble.loss.spread else ''}",
+        "quantiles": f"quantiles {' and '.join(alphas)}, moved apart by {by}",
+    }[interval.kind]
+    return f"{100 * interval.coverage:g} % coverage, {what}; {counted(interval.rows, 'row')}"
 
 
 def _classes(ensemble: Ensemble) -> str:

@@ -1,6 +1,7 @@
 """Predictions and explanations of an ensemble, computed in Python.
 
 - `predictor`: predictions by compiled kernels or polars expressions
+- `lookups`: the column by which an output looks a number up
 - `few_outputs`: outputs of a few rows, number by number
 - `array_outputs`: outputs of some thousand rows, by numpy
 - `contributions`: contributions of features (SHAP, Saabas, interactions)

@@ -44,7 +44,7 @@ def _size(output: Output) -> int:
 def _values(output: Output, margins: Sequence[float]) -> list[Any]:
     """Return one row's values."""
     numbers: dict[str, Any] = {name: float(k) for k, name in enumerate(output.labels)}
-    numbers |= dict(zip(output.margins, map(float, margins), strict=True))
+    numbers |= dict(zip(output.inputs, map(float, margins), strict=True))
     for stage in output.stages:
         numbers |= {name: value_of(expression, numbers) for name, expression in stage.items()}
     values: list[Any] = [value_of(expression, numbers) for expression in output.values]

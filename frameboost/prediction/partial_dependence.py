@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,17 @@ def responses(
     """Yield, for each row of the grid, the predictions of all rows with the grid's features set to its values.
 
     Rows and grid are coded once. Then each value's code is written into the feature's column of the rows' codes.
+
+    Raises
+    ------
+    ParameterError
+        If the output depends on more than the features.
     """
+    if output.lookup is not None:
+        raise ParameterError(
+            f"the interval differs by column {shown(output.lookup.column)}, besides the features; take another output"
+        )
+    output = replace(output, names=())
     arrays, bases = predictor.arrays, predictor.ensemble.base_margins
     codes = arrays.codes(frame, types).copy()
     schema = frame.collect_schema().items()

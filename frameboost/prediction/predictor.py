@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
-from frameboost.compile.polars import margin_expr, output_column, output_expr
+from frameboost.compile.polars import lookup_expr, margin_expr, output_column, output_expr
 from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import OUTPUTS, Output
 from frameboost.prediction.few_outputs import few_outputs
+from frameboost.prediction.lookups import check_lookup
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import column
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OutputName", "Predictor"]
 
-OutputName = Literal["mean", "margin", "class", "probability"]
+OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "interval"]
 
 
 # The outputs whose values are worked out by one expression of polars, which is kept.
@@ -97,8 +98,22 @@ class Predictor:
         if output not in OUTPUTS:
             raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
         wanted = self.ensemble.output(output)
-        margins = self._margins(data, base_margin)
-        return self._values(wanted, margins, may_be_null=base_margin is not None)
+        inputs = self._inputs(wanted, data, base_margin)
+        return self._values(wanted, inputs, may_be_null=base_margin is not None)
+
+    def _inputs(self, wanted: Output, data: Any, base_margin: str | Sequence[str] | None) -> list[Any]:
+        """Return the margins of each row, and the number that the output looks up, if any."""
+        lookup, features = wanted.lookup, self.ensemble.features
+        if lookup is None:
+            return self._margins(data, base_margin)
+        is_feature = lookup.column in self.ensemble.feature_names
+        source = open_rows(data, features if is_feature else [*features, lookup.feature])
+        check_lookup(source, lookup)
+        find_features(source, features)
+        starts = find_margins(source, base_margin, self.ensemble.n_outputs)
+        names = dict.fromkeys([*self.ensemble.feature_names, lookup.column, *starts])
+        frame = source.to_frame(list(names)).collect()  # once, so that all have the same row order
+        return [*self._margins(frame, base_margin), frame.select(lookup_expr(lookup)).to_series()]
 
     def staged(self, data: Any, output: str) -> Iterator[pl.Series]:
         """Yield the predictions of the first round, of the first two, and so on; each round's trees score once."""
@@ -112,19 +127,23 @@ class Predictor:
             yield self._values(wanted, margins)
 
     def _values(self, wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
-        """Return an output of rows with these margins."""
+        """Return an output of rows with these margins, the last of which is the number that it looks up, if any."""
         if wanted.is_margin and not may_be_null:
             return pl.Series("prediction", margins[0])
         if not may_be_null and (found := few_outputs(wanted, margins)) is not None:
             return found.alias("prediction")
+<<<<<<< HEAD
         if not may_be_null and has_numba() and (found := self._array_output(wanted).values(margins)) is not None:
             return found
         columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
+=======
+        columns = [pl.Series(name, values) for name, values in zip(wanted.inputs, margins, strict=True)]
+>>>>>>> fdfb70d (feat: prediction intervals with a promised coverage (Model.conform), and quantiles that do not cross)
         if len(columns) > _MOST_AT_ONCE:
             return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
         last, key = self._last_values, (wanted, may_be_null)
         if last is None or last[0] != key:
-            named = [pl.col(name) for name in wanted.margins]
+            named = [pl.col(name) for name in wanted.inputs]
             value = output_expr(wanted, named, named if may_be_null else ()).alias("prediction")
             self._last_values = last = key, value
         return pl.DataFrame(columns).select(last[1]).to_series()
@@ -201,11 +220,14 @@ class Predictor:
     def expr(self, output: str, base_margin: str | Sequence[str] | None = None) -> pl.Expr:
         """Return the polars expression of an output, as `frameboost.Model.expr` describes it."""
         wanted = self.ensemble.output(output)
+        looked_up = [] if wanted.lookup is None else [lookup_expr(wanted.lookup)]
         if base_margin is None:
-            return output_expr(wanted, self.margin_exprs).alias("prediction")
+            asked, nothing = wanted.asked(), pl.lit(0.0)
+            known = [margin if k in asked else nothing for k, margin in enumerate(self.margin_exprs)]
+            return output_expr(wanted, [*known, *looked_up]).alias("prediction")
         starts = [column(name) for name in find_margins(None, base_margin, self.ensemble.n_outputs)]
         margins = self._margin_exprs([start.cast(pl.Float64) for start in starts])
-        return output_expr(wanted, margins, starts).alias("prediction")
+        return output_expr(wanted, [*margins, *looked_up], starts).alias("prediction")
 
     @cached_property
     def margin_exprs(self) -> list[pl.Expr]:

@@ -14,4 +14,5 @@
 - `class_labels`: labels of classes, and their numbers
 - `data_checks`, `ranking_checks`: checks before training
 - `refit`, `calibration`, `calibration_kernels`: new leaf values and a new link for a trained model
+- `conformal`: prediction intervals for a trained model, from scores of rows that it has not seen
 """

@@ -270,6 +270,26 @@ def test_score_writes_a_column_for_each_output(here, capsys):
     assert capsys.readouterr().out.splitlines()[:2] == ["id,prediction", f"0,{model.predict(flights(), 'class')[0]}"]
 
 
+def test_score_writes_intervals_that_differ_by_a_column_that_is_no_feature(here, capsys):
+    assert "kind" not in FEATURES
+    model = fb.load("delay.json").conform(flights(), "arr_delay", groups="kind")
+    model.save("sure.json")
+    expected = model.predict(flights(), "interval").struct.unnest()
+    for data in ("flights.parquet", "flights.csv", "flights.duckdb"):
+        assert call(f"score sure.json {data} -o p.parquet --keep id --output interval") == 0
+        found = pl.read_parquet("p.parquet").sort("id")
+        assert found.columns == ["id", "prediction_lower", "prediction_upper"]
+        assert found.drop("id").rows() == expected.rows()
+    assert call("sql sure.json --table flights --keep id --output interval") == 0
+    query = capsys.readouterr().out.replace('"flights"', "'flights.parquet'")
+    assert duckdb.sql(query).order("id").pl().drop("id").rows() == expected.rows()
+    assert call("show sure.json") == 0
+    assert "\ninterval     90 % coverage, prediction ± " in capsys.readouterr().out
+    options = "flights.parquet --target arr_delay --resamples 2"
+    assert call(f"compare delay.json sure.json {options}") == 0
+    assert "interval" in capsys.readouterr().out
+
+
 def test_no_rows_and_many_rows(here, capsys, monkeypatch):
     flights().clear().write_parquet("none.parquet")
     assert call("score delay.json none.parquet -o - --keep id") == 0

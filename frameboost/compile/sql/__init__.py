@@ -11,6 +11,7 @@
 - `tree_table`: the model as a table, and the query that walks it
 - `scoring_query`: the query that scores a table, in the form that the database's limits allow
 - `stages`: a query as a chain of common table expressions
+- `lookups`: numbers that are looked up by a column
 - `outputs`: predictions, classes and probabilities over the margins
 - `size`: the size of a query beside the database's limits
 - `explain`: contributions of features

@@ -36,7 +36,7 @@ def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -
     output, dialect = model.output, model.dialect
     if not uses_margins_once(output):
         return None
-    margins = {margin: model.margin(k) for k, margin in enumerate(output.margins)}
+    margins = {margin: model.margin(k) for k, margin in enumerate(output.inputs)}
     values = values_sql(output, margins, dialect, model.starts)
     return stages.select(named_columns(output, values, name, dialect), into)
 
@@ -47,7 +47,7 @@ def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -
 def over_lists(model: SqlModel, stages: Stages, name: str, into: str = "") -> str:
     """Return the query whose first stage adds lists of nodes to each row, which `list_margin` walks."""
     lists = stages.name(node_lists(model))
-    margins = {margin: list_margin(model, k, lists) for k, margin in enumerate(model.output.margins)}
+    margins = {margin: list_margin(model, k, lists) for k, margin in enumerate(model.output.inputs)}
     return output_query(model, stages, margins, name, into)
 
 
@@ -110,9 +110,9 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
         for key, column in stages.name(of_stage).items():
             sums[int(key.split("_")[0])].append(column)
     margins = {}
-    for margin, base, parts in zip(output.margins, model.bases, sums, strict=True):
+    for margin, base, parts in zip(output.inputs, model.bases, sums, strict=True):
         if isinstance(base, str):  # not on the grid: added last
-            margins[margin] = f"({dialect.sum(parts)} + {base})"
+            margins[margin] = f"({dialect.sum(parts)} + {base})" if parts else base
         else:
             margins[margin] = dialect.sum([dialect.number(base), *parts])
     return output_query(model, stages, margins, name, into)

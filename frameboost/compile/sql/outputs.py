@@ -16,7 +16,7 @@ def uses_margins_once(output: Output) -> bool:
     """Whether no margin is used twice, so that each value can be one expression of them."""
     if output.stages:  # as softmax has; to count the uses of each class by each other one would take long
         return False
-    return all(sum(value.uses(margin) for value in output.values) <= 1 for margin in output.margins)
+    return all(sum(value.uses(margin) for value in output.values) <= 1 for margin in output.inputs)
 
 
 def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts: Sequence[str] = ()) -> str:
@@ -29,7 +29,7 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts:
     ParameterError
         If that takes more than one expression in the dialect.
     """
-    by_name = dict(zip(output.margins, margins, strict=True))
+    by_name = dict(zip(output.inputs, margins, strict=True))
     array, lambda_ = dialect.expressions.array, dialect.expressions.lambda_
     if len(output.values) == 1 and uses_margins_once(output):
         return values_sql(output, by_name, dialect, starts)[0]
@@ -40,7 +40,7 @@ def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts:
         raise ParameterError(f"the output is {what}, which is no single expression in {dialect.name}; take model.query")
     # A lambda's parameter m is computed once, however often it is used; each stage hands a longer list to the next:
     # list_transform([list_transform([[a, b]], lambda m: [m[1], m[2], m[1] + m[2]])[1]], lambda m: m[1] / m[3])[1].
-    names, steps = list(output.margins), []
+    names, steps = list(output.inputs), []
     for stage in output.stages:
         known = {name: f"m[{i + 1}]" for i, name in enumerate(names)}
         steps.append([*known.values(), *(e.to_sql(known, dialect) for e in stage.values())])

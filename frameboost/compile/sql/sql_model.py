@@ -8,6 +8,7 @@ from functools import cached_property
 
 from frameboost.compile.sql.case import margin_sql, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
+from frameboost.compile.sql.lookups import lookup_sql
 from frameboost.dialects.dialect import Dialect
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree
@@ -22,6 +23,8 @@ _MOST_COMPILED = 1_000
 class SqlModel:
     """An output over margins, each of which is a base plus trees over columns of a table.
 
+    A number that the output looks up by a column is like a margin without trees: the last of ``bases`` and ``trees``.
+
     Attributes
     ----------
     output
@@ -34,6 +37,8 @@ class SqlModel:
         The columns that bases are read from: as SQL, and their names, quoted.
     is_of_leaves
         Whether each margin is the number of the leaf in one tree.
+    lookup_column
+        The column that a number is looked up by; None if none is.
     """
 
     output: Output
@@ -43,14 +48,22 @@ class SqlModel:
     dialect: Dialect
     base_columns: Sequence[tuple[str, str]] = ()
     is_of_leaves: bool = False
+    lookup_column: FeatureColumn | None = None
 
     @property
     def starts(self) -> list[str]:
         """The columns that margins start from, quoted; none if they start from the model's own numbers."""
         return [name for _, name in self.base_columns]
 
+    @property
+    def read_besides(self) -> list[str]:
+        """The columns, quoted, that are read besides those that trees ask about."""
+        return [*self.starts, *([] if self.lookup_column is None else [self.lookup_column.name])]
+
     def margin(self, number: int) -> str:
-        """Return a margin as one expression."""
+        """Return a margin, or the number that is looked up, as one expression."""
+        if not self.trees[number] and isinstance(base := self.bases[number], str):
+            return base
         margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
         return f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin
 
@@ -60,10 +73,19 @@ class SqlModel:
             return self
         margins = [names.get(name, name) for _, name in self.base_columns]
         starts = [(self.dialect.cast(name, "float64"), name) for name in margins]
-        return replace(
-            self, columns=renamed(self.columns, names), bases=[sql for sql, _ in starts] or self.bases,
-            base_columns=starts,
-        )  # fmt: skip
+        bases = [sql for sql, _ in starts] or self.bases[: len(self.output.margins)]
+        renamed_model = replace(self, columns=renamed(self.columns, names), bases=bases, base_columns=starts)
+        if self.lookup_column is None:
+            return renamed_model
+        [column] = renamed([self.lookup_column], names)
+        return replace(renamed_model, trees=self.trees[: len(bases)]).with_lookup(column)
+
+    def with_lookup(self, column: FeatureColumn) -> SqlModel:
+        """Return the model with the number that its output looks up by a column."""
+        lookup = self.output.lookup
+        assert lookup is not None, "the output looks a number up"
+        number = lookup_sql(lookup, column)
+        return replace(self, bases=[*self.bases, number], trees=[*self.trees, []], lookup_column=column)
 
     @cached_property
     def uncompiled(self) -> str | None:

@@ -195,19 +195,22 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
     model = model.renamed(stages.rename_lost())
     trees = model.every_tree()
     walk = _Walk(model, trees, model.dialect.quote_path(trees_table))
-    row, node, *sums = stages.reserve(2 + len(model.bases))
+    names = model.output.margins
+    row, node, *sums = stages.reserve(2 + len(names))
     stages.number_rows(row)
     for level in range(max(1, *(max(tree.depths()) for tree in trees))):
         came_from = stages.source(ROW)
         carried = [f"{ROW}.{column} AS {column}" for column in [row, *stages.reads]]
         stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
     came_from = stages.source(ROW)
-    kept = list(dict.fromkeys([*stages.keep, *(name for _, name in model.base_columns)]))
+    kept = list(dict.fromkeys([*stages.keep, *model.read_besides]))
     stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
     margins = {
         margin: f"({alias} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {alias})"
-        for margin, base, alias in zip(model.output.margins, model.bases, sums, strict=True)
+        for margin, base, alias in zip(names, model.bases[: len(names)], sums, strict=True)
     }
+    if model.output.lookup is not None:
+        margins[model.output.lookup.name] = str(model.bases[-1])
     return output_query(model, stages, margins, name, into)
 
 
@@ -218,7 +221,7 @@ class _Walk:
         self._dialect, self._table = model.dialect, f"{table} {model.dialect.statements.alias}"
         asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
         self._asked = {f: replace(model.columns[f], name=f"{ROW}.{model.columns[f].name}") for f in asked}
-        self._n_outputs, self._is_of_leaves = len(model.bases), model.is_of_leaves
+        self._n_outputs, self._is_of_leaves = len(model.output.margins), model.is_of_leaves
 
     def _of(self, alias: str, column: str) -> str:
         return f"{alias}.{self._dialect.quote(column)}"
