@@ -132,13 +132,9 @@ class Predictor:
             return pl.Series("prediction", margins[0])
         if not may_be_null and (found := few_outputs(wanted, margins)) is not None:
             return found.alias("prediction")
-<<<<<<< HEAD
         if not may_be_null and has_numba() and (found := self._array_output(wanted).values(margins)) is not None:
             return found
-        columns = [pl.Series(name, values) for name, values in zip(wanted.margins, margins, strict=True)]
-=======
         columns = [pl.Series(name, values) for name, values in zip(wanted.inputs, margins, strict=True)]
->>>>>>> fdfb70d (feat: prediction intervals with a promised coverage (Model.conform), and quantiles that do not cross)
         if len(columns) > _MOST_AT_ONCE:
             return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
         last, key = self._last_values, (wanted, may_be_null)

@@ -467,7 +467,7 @@ def test_the_class_is_the_likeliest(case):
 
 @cases("case", [c for c in CASES if not c.objective.startswith(("binary:", "multi:"))])
 def test_a_regression_has_no_classes(case):
-    with pytest.raises(fb.ParameterError, match="output must be one of 'mean', 'margin',( 'quantiles',)? not 'class'"):
+    with pytest.raises(fb.ParameterError, match=r"output must be one of 'mean', 'margin',( 'quantiles',)? not 'class'"):
         fit(case, labelled_rows(), n_estimators=1).expr("class")
 
 
