@@ -29,7 +29,18 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.lookups import Lookup
 from frameboost.losses.loss import Loss
 
-__all__ = ["DISTANCE", "ENDS", "Ends", "Interval", "Kind", "has_quantiles", "interval_ends", "kind_of", "score_of"]
+__all__ = [
+    "DISTANCE",
+    "ENDS",
+    "Ends",
+    "Interval",
+    "Kind",
+    "has_intervals",
+    "has_quantiles",
+    "interval_ends",
+    "kind_of",
+    "score_of",
+]
 
 Kind = Literal["absolute", "scaled", "quantiles"]
 
@@ -87,23 +98,30 @@ def kind_of(loss: Loss) -> Kind:
     ParameterError
         If there is none: of classes, of several targets, of survival times and of ranking.
     """
-    if has_quantiles(loss):
-        return "quantiles"
-    reason = ""
-    if loss.classes:
-        reason = f"has {loss.classes} classes"
-    elif len(loss.labels) > 1:
-        reason = f"has {len(loss.labels)} targets"
-    elif loss.name.startswith("survival:"):
-        reason = "is of times, which may be censored"
-    elif loss.name.startswith("rank:"):
-        reason = "ranks, and its scores are on no scale of labels"
-    elif loss.n_outputs > 1:
-        reason = f"has {loss.n_outputs} outputs"
-    if reason:
+    if reason := _why_not(loss):
         what = f"the model, of objective {shown(loss.name)},"
         raise ParameterError(f"prediction intervals are for a regression of one target; {what} {reason}")
-    return "absolute" if loss.spread is None else "scaled"
+    return "quantiles" if has_quantiles(loss) else "absolute" if loss.spread is None else "scaled"
+
+
+def has_intervals(loss: Loss) -> bool:
+    """Whether a loss has intervals: that of a regression of one target."""
+    return not _why_not(loss)
+
+
+def _why_not(loss: Loss) -> str:
+    """Return why a loss has no intervals, or nothing."""
+    if has_quantiles(loss):
+        return ""
+    if loss.classes:
+        return f"has {loss.classes} classes"
+    if len(loss.labels) > 1:
+        return f"has {len(loss.labels)} targets"
+    if loss.name.startswith("survival:"):
+        return "is of times, which may be censored"
+    if loss.name.startswith("rank:"):
+        return "ranks, and its scores are on no scale of labels"
+    return f"has {loss.n_outputs} outputs" if loss.n_outputs > 1 else ""
 
 
 def score_of(loss: Loss, kind: Kind, quantiles: tuple[int, ...] = ()) -> Expression:

@@ -26,6 +26,7 @@ from frameboost.parameters.aliases import under_our_names
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
 from frameboost.training.class_labels import read_target
+from frameboost.training.conformal import rows_needed
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.deadline import Deadline
 from frameboost.tuning.facts import count_rows, is_of_zeros_and_ones
@@ -57,6 +58,7 @@ def auto(
     time_limit: float | None = None,
     time: str | None = None,
     groups: str | None = None,
+    coverage: float = 0.9,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool | None = None,
@@ -84,6 +86,10 @@ def auto(
         it is held out, and at the end the chosen settings are trained on all rows.
     groups : str, optional
         A column whose rows of one value (of one customer, say) stay together in a fold. It is no feature.
+    coverage : float, default 0.9
+        The share of labels that intervals are to hold, ``predict(df, output="interval")``, of a regression of one
+        target. They are learnt from the margins on held-out rows (cross-conformal; ``docs/intervals.md``). There are
+        none where these are fewer than the coverage takes, 9 for 0.9.
     seed : int, default 0
         The seed of the folds and of all random draws in training.
     checkpoint : str or path, optional
@@ -114,6 +120,7 @@ def auto(
     [0.0, 2.0, 4.0, 6.0]
     """
     deadline = Deadline(time_limit)
+    rows_needed(coverage)  # raises before any work starts
     options = under_our_names(options)
     for name, why in _REFUSED.items():
         if name in options:
@@ -143,8 +150,9 @@ def auto(
         found = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         margins = HeldOutMargins(folds, found, target, metric, {k: v for k, v in roles.items() if v is not None})
         ensemble, values, weights = _joined(search, found, margins, None if time is None else _rows(rows))
+        interval = margins.interval(list(weights.values()), coverage)
     board = leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
-    return Model(replace(ensemble, labels=goal.labels), leaderboard=board)
+    return Model(replace(ensemble, labels=goal.labels, interval=interval), leaderboard=board)
 
 
 # --- before the search ------------------------------------------------------------------------------------------------

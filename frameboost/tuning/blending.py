@@ -1,4 +1,4 @@
-"""The weights of recipes in a mean of their margins, chosen on held-out rows.
+"""The weights of recipes in a mean of their margins, chosen on held-out rows, and the intervals that follow.
 
 Forward selection with replacement (Caruana, Niculescu-Mizil, Crew & Ksikes, "Ensemble selection from libraries of
 models", ICML 2004): start with the best recipe, and as long as the error gets smaller, add the one whose addition makes
@@ -14,11 +14,13 @@ from typing import Any
 import polars as pl
 
 from frameboost.ensemble.ensemble import Ensemble
+from frameboost.losses.intervals import Interval, has_intervals
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
+from frameboost.training.conformal import conformal_interval, conformity_scores, rows_needed
 from frameboost.trees.tree import LEAF, Tree
 from frameboost.tuning.trials import Fold, Trial, deciding_metric
 
@@ -71,20 +73,40 @@ class HeldOutMargins:
 
     def error(self, weights: Sequence[float]) -> float:
         """Return the mean over folds of the metric of the weighted mean of margins; less is better."""
-        n_outputs, total = self._ensemble.n_outputs, sum(weights)
-        names = [f"frameboost_margin_{output}" for output in range(n_outputs)]
-        margins = [
-            pl.sum_horizontal(
-                pl.col(_name(trial, output)) * (weight / total) for trial, weight in enumerate(weights) if weight
-            ).alias(name)
-            for output, name in enumerate(names)
-        ]
+        margins = self._means(weights)
         found = _of_base_margins(self._ensemble).evaluate(
-            self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=names, eval_metric=self._metric,
-            **self._roles,
+            self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=[margin.name for margin in margins],
+            eval_metric=self._metric, **self._roles,
         )  # fmt: skip
         mean = float(found.metrics["value"].mean())  # type: ignore[arg-type]
         return -mean if self.maximize else mean
+
+    def interval(self, weights: Sequence[float], coverage: float) -> Interval | None:
+        """Return the interval of the weighted mean of margins (cross-conformal).
+
+        None if the loss has none, or the rows are too few for the coverage.
+
+        Each row's score is by trees that have not seen it. The model is the mean of more trees than any of these, so
+        intervals are rather too wide.
+        """
+        loss = self._ensemble.loss
+        if not has_intervals(loss) or len(self._rows) < rows_needed(coverage):
+            return None
+        assert isinstance(self._target, str)
+        labels = self._rows.select(column(self._target).cast(pl.Float64)).to_series().to_numpy()
+        margins = [margin.to_numpy() for margin in self._means(weights)]
+        return conformal_interval(loss, conformity_scores(loss, margins, labels, coverage), coverage)
+
+    def _means(self, weights: Sequence[float]) -> list[pl.Series]:
+        """Return the weighted mean of margins, of each output."""
+        total = sum(weights)
+        means = [
+            pl.sum_horizontal(
+                pl.col(_name(trial, output)) * (weight / total) for trial, weight in enumerate(weights) if weight
+            ).alias(f"frameboost_margin_{output}")
+            for output in range(self._ensemble.n_outputs)
+        ]
+        return self._rows.select(means).get_columns()
 
 
 def blend(margins: HeldOutMargins, n_trials: int) -> tuple[list[float], list[float]]:

@@ -170,11 +170,33 @@ def test_a_search_goes_on_from_its_checkpoint(frame, model, tmp_path):
         fb.auto(frame, "y", checkpoint=tmp_path / "search", **FEATURES, **QUICK | {"max_depth": 2})
 
 
+def test_intervals_are_those_of_margins_on_held_out_rows(frame, model):
+    weights = dict(model.leaderboard.select("trial", "weight").iter_rows())
+    recipes = {recipe.name: recipe for recipe in PLANS[3].recipes}
+    fits = {name: fits_of(frame, recipes[name]) for name, weight in weights.items() if weight}
+    scores = []
+    for k in range(5):
+        held = next(iter(fits.values()))[k][1]
+        predicted = sum(weights[name] * each[k][0].predict(held).to_numpy() for name, each in fits.items())
+        scores += list(np.abs(held["y"].to_numpy() - predicted))
+    expected = sorted(scores)[int(np.ceil(301 * 0.9)) - 1]
+    ends = model.predict(frame, output="interval").struct.unnest()
+    np.testing.assert_allclose(ends["upper"] - ends["lower"], 2 * expected, rtol=1e-9)
+
+
+def test_ten_rows_are_enough():
+    frame = rows(10)
+    made = fb.auto(frame, "y", features=["x"], quality=1, **QUICK)
+    assert made.ensemble.interval is None
+    assert fb.auto(frame, "y", features=["x"], **QUICK).predict(frame).is_finite().all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"quality": 6}, "quality must be an integer from 1 to 5, not 6"),
         ({"time_limit": 0}, "time_limit must be a number from 0.001 to 1e"),
+        ({"coverage": 1}, "coverage must be between 0 and 1"),
         ({"valid": 0.2}, "auto takes no valid; it holds out rows by itself"),
         ({"callbacks": []}, "auto takes no callbacks"),
         ({"groups": "nobody"}, "groups column 'nobody' is not in the data"),
