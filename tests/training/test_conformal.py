@@ -118,8 +118,10 @@ def test_a_row_is_inside_the_interval_that_reaches_as_far_as_its_score(rows, whi
     else:
         low, high = centre - scores * spread, centre + scores * spread
         exact = np.abs(labels - centre) / spread
-    assert (low <= labels).all()
-    assert (labels <= high).all()
+    # numpy's exponential may differ from that of polars in its last bits.
+    slack = 1e-12 * (np.abs(centre) + scores * spread) if which == "log" else 0.0
+    assert (low - slack <= labels).all()
+    assert (labels <= high + slack).all()
     np.testing.assert_allclose(scores, exact, rtol=1e-6, atol=1e-6)
 
 
