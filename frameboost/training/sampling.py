@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +29,7 @@ def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) ->
         return None
     key = draw_key(parameters.seed, _ROWS, tree)
     if parameters.sampling_method == "uniform":
-        taken = f"draw < {share!r}"
-        g, h = (Expression(f"CASE WHEN {taken} THEN {x} ELSE 0 END", _PAIR) for x in "gh")
-        return Sample(key, g, h, share)
+        return Sample(key, *_drawn_below(share), share)
     bound = _gradient_bound(rows, output, parameters)
     # A row is drawn with probability p, and its gradients are divided by p (Ibragimov & Gusev 2019, "Minimal variance
     # sampling in stochastic gradient boosting").
@@ -40,6 +39,13 @@ def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) ->
     terms = {x: f"CASE WHEN {taken} THEN {_scaled(x, bound, parameters)} ELSE 0 END" for x in "gh"}
     on_grids = rounded_on({x: offsets[x].offset for x in terms}, {x: Expression(terms[x], _PAIR) for x in terms})
     return Sample(key, on_grids["g"], on_grids["h"])
+
+
+@lru_cache(maxsize=8)
+def _drawn_below(share: float) -> tuple[Expression, Expression]:
+    """Return g and h of rows that are drawn with that probability, 0 of others."""
+    g, h = (Expression(f"CASE WHEN draw < {share!r} THEN {x} ELSE 0 END", _PAIR) for x in "gh")
+    return g, h
 
 
 def _names(output: int) -> tuple[str, str]:
