@@ -38,7 +38,7 @@ from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from frameboost.trees.leaf_grid import are_on_leaf_grid, largest_leaves, on_leaf_grid
+from frameboost.trees.leaf_grid import NodeValues, are_on_leaf_grid, largest_leaves, on_leaf_grid
 from frameboost.trees.tree import Tree
 
 __all__ = ["BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_model", "read_model"]
@@ -133,8 +133,8 @@ def read_model(data: bytes) -> Ensemble:
     check_keys(document, _FIELDS if binary_trees is None else _FIELDS_BUT_TREES, "damaged model")
     if binary_trees is not None:
         document["trees"] = TreeColumns.read(binary_trees)
-    parameters = _parameters(document)
-    loss = _loss(document, parameters)
+    read, parameters = _parameters(document)
+    loss = _loss(document, read)
     features = tuple(_feature(item, i) for i, item in enumerate(read_list(document, "features")))
     names = [feature.name for feature in features]
     if not names:
@@ -144,7 +144,8 @@ def read_model(data: bytes) -> Ensemble:
     base_margins = _base_margins(document, loss)
     trees = _trees(document, features, loss.n_outputs)
     _check_rounds(trees, loss, parameters)
-    _check_sums(base_margins, trees)
+    given = document["trees"]
+    _check_sums(base_margins, trees, given.node_values() if isinstance(given, TreeColumns) else NodeValues.of(trees))
     calibration, labels = _calibration(document, loss), _labels(document, loss)
     interval = read_interval(document["interval"], loss) if "interval" in document else None
     return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels, interval)
@@ -173,7 +174,7 @@ def _trees(document: Mapping[str, Any], features: Sequence[Feature], n_outputs: 
     return tuple(check_tree(tree, i, features, n_outputs) for i, tree in enumerate(given.trees()))
 
 
-def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
+def _loss(document: Mapping[str, Any], parameters: Parameters) -> Loss:
     given = document.get("objective")
     try:
         if isinstance(given, dict):
@@ -184,10 +185,9 @@ def _loss(document: Mapping[str, Any], parameters: Mapping[str, Any]) -> Loss:
             return _of_targets(Objective(**{key: _string(given, key) for key in given}).loss(), document)
         if not isinstance(given, str):
             fail("damaged model", "objective", "a name or an object", given)
-        known = Parameters.from_keywords(dict(parameters))
         if given.startswith("multi:"):
-            _check_classes(document, known.num_class)
-        return _of_targets(get_loss(given, known.as_dict()), document)
+            _check_classes(document, parameters.num_class)
+        return _of_targets(get_loss(given, parameters.as_dict()), document)
     except (FrameboostError, TypeError) as error:
         if isinstance(error, ModelFileError):
             raise
@@ -272,20 +272,22 @@ def _check_rounds(trees: Sequence[Tree], loss: Loss, parameters: Mapping[str, An
         )
 
 
-def _parameters(document: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(document: Mapping[str, Any]) -> tuple[Parameters, dict[str, Any]]:
+    """Return the parameters, with defaults for those that the file lacks, and those that it has."""
     given = document.get("parameters")
     if not isinstance(given, dict):
         fail("damaged model", "parameters", "an object", given)
     try:
-        read = Parameters.from_keywords(given).shaping()
+        parameters = Parameters.from_keywords(given)
     except FrameboostError as error:
         raise ModelFileError(f"damaged model: {error}") from error
+    read = parameters.shaping()
     check_keys(given, tuple(read), "damaged model, parameters")
     for name, value in given.items():
         if value != read[name]:  # such as "auto", which training replaces by a value
             fail("damaged model, parameters", name, to_text(read[name]), value)
     # Parameters that the file lacks, as files of older releases do, are not filled in.
-    return {name: read[name] for name in given}
+    return parameters, {name: read[name] for name in given}
 
 
 def _feature(item: object, number: int) -> Feature:
@@ -312,13 +314,13 @@ def _feature(item: object, number: int) -> Feature:
     return Feature(item["name"], kind, tuple(categories))
 
 
-def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree]) -> None:
+def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree], nodes: NodeValues) -> None:
     """Check that leaves are on their grid and sums are finite, so that every sum is exact and equal in every engine."""
-    largest = largest_leaves(trees)
+    largest = largest_leaves(nodes)
     if not math.isfinite(sum([*map(abs, base_margins), *largest])):
         raise ModelFileError("damaged model: its margins are not finite")
     with suppress(OverflowError):  # the value of an inner node may be far beyond those of the leaves
-        if are_on_leaf_grid(base_margins, trees, largest):
+        if are_on_leaf_grid(base_margins, nodes, largest):
             return
     leaves = [
         replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))

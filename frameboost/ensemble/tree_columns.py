@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from frameboost.checks.json_fields import check_keys, fail
 from frameboost.errors import ModelFileError
-from frameboost.trees.tree import Tree
+from frameboost.trees.leaf_grid import NodeValues
+from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["TreeColumns"]
 
@@ -153,13 +154,17 @@ class TreeColumns:
     def trees(self) -> tuple[Tree, ...]:
         """Return the trees, which must obey all rules (see `frameboost.ensemble.plain_trees`)."""
         columns = {**self.nodes, "threshold": self._thresholds(), "categories": self._categories()}
+        # Tuples, as the garbage collector would go through lists of numbers again and again.
+        of_all = {field: tuple(values.tolist()) for field, values in columns.items()}
         trees, start = [], 0
         for end, output in zip(np.cumsum(self.sizes).tolist(), self.output.tolist(), strict=True):
-            # Tree by tree: the garbage collector would go through lists of all nodes again and again.
-            own = {field: tuple(values[start:end].tolist()) for field, values in columns.items()}
-            trees.append(Tree(**own, output=output))
+            trees.append(Tree(**{field: values[start:end] for field, values in of_all.items()}, output=output))
             start = end
         return tuple(trees)
+
+    def node_values(self) -> NodeValues:
+        """Return the values of the nodes."""
+        return NodeValues(self.sizes, self.output, self.nodes["feature"] == LEAF, self.nodes["value"])
 
     def _thresholds(self) -> npt.NDArray[np.object_]:
         found = self.nodes["threshold"].astype(object)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,56 +29,79 @@ import numpy.typing as npt
 from frameboost.expressions.grid import bit_step
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["are_on_leaf_grid", "largest_leaves", "on_leaf_grid"]
+__all__ = ["NodeValues", "are_on_leaf_grid", "largest_leaves", "on_leaf_grid"]
 
+IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+
+
+class NodeValues(NamedTuple):
+    """The values of the nodes of all trees, of which there may be thousands: one pass over all is fast.
+
+    Attributes
+    ----------
+    sizes, output
+        int64 (trees,): the number of nodes of each tree, and the margin that it adds to.
+    is_leaf
+        bool (nodes,).
+    value
+        float64 (nodes,).
+    """
+
+    sizes: IntArray
+    output: IntArray
+    is_leaf: npt.NDArray[np.bool_]
+    value: FloatArray
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree]) -> NodeValues:
+        """Return the values of trees."""
+        sizes, output = ([of(tree) for tree in trees] for of in (len, lambda tree: tree.output))
+        feature = np.fromiter(chain.from_iterable([tree.feature for tree in trees]), np.int64, sum(sizes))
+        value = np.fromiter(chain.from_iterable([tree.value for tree in trees]), np.float64, sum(sizes))
+        return cls(np.array(sizes, np.int64), np.array(output, np.int64), feature == LEAF, value)
 
 
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
     """Return the base margins and the trees with their values rounded; each output has a grid of its own."""
-    steps = _steps_of_outputs(base_margins, trees, largest_leaves(trees))
+    nodes = NodeValues.of(trees)
+    steps = _steps_of_outputs(base_margins, nodes, largest_leaves(nodes))
     base_on_grid = tuple(_steps(base, step) * step for base, step in zip(base_margins, steps, strict=True))
-    on_grid = _rounded(_flat(trees, "value"), _step_of_nodes(steps, trees)).tolist()
-    ends = np.cumsum([len(tree) for tree in trees]).tolist()
+    on_grid = _rounded(nodes.value, _step_of_nodes(steps, nodes)).tolist()
+    ends = np.cumsum(nodes.sizes).tolist()
     return base_on_grid, tuple(
         replace(tree, value=tuple(on_grid[start:end]))
         for tree, start, end in zip(trees, [0, *ends], ends, strict=False)
     )
 
 
-def are_on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree], largest: Sequence[float]) -> bool:
+def are_on_leaf_grid(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> bool:
     """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_leaves` returns."""
-    steps, values = _steps_of_outputs(base_margins, trees, largest), _flat(trees, "value")
+    steps = _steps_of_outputs(base_margins, nodes, largest)
     return all(_steps(base, step) * step == base for base, step in zip(base_margins, steps, strict=True)) and bool(
-        (_rounded(values, _step_of_nodes(steps, trees)) == values).all()
+        (_rounded(nodes.value, _step_of_nodes(steps, nodes)) == nodes.value).all()
     )
 
 
-def largest_leaves(trees: Sequence[Tree]) -> list[float]:
+def largest_leaves(nodes: NodeValues) -> list[float]:
     """Return the largest magnitude among each tree's leaves."""
-    if not trees:
+    if not len(nodes.sizes):
         return []
-    magnitudes = np.where(_flat(trees, "feature") == LEAF, np.abs(_flat(trees, "value")), 0.0)
-    starts = np.cumsum([0, *(len(tree) for tree in trees[:-1])])
-    found: list[float] = np.maximum.reduceat(magnitudes, starts).tolist()
+    starts = np.cumsum(nodes.sizes) - nodes.sizes
+    found: list[float] = np.maximum.reduceat(np.where(nodes.is_leaf, np.abs(nodes.value), 0.0), starts).tolist()
     return found
 
 
-def _flat(trees: Sequence[Tree], field: str) -> FloatArray:
-    """Return a field of the nodes of all trees, of which there may be thousands: one pass over all is fast."""
-    return np.fromiter(chain.from_iterable([getattr(tree, field) for tree in trees]), np.float64)
-
-
-def _steps_of_outputs(base_margins: Sequence[float], trees: Sequence[Tree], largest: Sequence[float]) -> list[float]:
+def _steps_of_outputs(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> list[float]:
     """Return the step of each output's grid."""
     magnitudes = [[abs(base)] for base in base_margins]
-    for tree, value in zip(trees, largest, strict=True):
-        magnitudes[tree.output].append(value)
+    for output, value in zip(nodes.output.tolist(), largest, strict=True):
+        magnitudes[output].append(value)
     return list(map(_step, magnitudes))
 
 
-def _step_of_nodes(steps: Sequence[float], trees: Sequence[Tree]) -> FloatArray:
-    return np.repeat([steps[tree.output] for tree in trees], [len(tree) for tree in trees])
+def _step_of_nodes(steps: Sequence[float], nodes: NodeValues) -> FloatArray:
+    return np.repeat(np.array(steps)[nodes.output], nodes.sizes)
 
 
 def _rounded(values: FloatArray, step: FloatArray) -> FloatArray:

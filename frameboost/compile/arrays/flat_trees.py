@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import code_expr
+from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.feature import Feature
@@ -39,6 +41,7 @@ else:
 
 __all__ = ["TreeArrays"]
 
+IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 _SMALLEST_BLOCK = 1024
@@ -83,53 +86,30 @@ class TreeArrays:
     @classmethod
     def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
         """Flatten trees."""
-        asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-        place = {number: i for i, number in enumerate(asked)} | {LEAF: LEAF}
-        edges = [_edges(trees, number, features[number]) for number in asked]
-        ranks = [{edge: rank for rank, edge in enumerate(e)} for e in edges]
-        missing = [len(e) if features[f].type.is_categorical else len(e) + 1 for f, e in zip(asked, edges, strict=True)]
-        roots = np.cumsum([0, *(len(tree) for tree in trees[:-1])], dtype=np.int64)
-        bound, table_at, tables = [], [], [np.empty(0, dtype=np.uint8)]
-        table_end = 0
-        for tree in trees:
-            for node, (f, threshold, categories) in enumerate(
-                zip(tree.feature, tree.threshold, tree.categories, strict=True)
-            ):
-                at = NO_TABLE
-                if categories is not None:
-                    table = np.full(missing[place[f]] + 2, not tree.named_left(node))
-                    names = features[f].categories
-                    table[[ranks[place[f]][names[code]] for code in categories]] = tree.named_left(node)
-                    table[missing[place[f]]] = tree.missing_left[node]
-                    tables.append(np.packbits(table, bitorder="little"))
-                    at, table_end = table_end, table_end + len(tables[-1])
-                table_at.append(at)
-                # A value is below the edge of rank r if at most r edges are not above it. Without a threshold the
-                # split asks whether the value is present: every code but the missing one is below, that of a category
-                # which no split names too.
-                if f == LEAF:
-                    bound.append(0)
-                else:
-                    bound.append(missing[place[f]] + 2 if threshold is None else ranks[place[f]][threshold] + 1)
-
-        def flat(name: str) -> list[Any]:
-            return [x for tree in trees for x in getattr(tree, name)]
-
-        shift = np.repeat(roots, [len(tree) for tree in trees])
+        columns = TreeColumns.of(trees)
+        feature = columns.nodes["feature"].astype(np.int64)
+        asked = np.unique(feature[feature != LEAF])
+        place = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
+        place[asked] = np.arange(len(asked))
+        own = tuple(features[number] for number in asked.tolist())
+        asks = _Asked.of(columns, own, place[feature])
+        roots = np.cumsum(columns.sizes) - columns.sizes
+        shift = np.repeat(roots, columns.sizes)
+        table_at, tables = _tables(columns, own, place[feature], asks)
         return cls(
-            features=tuple(features[number] for number in asked),
-            edges=tuple(edges),
-            missing=np.array(missing, dtype=np.int64),
+            features=own,
+            edges=asks.edges,
+            missing=asks.missing,
             roots=roots,
-            outputs=np.array([tree.output for tree in trees], dtype=np.int64),
-            feature=np.array([place[f] for tree in trees for f in tree.feature], dtype=np.int32),
-            bound=np.array(bound, dtype=np.int64),
-            missing_left=np.array(flat("missing_left"), dtype=np.bool_),
-            table_at=np.array(table_at, dtype=np.int64),
-            tables=np.concatenate(tables),
-            left=np.array(flat("left"), dtype=np.int64) + shift,
-            right=np.array(flat("right"), dtype=np.int64) + shift,
-            value=np.array(flat("value")),
+            outputs=columns.output,
+            feature=place[feature].astype(np.int32),
+            bound=asks.bound,
+            missing_left=columns.nodes["missing_left"].astype(np.bool_),
+            table_at=table_at,
+            tables=tables,
+            left=columns.nodes["left"] + shift,
+            right=columns.nodes["right"] + shift,
+            value=columns.nodes["value"],
         )
 
     def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
@@ -215,22 +195,78 @@ def _values(feature: Feature, scored: FeatureType) -> pl.Expr:
     return pl.when(not_zero(values)).then(values) if feature.zero_is_missing else values
 
 
-def _edges(trees: Sequence[Tree], number: int, feature: Feature) -> tuple[Physical, ...]:
-    """Return the thresholds of a feature in the ensemble, or the categories that its splits name."""
-    if feature.type.is_categorical:
-        # What no split names goes wherever missing goes, and so needs no code of its own.
-        named = {
-            code
-            for tree in trees
-            for f, codes in zip(tree.feature, tree.categories, strict=True)
-            if f == number
-            for code in codes or ()
-        }
-        return tuple(feature.categories[code] for code in sorted(named))
-    used = {
-        t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f == number and t is not None
-    }
-    return tuple(sorted(used))
+class _Asked(NamedTuple):
+    """What the nodes ask: the edges of each feature, and ``missing`` and ``bound`` of `TreeArrays`."""
+
+    edges: tuple[tuple[Physical, ...], ...]
+    missing: IntArray
+    bound: IntArray
+
+    @classmethod
+    def of(cls, columns: TreeColumns, features: Sequence[Feature], place: IntArray) -> _Asked:
+        """Return what the nodes ask; ``place``, int64 (nodes,), is that of their feature, `LEAF` in a leaf.
+
+        A value is below the edge of rank r if at most r edges are not above it. Without a threshold the split asks
+        whether the value is present: every code but the missing one is below, that of a category which no split names
+        too.
+        """
+        nodes_of = _grouped(place, len(features))
+        codes_of = _grouped(np.repeat(place[columns.categories_at], columns.categories_size), len(features))
+        integer = dict(zip(columns.integer_at.tolist(), columns.integers, strict=True))
+        has_integer = np.isin(np.arange(len(features)), place[columns.integer_at]).tolist()
+        edges: list[tuple[Physical, ...]] = []
+        missing, bound = np.zeros(len(features), np.int64), np.zeros(len(place), np.int64)
+        for i, feature in enumerate(features):
+            nodes, thresholds = nodes_of[i], columns.nodes["threshold"][nodes_of[i]]
+            compared, ranks = nodes[~np.isnan(thresholds)], np.empty(0, np.int64)
+            if feature.type.is_categorical:
+                # What no split names goes wherever missing goes, and so needs no code of its own.
+                named = np.unique(columns.categories[codes_of[i]]).tolist()
+                edges.append(tuple(feature.categories[code] for code in named))
+            elif has_integer[i]:  # of more than 64 bits, perhaps
+                given = [integer.get(*pair) for pair in zip(nodes.tolist(), thresholds.tolist(), strict=True)]
+                is_compared = np.array([value == value for value in given])
+                used = sorted({value for value in given if value == value})
+                rank = {value: k for k, value in enumerate(used)}
+                compared, ranks = nodes[is_compared], np.array([rank[value] for value in given if value == value])
+                edges.append(tuple(used))
+            else:
+                unique, ranks = np.unique(thresholds[~np.isnan(thresholds)], return_inverse=True)
+                edges.append(tuple(unique.tolist()))
+            missing[i] = len(edges[-1]) + (not feature.type.is_categorical)
+            bound[nodes] = missing[i] + 2
+            bound[compared] = ranks + 1
+        return cls(tuple(edges), missing, bound)
+
+
+def _grouped(groups: IntArray, n_groups: int) -> list[IntArray]:
+    """Return the places of each group's members, in ascending order; others belong to none."""
+    order = np.argsort(groups, kind="stable")
+    ends = np.searchsorted(groups[order], np.arange(n_groups + 1)).tolist()
+    return [order[start:end] for start, end in pairwise(ends)]
+
+
+def _tables(
+    columns: TreeColumns, features: Sequence[Feature], place: IntArray, asks: _Asked
+) -> tuple[IntArray, npt.NDArray[np.uint8]]:
+    """Return ``table_at`` and ``tables`` of `TreeArrays`."""
+    table_at, tables, end = np.full(len(place), NO_TABLE, dtype=np.int64), [np.empty(0, dtype=np.uint8)], 0
+    ranks = [{edge: rank for rank, edge in enumerate(e)} if f.type.is_categorical else {}
+             for e, f in zip(asks.edges, features, strict=True)]  # fmt: skip
+    missing_left = columns.nodes["missing_left"].astype(np.bool_)
+    named_left = missing_left == columns.nodes.get("with_missing", np.zeros(len(place), np.uint8))
+    starts = np.cumsum(columns.categories_size) - columns.categories_size
+    for node, first, size in zip(
+        columns.categories_at.tolist(), starts.tolist(), columns.categories_size.tolist(), strict=True
+    ):
+        i = place[node]
+        missing, names = int(asks.missing[i]), features[i].categories
+        table = np.full(missing + 2, not named_left[node])
+        table[[ranks[i][names[code]] for code in columns.categories[first : first + size].tolist()]] = named_left[node]
+        table[missing] = missing_left[node]
+        tables.append(np.packbits(table, bitorder="little"))
+        table_at[node], end = end, end + len(tables[-1])
+    return table_at, np.concatenate(tables)
 
 
 def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureType) -> Sequence[Physical]:
