@@ -43,15 +43,14 @@ class RowPartition:
 
     Attributes
     ----------
-    rows
-        uint32 (2 rows,): the two halves.
     pieces
         int64 (pieces, 3): node, start, stop: a range of ``rows`` that belongs to a leaf of the tree so far, without the
         splits that wait. A leaf has several where several threads have partitioned its rows, or those of an ancestor.
     """
 
     def __init__(self, n_rows: int, workers: Workers) -> None:
-        self.rows = np.empty(2 * n_rows, np.uint32)
+        self._rows = np.empty(2 * n_rows, np.uint32)
+        self._are_numbered = True
         self.pieces: Pieces = np.empty((0, 3), dtype=np.int64)
         self._workers = workers
         self._n_nodes = 0
@@ -61,7 +60,14 @@ class RowPartition:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return len(self.rows) // 2
+        return len(self._rows) // 2
+
+    @property
+    def rows(self) -> npt.NDArray[np.uint32]:
+        """The two halves, uint32 (2 rows,); the rows are numbered when a tree first asks for them."""
+        if not self._are_numbered:
+            self._number()
+        return self._rows
 
     @property
     def is_split(self) -> bool:
@@ -70,15 +76,23 @@ class RowPartition:
 
     def start_tree(self) -> None:
         """Give all rows to the root, node 0, in ascending order."""
-        rows = self.rows[: self.n_rows]
-        if self.n_rows <= MOST_IN_NUMPY:
-            rows[:] = np.arange(self.n_rows, dtype=np.uint32)
-        else:
-            number_rows(rows)
+        self._are_numbered = False
         self.pieces = np.array([[0, 0, self.n_rows]])
         self._n_nodes = 1
         self._n_added = self.n_rows
         self._waiting = None
+
+    def _number(self) -> None:
+        rows, self._are_numbered = self._rows[: self.n_rows], True
+        if self.n_rows <= MOST_IN_NUMPY:
+            rows[:] = np.arange(self.n_rows, dtype=np.uint32)
+        else:
+            number_rows(rows)
+
+    def rows_to_write(self) -> npt.NDArray[np.uint32]:
+        """Return the two halves for the caller to number: what is in them does not count."""
+        self._are_numbered = True
+        return self._rows
 
     def set_apart(self, pairs: FloatArray) -> None:
         """Leave the rows of the root whose g and h are zero out of `shares`; they follow the splits all the same.
@@ -86,11 +100,11 @@ class RowPartition:
         They come last in the root, in a piece of their own. A split keeps the rows of a piece in the same range of a
         half, so what comes before that range are the other rows, in every node.
         """
-        self._n_added = part_drawn(pairs, self.rows[: self.n_rows])
+        self._n_added = part_drawn(pairs, self.rows_to_write()[: self.n_rows])
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
     def set_leaves(self, pieces: Pieces, n_nodes: int) -> None:
-        """Take over ``rows`` that have been partitioned: int64 (leaves, 3), the node, start and stop of each leaf."""
+        """Take over rows that have been partitioned: int64 (leaves, 3), the node, start and stop of each leaf."""
         self.pieces, self._n_added, self._waiting, self._n_nodes = pieces, self.n_rows, None, n_nodes
 
     def write_order(self, out: npt.NDArray[np.uint32]) -> None:

@@ -78,8 +78,9 @@ class TreeKernels:
         drawn = None if draws is None else (draws.shares, draws.keys)
         while True:
             self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
+            rows = partition.rows_to_write()
             n_nodes, n_leaves = grow_tree(
-                self._codes, self._columns, partition.rows, pairs, self._offsets, self._is_categorical, self._monotone,
+                self._codes, self._columns, rows, pairs, self._offsets, self._is_categorical, self._monotone,
                 self._bounds, drawn, self._allowed, self._shape, self._scoring, self._histograms, self._splits_alone,
                 self._summed, self._tables, self._nodes, self._sums, self._leaves,
             )  # fmt: skip
