@@ -219,7 +219,7 @@ class Predictor:
         looked_up = [] if wanted.lookup is None else [lookup_expr(wanted.lookup)]
         if base_margin is None:
             asked, nothing = wanted.asked(), pl.lit(0.0)
-            known = [margin if k in asked else nothing for k, margin in enumerate(self.margin_exprs)]
+            known = [margin if k in asked or not asked else nothing for k, margin in enumerate(self.margin_exprs)]
             return output_expr(wanted, [*known, *looked_up]).alias("prediction")
         starts = [column(name) for name in find_margins(None, base_margin, self.ensemble.n_outputs)]
         margins = self._margin_exprs([start.cast(pl.Float64) for start in starts])

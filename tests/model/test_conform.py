@@ -115,6 +115,14 @@ def test_quantiles_are_moved_by_a_quantile_of_how_far_labels_are_outside(coverag
     np.testing.assert_allclose(found_high, np.maximum(expected_high + d, middle), rtol=1e-12, atol=1e-12)
 
 
+def test_queries_have_only_the_trees_of_the_quantiles_that_are_asked_for():
+    model = fitted("reg:quantileerror").conform(LATER, "y")
+    of_all, of_two = (
+        len(model.query("t", keep=["x"], output=output, form="staged")) for output in ("mean", "interval")
+    )
+    assert of_two < 0.5 * of_all
+
+
 def test_ends_never_pass_each_other_where_quantiles_are_too_far_apart():
     model = fitted("reg:quantileerror").conform(LATER, "y", coverage=0.02)
     assert model.ensemble.interval is not None
