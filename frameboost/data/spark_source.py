@@ -22,8 +22,9 @@ __all__ = ["SparkSource", "functions_of", "is_remote", "is_spark_frame"]
 
 def is_spark_frame(data: object) -> bool:
     """Whether this is a DataFrame of Spark."""
-    pyspark = sys.modules.get("pyspark.sql")  # whoever has such a frame has imported it
-    return pyspark is not None and isinstance(data, pyspark.DataFrame)
+    # Whoever has such a frame has imported it; another thread may be about to.
+    kind = getattr(sys.modules.get("pyspark.sql"), "DataFrame", None)
+    return kind is not None and isinstance(data, kind)
 
 
 def is_remote(frame: DataFrame) -> bool:

@@ -1,8 +1,10 @@
 """Every kind of table (polars, pandas, Arrow, DuckDB), in training and in scoring."""
 
 import re
+import sys
 from datetime import date, datetime
 from decimal import Decimal
+from types import ModuleType
 
 import duckdb
 import numpy as np
@@ -374,3 +376,8 @@ def test_a_name_is_a_name_and_no_pattern(names):
     assert (
         fb.cv(frame, "y", folds=names[0], n_estimators=1).rows() == fb.cv(plain, "y", folds="a", n_estimators=1).rows()
     )
+
+
+def test_spark_may_be_half_imported_by_another_thread(frame, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql", ModuleType("pyspark.sql"))
+    assert fb.fit(frame, "amount", **SHAPE) == model
