@@ -52,7 +52,7 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
     bases = [float(np.dot(shares, margins)) for margins in zip(*(each.base_margins for each in same), strict=True)]
     trees = [_times(tree, float(share)) for each, share in zip(same, shares, strict=True) for tree in each.trees]
     base_margins, on_grid = on_leaf_grid(bases, trees)
-    return replace(first, parameters=_common(same), base_margins=base_margins, trees=on_grid)
+    return replace(first, parameters=_common(same), base_margins=base_margins, trees=on_grid, interval=None)
 
 
 def _times(tree: Tree, factor: float) -> Tree:

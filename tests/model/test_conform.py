@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.ensemble.averaging import average
 from frameboost.evaluation.scored_rows import score_rows
 from frameboost.prediction.predictor import Predictor
 from frameboost.training.conformal import conformal_interval, conformity_scores
@@ -356,6 +357,7 @@ def test_an_interval_is_of_its_trees(model, tmp_path):
     assert sure.refit(LATER, "y") == model.refit(LATER, "y")
     assert fb.fit(TRAINING, "y", init_model=sure, **SHAPE) == fb.fit(TRAINING, "y", init_model=model, **SHAPE)
     assert sure.conform(LATER, "y", coverage=0.5) == model.conform(LATER, "y", coverage=0.5)
+    assert average([sure.ensemble, sure.ensemble], [1, 1]).interval is None
     sure.to_xgboost(tmp_path / "m.json")
     assert fb.from_xgboost(tmp_path / "m.json").ensemble.interval is None
 
