@@ -62,7 +62,12 @@ def folds(path: Path, target: str, kind: str, n_folds: int) -> Iterator[data.Dat
     frame, objective = pl.read_parquet(path), KINDS[kind]
     label = frame[target].rank("dense").cast(pl.Int64) - 1 if kind in ("bin", "multi") else frame[target]
     label = label.cast(pl.Boolean) if kind == "bin" else label if kind == "multi" else label.cast(pl.Float64)
-    frame = frame.drop(target).with_columns(label.alias(data.LABEL)).sample(fraction=1, shuffle=True, seed=0)
+    frame = (
+        frame.drop(target)
+        .rename({data.LABEL: f"{data.LABEL} of the table"}, strict=False)
+        .with_columns(label.alias(data.LABEL))
+        .sample(fraction=1, shuffle=True, seed=0)
+    )
     place = pl.int_range(pl.len())
     for fold in range(n_folds):
         others = frame.filter(place % n_folds != fold)

@@ -7,6 +7,7 @@ rounds, as CatBoost has.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,14 @@ def frameboost(rows: Data, **more: Any) -> Any:
     return model.predict(rows.held_out)
 
 
+def frameboost_auto(rows: Data, quality: int) -> Any:
+    """Train `frameboost.auto`, which holds out rows by itself."""
+    assert rows.valid is not None
+    frame = pl.concat([rows.frame, rows.valid])
+    model = fb.auto(frame, LABEL, objective=rows.objective, quality=quality, n_jobs=THREADS, verbose=False)
+    return model.predict(rows.held_out)
+
+
 def _classes(rows: Data) -> dict[str, int]:
     return {"num_class": rows.frame[LABEL].n_unique()} if rows.objective == CLASSES else {}
 
@@ -118,4 +127,5 @@ LIBRARIES: Mapping[str, Library] = {
     "catboost": catboost,
     "chimeraboost": chimeraboost,
     "frameboost fit": frameboost,
+    **{f"frameboost auto {quality}": partial(frameboost_auto, quality=quality) for quality in range(1, 5)},
 }

@@ -31,7 +31,7 @@ from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.deadline import Deadline
 from frameboost.tuning.facts import count_rows, is_of_zeros_and_ones
 from frameboost.tuning.leaderboard import leaderboard
-from frameboost.tuning.recipes import PLANS, Plan, Recipe
+from frameboost.tuning.recipes import MANY_ROUNDS, PLANS, Plan, Recipe
 from frameboost.tuning.trials import Fold, Trial, Trials
 
 __all__ = ["auto"]
@@ -145,7 +145,7 @@ def auto(
     train = partial(fit, target=target, verbose=False, **options | ({"n_jobs": 1} if at_once > 1 else {}))
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
         search = Trials(folds, train, deadline, metric, at_once=at_once, checkpoint=_folder(checkpoint), tell=tell)
-        tried = search.run(plan.recipes)
+        tried = _searched(search, plan)
         tell("choosing by held-out rows")
         found = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         margins = HeldOutMargins(folds, found, target, metric, {k: v for k, v in roles.items() if v is not None})
@@ -180,9 +180,10 @@ def _plan(quality: int, options: dict[str, Any]) -> Plan:
         settings = {name: settings[name] for name in (*plan.settings, *recipe.settings)}
         if all(settings != other.settings for other in recipes):
             recipes.append(Recipe(recipe.name, settings))
+    slower = None if "learning_rate" in options else plan.slower
     for name in {name for recipe in recipes for name in recipe.settings}:
         options.pop(name, None)
-    return replace(plan, recipes=tuple(recipes))
+    return replace(plan, recipes=tuple(recipes), slower=slower)
 
 
 def _folds(
@@ -226,7 +227,17 @@ def _last(eval_metric: Any) -> str | Metric | None:
     return eval_metric if eval_metric is None or isinstance(eval_metric, str | Metric) else list(eval_metric)[-1]
 
 
-# --- after it ---------------------------------------------------------------------------------------------------------
+# --- the search, and after it -----------------------------------------------------------------------------------------
+
+
+def _searched(search: Trials, plan: Plan) -> list[Trial]:
+    """Return the trials of a plan, whose learning rate is the smaller one where the larger takes few rounds."""
+    if plan.slower is None:
+        return search.run(plan.recipes)
+    probed = search.probe(plan.recipes[0])
+    if probed.rounds > MANY_ROUNDS:
+        return search.run(plan.recipes, probed)
+    return search.run([recipe.at(plan.slower) for recipe in plan.recipes])
 
 
 def _joined(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["PLANS", "Plan", "Recipe"]
+__all__ = ["MANY_ROUNDS", "PLANS", "Plan", "Recipe"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,10 @@ class Recipe:
 
     name: str
     settings: Mapping[str, Any]
+
+    def at(self, learning_rate: float) -> Recipe:
+        """Return the recipe with another learning rate."""
+        return replace(self, settings={**self.settings, "learning_rate": learning_rate})
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,15 @@ class Plan:
         On how many of the folds each recipe is trained, with the rest of the rows.
     settings
         What all recipes have in common.
+    slower
+        The learning rate where that of the settings takes few rounds, None for the same.
     """
 
     recipes: tuple[Recipe, ...]
     folds: int
     trained: int
     settings: Mapping[str, Any]
+    slower: float | None = None
 
     def for_size(self, n_values: int) -> Plan:
         """Return the plan for so many values: the more rows, the less another fold adds to a model."""
@@ -49,6 +56,8 @@ class Plan:
         return replace(self, trained=min(self.trained, most))
 
 
+# From so many rounds on, a smaller learning rate is not worth its time.
+MANY_ROUNDS = 500
 # On how many folds to train data of at most so many values.
 _FOLDS_BY_VALUES = ((2**22, 10), (2**25, 3))
 _SYMMETRIC = Recipe("symmetric", {"grow_policy": "symmetric", "max_depth": 6})
@@ -67,7 +76,7 @@ def _settings(learning_rate: float, n_estimators: int, patience: int) -> dict[st
 PLANS: Mapping[int, Plan] = {
     1: Plan((_SYMMETRIC,), 5, 1, _settings(0.1, 1_000, 30)),
     2: Plan((_SYMMETRIC,), 5, 5, _settings(0.1, 1_000, 30)),
-    3: Plan((_SYMMETRIC, _DEPTHWISE), 5, 5, _settings(0.05, 2_000, 50)),
-    4: Plan((_SYMMETRIC, _DEPTHWISE, _LEAFWISE, _SHALLOW), 5, 5, _settings(0.05, 3_000, 50)),
-    5: Plan((_SYMMETRIC, _DEPTHWISE, _LEAFWISE, _SHALLOW), 10, 10, _settings(0.03, 5_000, 80)),
+    3: Plan((_SYMMETRIC, _DEPTHWISE), 5, 5, _settings(0.1, 2_000, 50), slower=0.05),
+    4: Plan((_SYMMETRIC, _DEPTHWISE, _LEAFWISE, _SHALLOW), 5, 5, _settings(0.1, 3_000, 50), slower=0.05),
+    5: Plan((_SYMMETRIC, _DEPTHWISE, _LEAFWISE, _SHALLOW), 10, 10, _settings(0.05, 5_000, 80), slower=0.03),
 }

@@ -136,21 +136,29 @@ class Trials:
         self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
         self._at_once, self._checkpoint, self._tell = at_once, checkpoint, tell
 
-    def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
+    def run(self, recipes: Sequence[Recipe], probed: Trial | None = None) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
 
-        A trial is given up once its metric is clearly behind that of another on the same folds.
+        A trial is given up once its metric is clearly behind that of another on the same folds. ``probed`` is the trial
+        of the first recipe on the first fold, if there is one.
         """
-        trials: list[Trial] = []
-        for recipe in recipes:
+        trials: list[Trial] = [] if probed is None else [self._trial(probed, ())]
+        for recipe in recipes[len(trials) :]:
             if trials and not self._deadline.allows(recipe.name):
                 break
-            trials.append(self._trial(recipe, trials))
+            trials.append(self._trial(Trial(recipe), trials))
         return trials
 
-    def _trial(self, recipe: Recipe, others: Sequence[Trial]) -> Trial:
+    def probe(self, recipe: Recipe) -> Trial:
+        """Return the trial of a recipe on the first fold alone, which compiles the kernels too."""
         trial = Trial(recipe)
-        self._fit([self._folds[0]], trial, is_needed=not others)  # compiles the kernels, so alone
+        self._fit(self._folds[:1], trial, is_needed=True)
+        return trial
+
+    def _trial(self, trial: Trial, others: Sequence[Trial]) -> Trial:
+        recipe = trial.recipe
+        if not trial.models:
+            self._fit(self._folds[:1], trial, is_needed=not others)
         for start in range(1, len(self._folds), self._at_once):
             if not self._deadline.allows(recipe.name) or self._is_behind(trial, others):
                 break
@@ -185,7 +193,8 @@ class Trials:
     def _model(self, recipe: Recipe, fold: Fold) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
         start, stop = time.monotonic(), Stop(self._deadline)
-        path = None if self._checkpoint is None else self._checkpoint / f"{recipe.name}-{fold.number}.checkpoint"
+        rate = recipe.settings["learning_rate"]
+        path = None if self._checkpoint is None else self._checkpoint / f"{recipe.name}-{rate}-{fold.number}.checkpoint"
         model = self._train(fold.training, valid=fold.held_out, callbacks=[stop], checkpoint=path, **recipe.settings)
         return model, time.monotonic() - start, stop.was_asked
 

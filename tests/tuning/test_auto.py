@@ -126,6 +126,14 @@ def test_later_rows_are_held_out_by_time(frame):
     np.testing.assert_allclose(made.predict(frame), again.predict(frame), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("many", "rate"), [(0, 0.1), (500, 0.05)])
+def test_the_learning_rate_is_smaller_where_few_rounds_are_enough(frame, monkeypatch, many, rate):
+    monkeypatch.setattr("frameboost.tuning.auto.MANY_ROUNDS", many)
+    board = fb.auto(frame, "y", n_estimators=5, **FEATURES).leaderboard
+    assert all(f"learning_rate={rate}," in settings for settings in board["settings"])
+    assert board["fits"].to_list() == [5, 5]
+
+
 def test_groups_are_held_out_as_a_whole_and_are_no_feature(frame):
     made = fb.auto(frame, "y", groups="who", quality=2, exclude=["day", "w"], **QUICK)
     assert made.features == ["x", "z", "s"]
@@ -164,7 +172,7 @@ def test_a_search_goes_on_from_its_checkpoint(frame, model, tmp_path):
     finally:
         deadline.Stop.__call__ = before
     saved = sorted(path.name for path in (tmp_path / "search").iterdir())
-    assert "symmetric-0.checkpoint" in saved
+    assert "symmetric-0.3-0.checkpoint" in saved
     assert fb.auto(frame, "y", checkpoint=tmp_path / "search", **FEATURES, **QUICK) == model
     with pytest.raises(fb.ParameterError, match="checkpoint"):
         fb.auto(frame, "y", checkpoint=tmp_path / "search", **FEATURES, **QUICK | {"max_depth": 2})
