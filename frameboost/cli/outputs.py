@@ -5,7 +5,7 @@ from __future__ import annotations
 from frameboost.data.table_files import STDOUT, check_writable, write_text
 from frameboost.model.model import Model
 
-__all__ = ["write_model"]
+__all__ = ["size_of", "write_model"]
 
 
 def write_model(model: Model, path: str) -> None:
@@ -15,3 +15,14 @@ def write_model(model: Model, path: str) -> None:
     else:
         check_writable(path)
         model.save(path)
+
+
+def size_of(size: int) -> str:
+    """Return a number of bytes as text.
+
+    >>> size_of(999), size_of(1500), size_of(12_000_000)
+    ('999 bytes', '1.5 kB', '12.0 MB')
+    """
+    if size < 1000:
+        return f"{size} bytes"
+    return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"

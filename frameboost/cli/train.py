@@ -12,7 +12,7 @@ from typing import Any, Literal
 from frameboost.api import fit
 from frameboost.cli.arguments import Commands, Parser, UsageError, add_command, names, setting, value
 from frameboost.cli.inputs import add_data, read_data
-from frameboost.cli.outputs import write_model
+from frameboost.cli.outputs import size_of, write_model
 from frameboost.cli.screen import print_facts
 from frameboost.cli.train_facts import train_facts
 from frameboost.data.held_out import held_out_sources
@@ -134,15 +134,4 @@ def _train(given: argparse.Namespace) -> None:
         training, held_out = held_out_sources(open_source(data), valid, given.time, given.group, seed)
         facts = train_facts(model, training, {name: part.source for name, part in held_out.items()}, given)
         size = Path(given.out).stat().st_size
-        print_facts(facts | {"seconds": f"{seconds:.1f}", "file": f"{given.out} ({_size(size)})"})
-
-
-def _size(size: int) -> str:
-    """Return a number of bytes as text.
-
-    >>> _size(999), _size(1500), _size(12_000_000)
-    ('999 bytes', '1.5 kB', '12.0 MB')
-    """
-    if size < 1000:
-        return f"{size} bytes"
-    return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
+        print_facts(facts | {"seconds": f"{seconds:.1f}", "file": f"{given.out} ({size_of(size)})"})
