@@ -49,7 +49,7 @@ def scan_level(  # type: ignore[no-untyped-def]
         child would have less than ``min_child_weight`` adds no gain.
     """
     penalties = reg_lambda, reg_alpha, max_delta_step, min_child_weight
-    nodes, sums, parent = _divisible(histograms, places, offsets[1], bounds, penalties)
+    level = _divisible(histograms, places, offsets[1], bounds, penalties)
     widest = 0
     for f in range(len(allowed)):
         widest = max(widest, offsets[f + 1] - offsets[f])
@@ -60,15 +60,15 @@ def scan_level(  # type: ignore[no-untyped-def]
     for f in range(len(allowed)):
         if not allowed[f]:
             continue
-        own, total = histograms[:, offsets[f] : offsets[f + 1]], summed[offsets[f] : offsets[f + 1]]
+        first, total = np.uint64(offsets[f]), summed[offsets[f] : offsets[f + 1]]
         if is_categorical is not None and is_categorical[f]:
             gain, at, side = _scan_categories(
-                own, places, total, nodes, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+                histograms, first, places, total, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
                 penalties, best, left, gains,
             )  # fmt: skip
         else:
             gain, at, side = _scan_numbers(
-                own, places, total, nodes, sums, parent, f, monotone, bounds, penalties, best, left, gains, positions
+                histograms, first, places, total, level, f, monotone, bounds, penalties, best, left, gains, positions
             )
         if gain > best:
             best, feature, position, missing_left = gain, f, at, side
@@ -145,10 +145,11 @@ def _divisible(histograms, places, end, bounds, penalties):  # type: ignore[no-u
 
 @kernel(no_cpython_wrapper=True)
 def _scan_numbers(  # type: ignore[no-untyped-def]
-    own, places, total, nodes, sums, parent, feature, monotone, bounds, penalties, least, left, gains, positions
+    histograms, first, places, total, level, feature, monotone, bounds, penalties, least, left, gains, positions
 ):
     """Return gain, position and whether missing goes left of a numeric feature's best split (see `scan_level`)."""
-    count, n = len(total) - 1, 0
+    (nodes, sums, parent), count, n = level, len(total) - 1, 0
+    last = first + np.uint64(count)
     for i in range(count):  # to split behind an empty bin parts the rows as to split before it does
         positions[n] = i + 1
         n += total[i, 1] != 0.0 or total[i, 0] != 0.0
@@ -156,16 +157,17 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
     for i in range(n + 1):
         gains[0, i] = gains[1, i] = 0.0
     for k in nodes:
-        histogram, G, H = own[places[k]], 0.0, 0.0
-        for i in range(n):
-            G += histogram[positions[i] - 1, 0]
-            H += histogram[positions[i] - 1, 1]
+        place, G, H = np.uint64(places[k]), 0.0, 0.0
+        for i in range(np.uint64(n)):
+            slot = first + np.uint64(positions[i] - 1)
+            G += histograms[place, slot, 0]
+            H += histograms[place, slot, 1]
             left[0, 0, i], left[0, 1, i] = G, H
-        added_G, added_H = histogram[count, 0], histogram[count, 1]
+        added_G, added_H = histograms[place, last, 0], histograms[place, last, 1]
         if monotone is None:
-            _add_gains(left[0], n, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains[0])
+            _add_gains(left, 0, n, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains, 0)
             if has_missing:
-                _add_gains(left[0], n, added_G, added_H, sums[k, 0], sums[k, 1], parent[k], penalties, gains[1])
+                _add_gains(left, 0, n, added_G, added_H, sums[k, 0], sums[k, 1], parent[k], penalties, gains, 1)
             continue
         limits = monotone[feature], bounds[k, 0], bounds[k, 1]
         _add_bounded_gains(left[0], 0, n, 0.0, 0.0, sums[k], parent[k], limits, penalties, gains[0])
@@ -186,34 +188,35 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _scan_categories(  # type: ignore[no-untyped-def]
-    own, places, total, nodes, sums, parent, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-    penalties, least, left, gains,
+    histograms, first, places, total, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth, penalties,
+    least, left, gains,
 ):  # fmt: skip
     """Return the same of a categorical feature, with the candidates of `scan_categories` of `category_kernels`."""
+    nodes, sums, parent = level
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     one_hot, steps, n, lowest, highest = category_candidates(
         total, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
     )
-    sides = 1 if one_hot and steps == n else 2
+    sides, last = 1 if one_hot and steps == n else 2, first + np.uint64(len(total) - 1)
     for i in range(steps):
         gains[0, i] = gains[1, i] = 0.0
     for k in nodes:
-        histogram = own[places[k]]
-        for i in range(2):  # G and H
+        place = np.uint64(places[k])
+        for i in range(np.uint64(2)):  # G and H
             named_right, named_left = 0.0, 0.0
             for step in range(steps):
                 if one_hot:
-                    of_category = histogram[lowest[step], i] if step < n else 0.0
+                    of_category = histograms[place, first + np.uint64(lowest[step]), i] if step < n else 0.0
                     left[NAMED_RIGHT, i, step] = sums[k, i] - of_category
-                    left[NAMED_LEFT, i, step] = sums[k, i] - of_category - histogram[-1, i]
+                    left[NAMED_LEFT, i, step] = sums[k, i] - of_category - histograms[place, last, i]
                 else:
-                    named_right += histogram[lowest[step], i]
-                    named_left += histogram[highest[step], i]
+                    named_right += histograms[place, first + np.uint64(lowest[step]), i]
+                    named_left += histograms[place, first + np.uint64(highest[step]), i]
                     left[NAMED_RIGHT, i, step] = sums[k, i] - named_right
                     left[NAMED_LEFT, i, step] = named_left
         for side in range(sides):
             if bounds is None:
-                _add_gains(left[side], steps, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains[side])
+                _add_gains(left, side, steps, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains, side)
             else:
                 limits = np.int8(0), bounds[k, 0], bounds[k, 1]
                 _add_bounded_gains(left[side], 0, steps, 0.0, 0.0, sums[k], parent[k], limits, penalties, gains[side])
@@ -228,18 +231,20 @@ def _scan_categories(  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _add_gains(left, n, added_G, added_H, G, H, parent, penalties, gains):  # type: ignore[no-untyped-def]
-    """Add the gains of the first ``n`` left sums, ``added_G`` and ``added_H`` added; 0 where a child is too light.
+def _add_gains(left, at, n, added_G, added_H, G, H, parent, penalties, gains, side):  # type: ignore[no-untyped-def]
+    """Add to ``gains[side]`` those of ``n`` sums in ``left[at]`` plus ``added_G`` and ``added_H``; 0 of light children.
 
-    The loop has no branch, so that it compiles to vector instructions.
+    The loop has no branch, so that it compiles to vector instructions. Arrays are handed over whole: to make a view
+    takes as long as the gains of ten categories.
     """
     reg_lambda, reg_alpha, _, min_child_weight = penalties
+    at, side = np.uint64(at), np.uint64(side)
     for i in range(np.uint64(n)):
-        GL, HL = left[0, i] + added_G, left[1, i] + added_H
+        GL, HL = left[at, np.uint64(0), i] + added_G, left[at, np.uint64(1), i] + added_H
         GR, HR = G - GL, H - HL
         gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
         is_heavy = (HL > 0.0) & (HR > 0.0) & (min_child_weight <= HL) & (min_child_weight <= HR)
-        gains[i] += gain if is_heavy else 0.0
+        gains[side, i] += gain if is_heavy else 0.0
 
 
 @kernel(no_cpython_wrapper=True)
