@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import OverQuery, Pairs, Ratio
+from frameboost.losses.exact_sums import weighted
 
 __all__ = [
     "Derivatives", "Loss", "RunningSum", "Start", "Term", "argmax_class", "largest_margin", "margin_names",
@@ -131,6 +133,24 @@ class Loss:
     is_trainable: bool = True
     labels: tuple[str, ...] = ("label",)
     spread: Expression | None = None
+
+    @cached_property
+    def gradients(self) -> Mapping[str, Expression]:
+        """The g and h of every output, weighted: ``g_0``, ``h_0``, ``g_1`` and so on."""
+        named = {}
+        for output, derivatives in enumerate(self.outputs):
+            named[f"g_{output}"] = weighted(derivatives.gradient)
+            named[f"h_{output}"] = weighted(derivatives.hessian)
+        return named
+
+    @cached_property
+    def residuals(self) -> Mapping[str, Expression]:
+        """What the `renewal` takes quantiles of: ``residual_0`` and so on; none without a renewal."""
+        named = {}
+        for output, margin in enumerate(self.margins if self.renewal else ()):
+            label = self.label_of(output)
+            named[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
+        return named
 
     def label_of(self, output: int) -> str:
         """Return the name of the label that an output is for."""

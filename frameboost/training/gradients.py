@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from frameboost.engines.contract import Engine
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Scalar, rounded, weighted
+from frameboost.losses.exact_sums import Scalar, rounded
 from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import define_terms
 
@@ -25,15 +25,7 @@ class Renewal:
 def compute_gradients(rows: Engine, loss: Loss) -> None:
     """Have the engine compute g and h of every output, weighted and on their grids, and residuals for `Renewal`."""
     define_terms(rows, loss.terms)
-    terms = {}
-    for output, derivatives in enumerate(loss.outputs):
-        terms[f"g_{output}"] = weighted(derivatives.gradient)
-        terms[f"h_{output}"] = weighted(derivatives.hessian)
-    residuals: dict[str, Scalar] = {}
-    for output, margin in enumerate(loss.margins if loss.renewal else ()):
-        label = loss.label_of(output)
-        residuals[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
-    rows.compute_gradients(terms, residuals)
+    rows.compute_gradients(loss.gradients, loss.residuals)
 
 
 def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:

@@ -14,7 +14,7 @@ import polars as pl
 
 from frameboost.engines.external_memory.blocks import Block, blocks
 from frameboost.engines.memory.gradients import GradientPairs
-from frameboost.engines.memory.program_arrays import compute_block
+from frameboost.engines.memory.program_arrays import Addresses, compute_block
 from frameboost.engines.memory.programs import Program
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
@@ -89,4 +89,4 @@ class RecomputedPairs(GradientPairs):
         columns = [np.asarray(column if rows is None else column[rows], np.float64) for column in own]
         n_rows = block.stop - block.start if rows is None else len(rows)
         pairs = np.empty((1, n_rows, 2))
-        return pairs[0], *compute_block(program, columns, n_rows, self._offsets, pairs)
+        return pairs[0], *compute_block(program, columns, n_rows, self._offsets, pairs, Addresses())

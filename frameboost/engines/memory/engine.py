@@ -117,6 +117,11 @@ class MemoryEngine(ArrayEngine):
             self.partition.set_apart(self.gradient_pairs)
         return totals
 
+    def give_to_root(self) -> None:
+        """See `ArrayEngine.give_to_root`; a tree that is grown in one call begins with it."""
+        if self._trees is None:
+            super().give_to_root()
+
     def grows_trees(self) -> bool:
         """See `TreeEngine.grows_trees`; a subclass with histograms of its own is asked for these."""
         return self.binned.in_one is not None and type(self).histograms is MemoryEngine.histograms

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.program_arrays import evaluate, is_for_numpy
+from frameboost.engines.memory.program_arrays import Addresses, evaluate, is_for_numpy
 from frameboost.engines.memory.program_kernels import compute_pairs
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -54,6 +54,7 @@ class _Plan:
     # The kernel takes pairs: results of an odd number have the first once more.
     results: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     offsets: FloatArray = field(default_factory=lambda: np.empty(0))
+    addresses: Addresses = field(default_factory=Addresses)
 
 
 class ExactSums:
@@ -140,6 +141,14 @@ class ExactSums:
         self, program: Program, columns: Sequence[npt.NDArray[Any]], plan: _Plan, n_rows: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return the largest magnitude of each result, and its sum on the grid of its offset."""
+        if n_rows <= _BLOCK:
+            self._make_room(plan)
+            block = [np.ascontiguousarray(column, np.float64) for column in columns]  # as it is, if it is one
+            found: tuple[FloatArray, FloatArray] = compute_pairs(
+                program.for_kernels, program.constants, plan.addresses.of(block), plan.results, 0, n_rows,
+                plan.offsets, self._rounded,
+            )  # fmt: skip
+            return found
 
         def of_slice(slice_: tuple[int, int], rounded: FloatArray) -> tuple[FloatArray, FloatArray]:
             found = []
@@ -155,12 +164,16 @@ class ExactSums:
             return _merged(found)
 
         if n_rows < 2 * VALUES_PER_TASK:
-            if self._rounded.shape[0] != len(plan.results) // 2:  # kept from round to round: fresh memory is slow
-                self._rounded = np.empty((len(plan.results) // 2, min(self._n_rows, _BLOCK), 2))
+            self._make_room(plan)
             return of_slice((0, n_rows), self._rounded)
         slices = self._workers.slices(n_rows, VALUES_PER_TASK)
         room = len(plan.results) // 2, _BLOCK, 2
         return _merged(self._workers.each(slices, lambda slice_: of_slice(slice_, np.empty(room))))
+
+    def _make_room(self, plan: _Plan) -> None:
+        """Make room for rounded values, which is kept from round to round: fresh memory is slow."""
+        if self._rounded.shape[0] != len(plan.results) // 2:
+            self._rounded = np.empty((len(plan.results) // 2, min(self._n_rows, _BLOCK), 2))
 
 
 def _merged(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:

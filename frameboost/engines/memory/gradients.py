@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.memory.program_arrays import MOST_ROWS, compute_block
+from frameboost.engines.memory.program_arrays import MOST_ROWS, Addresses, compute_block
 from frameboost.engines.memory.program_kernels import compute_shares
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -64,6 +64,7 @@ class GradientPairs:
         self._storage = storage
         self._is_current = False  # whether the pairs are those of this round
         self._offsets = np.empty(0)  # of the grids of each output's g and h, in the round before
+        self._addresses = Addresses()
         self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
 
     def compute(self, gradients: Mapping[str, Expression], rows: _Rows) -> None:
@@ -137,8 +138,9 @@ class GradientPairs:
 
     def _program_of(self, gradients: Mapping[str, Expression], rows: _Rows) -> Program | None:
         """Return the gradients' program, compiled anew only when they or the terms have changed."""
-        wanted, terms = list(gradients.values()), dict(rows.terms)
-        if self._compiled is None or self._compiled[:2] != (wanted, terms):
+        wanted = list(gradients.values())
+        if self._compiled is None or self._compiled[0] != wanted or self._compiled[1] != rows.terms:
+            terms = dict(rows.terms)
             self._compiled = wanted, terms, compile_program(wanted, terms, self._constants)
         return self._compiled[2]
 
@@ -158,7 +160,7 @@ class GradientPairs:
     def run(self, p: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
         if n_rows <= MOST_ROWS:
-            most, sums = compute_block(p, columns, n_rows, self._offsets, self.pairs)
+            most, sums = compute_block(p, columns, n_rows, self._offsets, self.pairs, self._addresses)
             self._set_totals(sums)
             return most.tolist()  # type: ignore[no-any-return]
         addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)

@@ -16,9 +16,9 @@ import numpy as np
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, exp_of, log_of
 from frameboost.engines.memory.programs import Program
 from frameboost.runtime.kernel import is_compiled
-from frameboost.splits.split import FloatArray
+from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["MOST_ROWS", "compute_block", "compute_few", "evaluate", "is_for_numpy"]
+__all__ = ["MOST_ROWS", "Addresses", "compute_block", "compute_few", "evaluate", "is_for_numpy"]
 
 # Up to here a round takes a fifth of a millisecond longer at most, while the kernel takes seconds to compile.
 MOST_ROWS = 1 << 13
@@ -29,15 +29,34 @@ def is_for_numpy(n_rows: int) -> bool:
     return n_rows <= MOST_ROWS and not is_compiled(compute_pairs)
 
 
+class Addresses:
+    """The addresses of arrays, which numpy takes long to tell: they are kept while the arrays are the same."""
+
+    def __init__(self) -> None:
+        self._arrays: list[FloatArray] = []  # held, so that no other array is at their addresses
+        self._found: IntArray = np.empty(0, np.int64)
+
+    def of(self, arrays: Sequence[FloatArray]) -> IntArray:
+        """Return the addresses: int64 (arrays,)."""
+        if list(map(id, arrays)) != list(map(id, self._arrays)):
+            self._arrays = list(arrays)
+            self._found = np.array([array.ctypes.data for array in arrays], dtype=np.int64)
+        return self._found
+
+
 def compute_block(
-    program: Program, columns: Sequence[FloatArray], n_rows: int, offsets: FloatArray, pairs: FloatArray
+    program: Program,
+    columns: Sequence[FloatArray],
+    n_rows: int,
+    offsets: FloatArray,
+    pairs: FloatArray,
+    addresses: Addresses,
 ) -> tuple[FloatArray, FloatArray]:
     """Do what `program_kernels.compute_pairs` does, for the first rows of ``pairs``; ``columns`` are their arrays."""
     if is_for_numpy(n_rows):
         return compute_few(program, columns, offsets, pairs[:, :n_rows])
-    addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
     found: tuple[FloatArray, FloatArray] = compute_pairs(
-        program.for_kernels, program.constants, addresses, program.results, 0, n_rows, offsets, pairs
+        program.for_kernels, program.constants, addresses.of(columns), program.results, 0, n_rows, offsets, pairs
     )
     return found
 

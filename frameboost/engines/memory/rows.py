@@ -359,8 +359,12 @@ class ArrayEngine(FrameEngine):
             self.row_numbers = None
         else:
             totals = self._draw(sample, self.gradient_pairs)
-        self.follow_tree()
+        self.give_to_root()
         return totals
+
+    def give_to_root(self) -> None:
+        """Give all rows to the root of the tree that is started."""
+        self.follow_tree()
 
     def _draw(self, sample: Sample, pairs: FloatArray) -> Stats:
         """Set the pairs of the tree to those of a sample; return their sums."""
