@@ -114,6 +114,10 @@ def main() -> None:
     print(f"  frameboost, in DuckDB  {rmse[0][0]:6.2f}")
     peer = xgboost_rmse(train, test)
     print(f"  XGBoost                {peer:6.2f}" if peer is not None else "  (XGBoost is not installed)")
+    start = time.perf_counter()
+    chosen = train.pipe(fb.auto, target="arr_delay", time="date", quality=2, verbose=False)
+    error = np.sqrt(((chosen.predict(test) - test["arr_delay"]).to_numpy() ** 2).mean())
+    print(f"  frameboost.auto        {error:6.2f}  (chosen and trained in {time.perf_counter() - start:.1f} s)")
     print("\nwhat matters\n")
     with pl.Config(tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         print(model.importance("total_gain").head(5))
