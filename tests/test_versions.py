@@ -17,7 +17,7 @@ ROWS = pl.DataFrame({
     "day": [date(2013, 1, 1) + timedelta(days=i * 29 % 97) for i in range(120)],
     "y": [float(i * 17 % 23 + i % 4 * 5) for i in range(120)],
 })  # fmt: skip
-OPTIONS = {"n_estimators": 3, "max_depth": 3, "subsample": 0.75, "seed": 7}
+OPTIONS = {"n_estimators": 3, "max_depth": 3, "subsample": 0.75, "seed": 7, "cat_smooth": 0.0}
 
 
 def fitted(engine: str) -> fb.Model:

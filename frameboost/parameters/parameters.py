@@ -104,9 +104,9 @@ class Parameters:
         high=_MOST,
     )
     cat_smooth: float = declared(
-        0.0,
+        3.0,
         "Smoothing of that sort: added to each category's H. A category with an H below it is not sorted, but goes "
-        "with missing.",
+        "with missing. XGBoost has none: 0 is as it does.",
         low=0,
     )
     subsample: float = declared(1.0, "Share of the rows that each tree is grown on.", above=0, high=1)

@@ -103,7 +103,7 @@ class Estimator(BaseEstimator):
         interaction_constraints: Any = None,
         max_cat_to_onehot: int = 4,
         max_cat_threshold: int = 64,
-        cat_smooth: float = 0.0,
+        cat_smooth: float = 3.0,
         subsample: float = 1.0,
         sampling_method: str = "uniform",
         colsample_bytree: float = 1.0,

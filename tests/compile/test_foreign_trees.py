@@ -459,7 +459,10 @@ def test_foreign_models_are_neither_refitted_nor_continued(number):
     model = own(number)
     rows = ROWS.select(model.features[0], "y").cast({"z": pl.Float32} if number == 1 else {})
     model.predict(rows)
-    with pytest.raises(fb.ParameterError, match=r"^the model comes from another library.* not go with refit$"):
+    with pytest.raises(
+        fb.ParameterError,
+        match=r"^the model is an average of models or comes from another library.* not go with refit$",
+    ):
         model.refit(rows, "y")
     with pytest.raises((fb.ParameterError, fb.DataError)) as error:
         fb.fit(rows, "y", n_estimators=1, init_model=model)
@@ -477,7 +480,10 @@ def test_losses_of_other_libraries_are_not_trained_on(objective):
     model = model_of_parts(foreign_loss("other:thing", ["margin"]), {}, [Feature("y2", FeatureType("float64"))],
                      base.ensemble.base_margins, base.ensemble.trees)  # fmt: skip
     rows = pl.DataFrame({"y2": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 1, 0]})
-    with pytest.raises(fb.ParameterError, match=r"^the model comes from another library.* not go with refit$"):
+    with pytest.raises(
+        fb.ParameterError,
+        match=r"^the model is an average of models or comes from another library.* not go with refit$",
+    ):
         model.refit(rows, "y")
     with pytest.raises(fb.ParameterError, match=r"^init_model was trained with objective 'other:thing' .*, not with "):
         fb.fit(rows, "y", objective=objective, n_estimators=1, init_model=model)

@@ -26,7 +26,14 @@ from frameboost.training.splitter import HistogramSplitter, SplitSettings
 SEEDS = st.integers(0, 2**32 - 1)
 ENGINES = ["numba", "polars", "duckdb"]
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
-BY_HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
+BY_HAND = {
+    "n_estimators": 1,
+    "learning_rate": 1.0,
+    "reg_lambda": 0.0,
+    "min_child_weight": 0.0,
+    "base_score": 0.0,
+    "cat_smooth": 0.0,
+}
 FREE = {"reg_lambda": 0.0, "reg_alpha": 0.0, "max_delta_step": 0.0, "min_child_weight": 0.0}
 
 
@@ -221,7 +228,7 @@ def test_rare_categories_go_with_missing(tree_method):
     y = [1.0, 1.0, 2.0, 2.0] * 10 + [50.0, 50.0, -50.0, -50.0]
     frame = pl.DataFrame({"s": s, "y": y})
     assert root_of(frame, tree_method=tree_method)["categories"] in (["x"], ["y"])
-    model = fb.fit(frame, "y", tree_method=tree_method, cat_smooth=3, verbose=False, max_depth=4, **BY_HAND)
+    model = fb.fit(frame, "y", tree_method=tree_method, verbose=False, max_depth=4, **BY_HAND | {"cat_smooth": 3})
     named = {name for names in model.trees["categories"].drop_nulls() for name in names}
     assert named
     assert named <= set("abcd")
@@ -249,7 +256,8 @@ def test_smoothing_lowers_the_error_on_held_out_rows(tree_method):
         return float(((model.predict(held_out) - held_out["y"]) ** 2).mean() ** 0.5)
 
     without = error(features=["x"])
-    limited, unlimited, smoothed = error(), error(max_cat_threshold=10_000), error(cat_smooth=20.0)
+    limited, smoothed = error(cat_smooth=0), error(cat_smooth=20.0)
+    unlimited = error(cat_smooth=0, max_cat_threshold=10_000)
     assert without <= smoothed < limited - 0.1 < unlimited - 0.2
     assert smoothed - without < (limited - without) / 3
 

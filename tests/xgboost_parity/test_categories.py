@@ -76,7 +76,14 @@ def our_left(row: dict, x: np.ndarray) -> np.ndarray:
 
 def compare(x: np.ndarray, y: np.ndarray, tree_method: str, **settings) -> Counter:
     """Grow a tree in each library; count nodes that are equal, and assert that all others are ties in float32."""
-    options = {"n_estimators": 1, "learning_rate": 1.0, "base_score": 0.0, "verbose": False, **settings}
+    options = {
+        "n_estimators": 1,
+        "learning_rate": 1.0,
+        "base_score": 0.0,
+        "verbose": False,
+        "cat_smooth": 0.0,
+        **settings,
+    }
     ours = fb.fit(as_frame(x, y), "y", tree_method=tree_method, **options).trees.rows(named=True)
     theirs = xgboosts_tree(x, y, settings)
     counts: Counter = Counter()
