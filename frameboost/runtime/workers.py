@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
@@ -41,7 +41,7 @@ class Workers:
         self.n_jobs = n_jobs or available_cores()
         self._others = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
         self._servers = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
-        self._serving: list[Future[None]] = []
+        self._serving: list[None] = []  # an entry for each thread in the team: cheaper to look at than its future
         self._team: IntArray = np.empty(0, dtype=np.int64)
 
     # --- kernels that share out work themselves -----------------------------------------------------------------------
@@ -61,13 +61,18 @@ class Workers:
 
             self._team = np.zeros(SIZE, dtype=np.int64)
         if count > 1 and self._servers is not None:
-            self._serving = [each for each in self._serving if not each.done()]
-            missing = min(self.n_jobs, count) - 1 - len(self._serving)
-            if missing > 0:
-                from frameboost.runtime.team_kernels import serve
-
-                self._serving += [self._servers.submit(serve, self._team, _PATIENCE) for _ in range(missing)]
+            for _ in range(min(self.n_jobs, count) - 1 - len(self._serving)):
+                self._serving.append(None)
+                self._servers.submit(self._serve)
         return self._team
+
+    def _serve(self) -> None:
+        from frameboost.runtime.team_kernels import serve
+
+        try:
+            serve(self._team, _PATIENCE)
+        finally:
+            self._serving.pop()
 
     def count(self, size: int, smallest: int) -> int:
         """Return the number of shares to divide ``size`` into, none below `smallest` unless there is one share."""
@@ -75,7 +80,7 @@ class Workers:
 
     def smallest(self, size: int) -> int:
         """Return the least size of a share: ``size`` if threads must be woken for it, an eighth of it if they spin."""
-        return size >> 3 if self._serving and not self._serving[0].done() else size
+        return size >> 3 if self._serving else size
 
     # --- anything else ------------------------------------------------------------------------------------------------
 
