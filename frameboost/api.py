@@ -71,6 +71,7 @@ def fit(
     valid: Any = None,
     time: str | None = None,
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+    train_metrics: bool = True,
     callbacks: Sequence[Callback] = (),
     init_model: Model | None = None,
     engine: str | Dask | Spark = "auto",
@@ -123,7 +124,7 @@ def fit(
         for key, other in others.items():
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
-        watched = {"train": training} | others if looked_at else {}
+        watched = ({"train": training} if train_metrics or not others else {}) | others if looked_at else {}
         before = 0 if initial is None else initial.n_rounds
         log = EvaluationLog(watched, metrics, settings.early_stopping_rounds, callbacks, before)
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
@@ -310,6 +311,8 @@ time : str, optional
 eval_metric : str, Metric or list of them, optional
     The metrics of `Model.history`, evaluated after each round on the training and validation rows; by default the
     objective's own, and only if there are validation rows. Early stopping uses the last.
+train_metrics : bool, default True
+    Whether the metrics are evaluated on the training rows too where there are rows to validate on, which takes time.
 callbacks : list of functions, optional
     Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
     With a ``checkpoint``, only after the rounds that this call grows.

@@ -245,6 +245,7 @@ BY_NAME: Mapping[str, Check] = {
     "objective": anything,
     "positive": name_of("a label of the target"),
     "eval_metric": anything,
+    "train_metrics": flag,
     "callbacks": functions,
     "init_model": anything,
     "engine": anything,

@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.data.shares import draws_of_groups, free_name, with_draws
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, SparseSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -42,8 +42,10 @@ def fold_parts(
     Raises
     ------
     ParameterError, DataError
-        If there are fewer than 2 folds, or a column won't do.
+        If there are fewer than 2 folds, a column won't do, or the rows are those of a sparse matrix.
     """
+    if isinstance(source, SparseSource):
+        raise DataError("the rows of a sparse matrix can't be dealt to folds; give a frame, or a table of a database")
     if isinstance(folds, str):
         if time is not None:
             raise ParameterError("time does not go with a column of folds; give the number of folds")

@@ -89,7 +89,7 @@ class EvaluationLog:
     def restore_round(self, values: Mapping[str, float]) -> bool:
         """Take the metrics of a round as they were; return whether to stop early. Callbacks are not called."""
         self._history.append(dict(values))
-        if len(self._rows) < 2:  # training rows alone
+        if set(self._rows) <= {"train"}:
             return False
         score = list(values.values())[-1]
         if self.best_score is None or self._is_better(score, self.best_score):

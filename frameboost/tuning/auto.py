@@ -31,7 +31,7 @@ from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.deadline import Deadline
 from frameboost.tuning.facts import count_rows, is_of_zeros_and_ones
 from frameboost.tuning.leaderboard import leaderboard
-from frameboost.tuning.recipes import MANY_ROUNDS, PLANS, Plan, Recipe
+from frameboost.tuning.recipes import PLANS, Plan, distinct
 from frameboost.tuning.trials import Fold, Trial, Trials
 
 __all__ = ["auto"]
@@ -45,6 +45,7 @@ _REFUSED = {
     "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
     "callbacks": "it trains many models",
     "init_model": "it starts from no model",
+    "train_metrics": "it looks at the rows that it holds out",
     "base_margin": "it chooses between models whose margins start from their own base scores",
 }
 
@@ -66,10 +67,11 @@ def auto(
 ) -> Model:
     """Train a good model without choosing settings: search, stop early, and average over folds.
 
-    The rows are dealt to five folds. Each of a few settings is trained five times, with another fold held out for
-    early stopping each time. The margins on held-out rows decide which settings the model is made of, and with what
-    weights. The model is the mean of all of their fits, as one ordinary model: every row has been trained on, and it
-    scores, explains and compiles to SQL as any other. The same data and arguments give the same model in every engine,
+    The rows are dealt to five folds. A model is trained for each fold, on the others and with early stopping on this
+    one; three have symmetric trees, two leafwise ones. The result is their mean as one ordinary model: every row has
+    been trained on, and it scores, explains and compiles to SQL as any other. At higher ``quality`` several settings
+    are trained on every fold, and the margins on held-out rows decide on their weights. The same data and arguments
+    give the same model in every engine, on any number of threads,
     unless a time limit ends the search.
 
     Parameters
@@ -77,8 +79,8 @@ def auto(
     data, target
         As for `fit`, but not data on a cluster.
     quality : int, default 3
-        How much to spend, from 1 to 5: 1 is one fit, 2 a mean over folds of one setting, 3 two settings, 4 four, 5
-        four over ten folds and with a smaller learning rate. The model of quality 1 has the fewest trees.
+        How much to spend, from 1 to 5: 1 is one fit, 2 a mean of three, 3 of five, 4 three settings on each of five
+        folds, 5 four on ten folds and with a smaller learning rate. The model of quality 1 has the fewest trees.
     time_limit : float, optional
         Seconds after which no more round is trained; what has been trained by then makes the model.
     time : str, optional
@@ -120,6 +122,8 @@ def auto(
     [0.0, 2.0, 4.0, 6.0]
     """
     deadline = Deadline(time_limit)
+    if time is not None and groups is not None:
+        raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
     options = under_our_names(options)
     for name, why in _REFUSED.items():
@@ -139,10 +143,14 @@ def auto(
     if n_rows < 2 * plan.folds:
         raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
     plan = plan.for_size(n_rows * len(features))
-    folds = _folds(rows, plan, time, groups or roles["group"], seed, columns)
+    if time is None:
+        folds = _folds(rows, plan, groups or roles["group"], seed, columns)
+    else:
+        folds = [_last_fold(rows, time, roles["group"], columns)]
     metric = _last(options.get("eval_metric"))
     at_once = _at_once(rows, n_rows * len(features), len(folds), options)
-    train = partial(fit, target=target, verbose=False, **options | ({"n_jobs": 1} if at_once > 1 else {}))
+    options |= {"verbose": False, "train_metrics": False} | ({"n_jobs": 1} if at_once > 1 else {})
+    train = partial(fit, target=target, **options)
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
         search = Trials(folds, train, deadline, metric, at_once=at_once, checkpoint=_folder(checkpoint), tell=tell)
         tried = _searched(search, plan)
@@ -172,33 +180,29 @@ def _features(
 
 
 def _plan(quality: int, options: dict[str, Any]) -> Plan:
-    """Return the plan with the user's parameters, which hold for every recipe; recipes that are then equal are one."""
+    """Return the plan with the user's parameters, which hold for every recipe, and take them from the options."""
     plan = PLANS[quality]
-    recipes: list[Recipe] = []
-    for recipe in plan.recipes:
-        settings = {**plan.settings, **recipe.settings, **options}
-        settings = {name: settings[name] for name in (*plan.settings, *recipe.settings)}
-        if all(settings != other.settings for other in recipes):
-            recipes.append(Recipe(recipe.name, settings))
-    slower = None if "learning_rate" in options else plan.slower
-    for name in {name for recipe in recipes for name in recipe.settings}:
-        options.pop(name, None)
-    return replace(plan, recipes=tuple(recipes), slower=slower)
+    chosen = {*plan.settings, *(name for recipe in plan.recipes for shape in recipe.shapes for name in shape)}
+    given = {name: options.pop(name) for name in list(options) if name in chosen}
+    recipes = distinct([recipe.with_all(given) for recipe in plan.recipes])
+    settings = {**plan.settings, **{name: value for name, value in given.items() if name in plan.settings}}
+    return replace(plan, recipes=recipes, settings=settings, slower=() if "learning_rate" in given else plan.slower)
 
 
 def _folds(
-    source: LocalSource, plan: Plan, time: str | None, groups: str | None, seed: int, columns: Sequence[str]
+    source: LocalSource, plan: Plan, groups: str | None, seed: int, columns: Sequence[str]
 ) -> list[Fold]:  # fmt: skip
-    """Return the folds to hold out in turn; by time there is one, the last rows."""
-    if time is None:
-        parts = fold_parts(source, plan.folds, None, seed, groups)
-        return [Fold(k, *part, columns) for k, part in zip(range(plan.trained), parts, strict=False)]
-    if groups is not None:
-        raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
+    """Return the folds to hold out in turn."""
+    parts = fold_parts(source, plan.folds, None, seed, groups)
+    return [Fold(k, *part, columns) for k, part in zip(range(plan.trained), parts, strict=False)]
+
+
+def _last_fold(source: LocalSource, time: str, group: str | None, columns: Sequence[str]) -> Fold:
+    """Return the last rows as the only fold; queries stay together."""
     last = LastRows.read(_LAST_ROWS)
     assert last is not None
-    training, held_out = last.split(source, time, None)
-    return [Fold(0, _rows(training), _rows(held_out), columns)]
+    training, held_out = last.split(source, time, group)
+    return Fold(0, _rows(training), _rows(held_out), columns)
 
 
 def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[str, Any]) -> int:
@@ -231,13 +235,13 @@ def _last(eval_metric: Any) -> str | Metric | None:
 
 
 def _searched(search: Trials, plan: Plan) -> list[Trial]:
-    """Return the trials of a plan, whose learning rate is the smaller one where the larger takes few rounds."""
-    if plan.slower is None:
-        return search.run(plan.recipes)
-    probed = search.probe(plan.recipes[0])
-    if probed.rounds > MANY_ROUNDS:
-        return search.run(plan.recipes, probed)
-    return search.run([recipe.at(plan.slower) for recipe in plan.recipes])
+    """Return the trials of a plan, at the learning rate that the first fit asks for."""
+    if not plan.slower:
+        return search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
+    probed = search.probe(plan.recipes[0].with_all(plan.settings))
+    rate = plan.rate_after(probed.rounds)
+    settings = plan.settings if rate is None else {**plan.settings, "learning_rate": rate}
+    return search.run([recipe.with_all(settings) for recipe in plan.recipes], probed if rate is None else None)
 
 
 def _joined(
@@ -247,7 +251,7 @@ def _joined(
 
     ``all_rows`` is what to train on with what was found; None if the models of the folds have seen all rows.
     """
-    weights, errors = blend(margins, len(trials))
+    weights, errors = blend(margins), margins.alone()
     parts: list[tuple[Ensemble, float]] = []
     for trial, weight in zip(trials, weights, strict=True):
         if weight > 0:

@@ -7,12 +7,17 @@ it smallest. A recipe that was taken twice among three has the weight 2/3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from frameboost.data.feature_columns import find_features
+from frameboost.data.sources import open_source
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.losses.intervals import Interval, has_intervals
 from frameboost.metrics.metric import Metric
@@ -55,21 +60,31 @@ class HeldOutMargins:
         metric: str | Metric | None,
         roles: Mapping[str, Any],
     ) -> None:
-        self._target, self._roles = target, roles
-        self._ensemble, first = trials[0].any_model.ensemble, trials[0].models
+        self._target, self._roles, self._folds, self._trials = target, roles, folds, trials
+        self._ensemble = trials[0].any_model.ensemble
         self._metric, self.maximize = deciding_metric(metric, self._ensemble.loss)
-        self._rows = pl.concat([self._of_fold(fold, trials) for fold in folds if fold.number in first])
 
-    def _of_fold(self, fold: Fold, trials: Sequence[Trial]) -> pl.DataFrame:
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
+        """The target, the other columns and the margins of each trial, of all rows that were held out."""
+        known = self._trials[0].models.keys()
+        return pl.concat([self._of_fold(fold) for fold in self._folds if fold.number in known])
+
+    def _of_fold(self, fold: Fold) -> pl.DataFrame:
         rows = fold.rows()
         columns = [
-            margin
-            for number, trial in enumerate(trials)
-            for margin in _columns(trial.models[fold.number].predict(rows, output="margin"), number)
+            pl.Series(_name(number, output), margin)
+            for number, trial in enumerate(self._trials)
+            for output, margin in enumerate(_margins(trial.models[fold.number].ensemble, rows))
         ]
         targets = [self._target] if isinstance(self._target, str) else list(self._target)
         kept = rows.select([column(name) for name in dict.fromkeys([*targets, *self._roles.values()])])
         return kept.with_columns(columns).with_columns(pl.lit(fold.number, pl.Int64).alias(_FOLD))
+
+    def alone(self) -> list[float]:
+        """Return the error of each trial: the mean over folds of its metric; less is better."""
+        errors = [trial.score(trial.models) for trial in self._trials]
+        return [-error if self.maximize else error for error in errors]
 
     def error(self, weights: Sequence[float]) -> float:
         """Return the mean over folds of the metric of the weighted mean of margins; less is better."""
@@ -109,19 +124,19 @@ class HeldOutMargins:
         return self._rows.select(means).get_columns()
 
 
-def blend(margins: HeldOutMargins, n_trials: int) -> tuple[list[float], list[float]]:
-    """Return the weight of each trial, with the sum 1, and the error of each trial alone."""
-    alone = [margins.error([float(i == number) for i in range(n_trials)]) for number in range(n_trials)]
-    best = min(range(n_trials), key=alone.__getitem__)
-    counts, error = [int(i == best) for i in range(n_trials)], alone[best]
-    for _ in range(_MOST_STEPS if n_trials > 1 else 0):
-        tried = {number: margins.error([n + (i == number) for i, n in enumerate(counts)]) for number in range(n_trials)}
+def blend(margins: HeldOutMargins) -> list[float]:
+    """Return the weight of each trial, with the sum 1."""
+    alone = margins.alone()
+    best = min(range(len(alone)), key=alone.__getitem__)
+    counts, error = [int(number == best) for number in range(len(alone))], alone[best]
+    for _ in range(_MOST_STEPS if len(alone) > 1 else 0):
+        tried = {k: margins.error([n + (i == k) for i, n in enumerate(counts)]) for k in range(len(alone))}
         number = min(tried, key=tried.__getitem__)
         if not tried[number] < error - _WORTH * abs(error):
             break
         counts[number] += 1
         error = tried[number]
-    return [count / sum(counts) for count in counts], alone
+    return [count / sum(counts) for count in counts]
 
 
 def _of_base_margins(ensemble: Ensemble) -> Model:
@@ -132,12 +147,13 @@ def _of_base_margins(ensemble: Ensemble) -> Model:
     return Model(replace(ensemble, trees=trees, features=(Feature(_FOLD, FeatureType("int64")),)))
 
 
-def _columns(margins: pl.Series, trial: int) -> list[pl.Series]:
-    """Return a column for each output of a trial's margins."""
-    if isinstance(margins.dtype, pl.Array):
-        width = margins.dtype.shape[0]
-        return [margins.arr.get(output).alias(_name(trial, output)) for output in range(width)]
-    return [margins.alias(_name(trial, 0))]
+def _margins(ensemble: Ensemble, rows: pl.DataFrame) -> Iterator[npt.NDArray[np.float64]]:
+    """Return the margins of rows, by output; for one call flat arrays are compiled in the least time."""
+    from frameboost.compile.arrays.flat_trees import TreeArrays  # late, as numba comes with it
+
+    types = find_features(open_source(rows), ensemble.features)
+    arrays = TreeArrays.compile(ensemble.trees, ensemble.features)
+    yield from arrays.margins(arrays.codes(rows.lazy(), types), ensemble.base_margins)
 
 
 def _name(trial: int, output: int) -> str:

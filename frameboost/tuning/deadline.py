@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import CancelledError
 
 __all__ = ["Deadline", "Stop"]
 
@@ -24,17 +25,15 @@ class Deadline:
         self.seconds = seconds
         self._start = time.monotonic()
         self._longest: dict[str, float] = {}
-        self._is_cancelled = False
+        self.is_cancelled = False
 
     def cancel(self) -> None:
-        """End the time at once."""
-        self._is_cancelled = True
+        """End fits in other threads at once, without a model."""
+        self.is_cancelled = True
 
     @property
     def left(self) -> float:
         """The seconds for training that are left."""
-        if self._is_cancelled:
-            return 0.0
         return float("inf") if self.seconds is None else self._start + self.seconds * (1 - _RESERVE) - time.monotonic()
 
     def took(self, recipe: str, seconds: float) -> None:
@@ -60,6 +59,8 @@ class Stop:
         self.was_asked = False
 
     def __call__(self, _round: int, _metrics: Mapping[str, float]) -> bool:
-        """Return whether the fit should stop after this round."""
+        """Return whether the fit should stop after this round; raise `CancelledError` if there shall be no model."""
+        if self._deadline.is_cancelled:
+            raise CancelledError
         self.was_asked = self._deadline.left <= 0
         return self.was_asked

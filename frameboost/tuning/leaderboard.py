@@ -44,4 +44,5 @@ def leaderboard(
 
 
 def _text(recipe: Recipe) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in recipe.settings.items())
+    shapes = [", ".join(f"{name}={value!r}" for name, value in shape.items()) for shape in recipe.shapes]
+    return " or ".join(shapes)

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.data.sources import RelationSource, open_source, read_relation
+from frameboost.errors import ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.metrics.metric import Metric
@@ -135,6 +136,7 @@ class Trials:
     ) -> None:
         self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
         self._at_once, self._checkpoint, self._tell = at_once, checkpoint, tell
+        self._is_compiled = False  # before, fits side by side would wait for each other's compiler
 
     def run(self, recipes: Sequence[Recipe], probed: Trial | None = None) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
@@ -150,19 +152,22 @@ class Trials:
         return trials
 
     def probe(self, recipe: Recipe) -> Trial:
-        """Return the trial of a recipe on the first fold alone, which compiles the kernels too."""
+        """Return the trial of a recipe on the first fold alone."""
         trial = Trial(recipe)
         self._fit(self._folds[:1], trial, is_needed=True)
         return trial
 
     def _trial(self, trial: Trial, others: Sequence[Trial]) -> Trial:
-        recipe = trial.recipe
-        if not trial.models:
-            self._fit(self._folds[:1], trial, is_needed=not others)
-        for start in range(1, len(self._folds), self._at_once):
-            if not self._deadline.allows(recipe.name) or self._is_behind(trial, others):
+        if not trial.models and not others and not self._is_compiled:
+            self._fit(self._folds[:1], trial, is_needed=True)
+        missing = [fold for fold in self._folds if fold.number not in trial.models]
+        # All at once, unless the time or others may end the trial.
+        size = self._at_once if others or self._deadline.seconds is not None else len(self._folds)
+        for start in range(0, len(missing), size):
+            is_needed = not others and not trial.models
+            if not is_needed and (not self._deadline.allows(trial.recipe.name) or self._is_behind(trial, others)):
                 break
-            self._fit(self._folds[start : start + self._at_once], trial)
+            self._fit(missing[start : start + size], trial, is_needed=is_needed)
         return trial
 
     def _is_behind(self, trial: Trial, others: Sequence[Trial]) -> bool:
@@ -176,26 +181,35 @@ class Trials:
 
     def _fit(self, folds: Sequence[Fold], trial: Trial, *, is_needed: bool = False) -> None:
         """Train a model for each fold; one that the time limit stopped is kept only where it ``is_needed``."""
-        recipe = trial.recipe
+        self._is_compiled, recipe = True, trial.recipe
         self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
                 fits = list(pool.map(partial(self._model, recipe), folds))
-            except BaseException:  # Ctrl-C reaches this thread alone
+            except BaseException:  # such as Ctrl-C, which reaches this thread alone
                 self._deadline.cancel()
+                pool.shutdown(wait=False, cancel_futures=True)
                 raise
         for fold, (model, seconds, was_stopped) in zip(folds, fits, strict=True):
             trial.seconds += seconds
             self._deadline.took(recipe.name, seconds)
+            if is_needed and was_stopped and model.n_rounds == 1:
+                raise ParameterError(
+                    f"time_limit={self._deadline.seconds:g} is too short for one fit, whose first round ended "
+                    f"{seconds:.2g} seconds after its start"
+                )
             if is_needed or not was_stopped:
                 trial.models[fold.number] = model
 
     def _model(self, recipe: Recipe, fold: Fold) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
         start, stop = time.monotonic(), Stop(self._deadline)
-        rate = recipe.settings["learning_rate"]
-        path = None if self._checkpoint is None else self._checkpoint / f"{recipe.name}-{rate}-{fold.number}.checkpoint"
-        model = self._train(fold.training, valid=fold.held_out, callbacks=[stop], checkpoint=path, **recipe.settings)
+        settings, path = recipe.of_fold(fold.number), None
+        if self._checkpoint is not None:
+            path = self._checkpoint / f"{recipe.name}-{settings['learning_rate']}-{fold.number}.checkpoint"
+        model = self._train(fold.training, valid=fold.held_out, callbacks=[stop], checkpoint=path, **settings)
+        if stop.was_asked and path is not None:
+            path.unlink()  # or it would be taken for finished
         return model, time.monotonic() - start, stop.was_asked
 
     def on_all_rows(self, trial: Trial, rows: Any) -> Model:
@@ -207,5 +221,5 @@ class Trials:
         if not self._deadline.allows(trial.recipe.name):
             return model
         self._tell(f"{trial.recipe.name} trees, all rows")
-        settings = {name: value for name, value in trial.recipe.settings.items() if name != "early_stopping_rounds"}
+        settings = {k: v for k, v in trial.recipe.of_fold(0).items() if k != "early_stopping_rounds"}
         return self._train(rows, **settings | {"n_estimators": model.n_rounds})

@@ -38,26 +38,53 @@ def model(frame) -> fb.Model:
     return fb.auto(frame, "y", **FEATURES, **QUICK)
 
 
-def fits_of(frame: pl.DataFrame, recipe, **more) -> list[tuple[fb.Model, pl.DataFrame]]:
-    settings = {**PLANS[3].settings, **recipe.settings, **QUICK}
+def fits_of(frame: pl.DataFrame, recipe, plan=PLANS[3], **more) -> list[tuple[fb.Model, pl.DataFrame]]:
     parts = [(a.collect(), b.collect()) for a, b in fold_parts(open_source(frame), 5, None, 0, None)]
-    return [(fb.fit(a, "y", valid=b, **FEATURES, **settings, **more), b) for a, b in parts]
+    settings = [{**recipe.shapes[k % len(recipe.shapes)], **plan.settings, **QUICK, **more} for k in range(5)]
+    return [(fb.fit(a, "y", valid=b, **FEATURES, **own), b) for (a, b), own in zip(parts, settings, strict=True)]
 
 
-def test_the_model_is_the_weighted_mean_of_fits_over_folds(frame, model):
-    board = model.leaderboard
-    assert board.columns == ["trial", "rmse", "weight", "fits", "rounds", "seconds", "settings"]
-    assert board["weight"].sum() == pytest.approx(1.0)
-    expected = 0.0
-    for recipe in PLANS[3].recipes:
-        fits = fits_of(frame, recipe)
-        (row,) = board.filter(trial=recipe.name).rows(named=True)
-        rmse = [np.sqrt(np.mean((fit.predict(held) - held["y"]).to_numpy() ** 2)) for fit, held in fits]
-        assert row["rmse"] == pytest.approx(np.mean(rmse), rel=1e-9)
-        assert row["rounds"] == np.mean([fit.n_rounds for fit, _ in fits])
-        assert row["fits"] == 5
-        expected = expected + row["weight"] * np.mean([fit.predict(frame).to_numpy() for fit, _ in fits], axis=0)
+def rmse(predicted, label) -> float:
+    return float(np.sqrt(np.mean((np.asarray(predicted) - np.asarray(label)) ** 2)))
+
+
+def test_the_model_is_the_mean_of_fits_of_two_shapes_over_folds(frame, model):
+    (recipe,) = PLANS[3].recipes
+    fits = fits_of(frame, recipe)
+    assert [fit.parameters["grow_policy"] for fit, _ in fits] == ["symmetric", "lossguide"] * 2 + ["symmetric"]
+    (row,) = model.leaderboard.rows(named=True)
+    assert list(row) == ["trial", "rmse", "weight", "fits", "rounds", "seconds", "settings"]
+    assert row["rmse"] == pytest.approx(np.mean([rmse(fit.predict(held), held["y"]) for fit, held in fits]), rel=1e-9)
+    assert (row["weight"], row["fits"]) == (1.0, 5)
+    assert row["rounds"] == np.mean([fit.n_rounds for fit, _ in fits])
+    expected = np.mean([fit.predict(frame).to_numpy() for fit, _ in fits], axis=0)
     np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_held_out_rows_weigh_several_settings(frame):
+    made = fb.auto(frame, "y", quality=4, **FEATURES, **QUICK)
+    weights = dict(made.leaderboard.select("trial", "weight").iter_rows())
+    assert sum(weights.values()) == pytest.approx(1.0)
+    fits = {recipe.name: fits_of(frame, recipe, PLANS[4]) for recipe in PLANS[4].recipes}
+    complete = made.leaderboard.filter(fits=5)
+    for row in complete.iter_rows(named=True):
+        each = [rmse(fit.predict(held), held["y"]) for fit, held in fits[row["trial"]]]
+        assert row["rmse"] == pytest.approx(np.mean(each), rel=1e-9)
+
+    def error(shares: dict[str, float]) -> float:
+        return float(np.mean([
+            rmse(sum(w * fits[name][k][0].predict(fits[name][k][1]).to_numpy() for name, w in shares.items()),
+                 frame_k["y"])
+            for k, (_, frame_k) in enumerate(fits["symmetric"])
+        ]))  # fmt: skip
+
+    # No setting alone, and no further step of the selection, is better on the held-out rows.
+    best = error(weights)
+    assert all(best <= error({name: 1.0}) for name in complete["trial"])
+    expected = sum(
+        w * np.mean([fit.predict(frame).to_numpy() for fit, _ in fits[name]], axis=0) for name, w in weights.items()
+    )
+    np.testing.assert_allclose(made.predict(frame), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
@@ -104,21 +131,22 @@ def test_several_targets_and_rankings(frame):
     assert ranked.leaderboard["ndcg@32"].is_between(0.5, 1).all()
 
 
-def test_the_better_of_two_settings_has_the_larger_weight():
-    # Each level of a symmetric tree is one split, so it can't tell by z which of x and s counts; here many ask.
+def test_settings_that_are_behind_are_given_up():
+    # A symmetric tree of depth 2 has one question a level, and here each side of the first asks another.
     rng = np.random.default_rng(1)
     x = rng.normal(size=(600, 4))
     y = np.where(x[:, 0] > 0, np.where(x[:, 1] > 0, 3.0, -3.0), np.where(x[:, 2] > 0, 3.0, -3.0))
     frame = pl.DataFrame(x).with_columns(y=pl.Series(y))
-    board = fb.auto(frame, "y", n_estimators=4, learning_rate=0.5, max_depth=2).leaderboard
-    assert board["trial"][0] == "depthwise"
-    assert board["weight"][0] > 0.5
+    board = fb.auto(frame, "y", quality=5, n_estimators=4, learning_rate=0.5, max_depth=2, n_jobs=1).leaderboard
+    by_name = {row["trial"]: row for row in board.iter_rows(named=True)}
+    assert by_name["shallow"]["fits"] == 2 if "shallow" in by_name else True
+    assert by_name["leafwise"]["weight"] + by_name["depthwise"]["weight"] > 0.5
 
 
 def test_later_rows_are_held_out_by_time(frame):
     made = fb.auto(frame, "y", time="day", quality=1, **FEATURES, **QUICK)
     late = frame.with_columns(before=pl.col("day").rank("min") - 1).select(pl.col("before") >= 0.8 * 300).to_series()
-    settings = {**PLANS[1].settings, **PLANS[1].recipes[0].settings, **QUICK}
+    settings = {**PLANS[1].settings, **PLANS[1].recipes[0].shapes[0], **QUICK}
     found = fb.fit(frame.filter(~late), "y", valid=frame.filter(late), **FEATURES, **settings)
     assert made.leaderboard["rmse"][0] == pytest.approx(found.best_score)
     settings |= {"n_estimators": found.n_rounds, "early_stopping_rounds": None}
@@ -126,20 +154,22 @@ def test_later_rows_are_held_out_by_time(frame):
     np.testing.assert_allclose(made.predict(frame), again.predict(frame), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("many", "rate"), [(0, 0.1), (500, 0.05)])
-def test_the_learning_rate_is_smaller_where_few_rounds_are_enough(frame, monkeypatch, many, rate):
-    monkeypatch.setattr("frameboost.tuning.auto.MANY_ROUNDS", many)
-    board = fb.auto(frame, "y", n_estimators=5, **FEATURES).leaderboard
-    assert all(f"learning_rate={rate}," in settings for settings in board["settings"])
-    assert board["fits"].to_list() == [5, 5]
+@pytest.mark.parametrize(("n_estimators", "rate"), [(5, 0.05), (100, 0.1), (300, 0.2)])
+def test_the_learning_rate_is_smaller_where_few_rounds_are_enough(frame, n_estimators, rate):
+    # Patience without end: the rounds are as many as are asked for, as no row is like another one.
+    options = {"n_estimators": n_estimators, "early_stopping_rounds": None, "max_depth": 2}
+    board = fb.auto(frame, "y", features=["x", "z"], **options).leaderboard
+    assert f"learning_rate={rate}," in board["settings"][0]
+    assert board["fits"].to_list() == [5]
 
 
 def test_groups_are_held_out_as_a_whole_and_are_no_feature(frame):
     made = fb.auto(frame, "y", groups="who", quality=2, exclude=["day", "w"], **QUICK)
     assert made.features == ["x", "z", "s"]
-    parts = fold_parts(open_source(frame), 5, None, 0, "who")
-    settings = {**PLANS[2].settings, **PLANS[2].recipes[0].settings, **QUICK}
-    fits = [fb.fit(a, "y", valid=b, **FEATURES, **settings) for a, b in parts]
+    parts = list(fold_parts(open_source(frame), 5, None, 0, "who"))[:3]  # quality 2 trains on three of five
+    shapes = [PLANS[2].recipes[0].shapes[k % 2] for k in range(3)]
+    settings = [{**shape, **PLANS[2].settings, **QUICK} for shape in shapes]
+    fits = [fb.fit(a, "y", valid=b, **FEATURES, **own) for (a, b), own in zip(parts, settings, strict=True)]
     assert made.leaderboard["rmse"][0] == pytest.approx(np.mean([fit.best_score for fit in fits]))
 
 
@@ -172,21 +202,15 @@ def test_a_search_goes_on_from_its_checkpoint(frame, model, tmp_path):
     finally:
         deadline.Stop.__call__ = before
     saved = sorted(path.name for path in (tmp_path / "search").iterdir())
-    assert "symmetric-0.3-0.checkpoint" in saved
+    assert "symmetric and leafwise-0.3-0.checkpoint" in saved
     assert fb.auto(frame, "y", checkpoint=tmp_path / "search", **FEATURES, **QUICK) == model
     with pytest.raises(fb.ParameterError, match="checkpoint"):
         fb.auto(frame, "y", checkpoint=tmp_path / "search", **FEATURES, **QUICK | {"max_depth": 2})
 
 
 def test_intervals_are_those_of_margins_on_held_out_rows(frame, model):
-    weights = dict(model.leaderboard.select("trial", "weight").iter_rows())
-    recipes = {recipe.name: recipe for recipe in PLANS[3].recipes}
-    fits = {name: fits_of(frame, recipes[name]) for name, weight in weights.items() if weight}
-    scores = []
-    for k in range(5):
-        held = next(iter(fits.values()))[k][1]
-        predicted = sum(weights[name] * each[k][0].predict(held).to_numpy() for name, each in fits.items())
-        scores += list(np.abs(held["y"].to_numpy() - predicted))
+    fits = fits_of(frame, PLANS[3].recipes[0])
+    scores = [score for fit, held in fits for score in np.abs((held["y"] - fit.predict(held)).to_numpy())]
     expected = sorted(scores)[int(np.ceil(301 * 0.9)) - 1]
     ends = model.predict(frame, output="interval").struct.unnest()
     np.testing.assert_allclose(ends["upper"] - ends["lower"], 2 * expected, rtol=1e-9)
@@ -205,6 +229,7 @@ def test_ten_rows_are_enough():
         ({"quality": 6}, "quality must be an integer from 1 to 5, not 6"),
         ({"time_limit": 0}, "time_limit must be a number from 0.001 to 1e"),
         ({"coverage": 1}, "coverage must be between 0 and 1"),
+        ({"time_limit": 0.001}, "time_limit=0.001 is too short for one fit, whose first round ended .* seconds after"),
         ({"valid": 0.2}, "auto takes no valid; it holds out rows by itself"),
         ({"callbacks": []}, "auto takes no callbacks"),
         ({"groups": "nobody"}, "groups column 'nobody' is not in the data"),
@@ -215,6 +240,30 @@ def test_ten_rows_are_enough():
 def test_arguments_that_will_not_do(frame, options, message):
     with pytest.raises(ValueError, match=message):
         fb.auto(frame, "y", **FEATURES, **options)
+
+
+def test_the_training_rows_need_not_be_evaluated(frame):
+    options = {"valid": "day > 100", "n_estimators": 3, **FEATURES}
+    with_train, without = (fb.fit(frame, "y", train_metrics=flag, **options) for flag in (True, False))
+    assert without.history.columns == ["round", "valid_rmse"]
+    assert without.history.equals(with_train.history.drop("train_rmse"))
+    assert (without, without.best_iteration) == (with_train, with_train.best_iteration)
+
+
+def test_a_loss_and_a_metric_of_the_user(frame):
+    objective = fb.Objective(gradient="margin - label", hessian="1", link="margin", metric="rmse")
+    off = fb.Metric("off", "AVG(ABS(label - prediction))")
+    made = fb.auto(frame, "y", objective=objective, eval_metric=off, quality=2, **FEATURES, **QUICK)
+    assert made.leaderboard.columns[1] == "off"
+    assert fb.auto(frame, "y", eval_metric=off, quality=2, **FEATURES, **QUICK).predict(frame).to_list() == (
+        pytest.approx(made.predict(frame).to_list())
+    )
+
+
+def test_later_queries_are_held_out_as_a_whole(frame):
+    queries = frame.with_columns(rank=pl.col("y").rank("ordinal").over("who").clip(0, 4).cast(pl.Int32))
+    options = {"group": "who", "objective": "rank:ndcg", "time": "day", "quality": 1}
+    assert fb.auto(queries, "rank", **options, **FEATURES, **QUICK).leaderboard["fits"].to_list() == [1]
 
 
 def test_data_that_will_not_do(frame):
