@@ -38,10 +38,8 @@ def _over(ensemble: Ensemble, features: tuple[Feature, ...]) -> Ensemble:
 def _renumbered(tree: Tree, places: dict[int, list[int]]) -> Tree:
     if places.keys().isdisjoint(tree.feature):
         return tree
-    return replace(
-        tree,
-        categories=tuple(
-            codes if codes is None or asked not in places else tuple(sorted(places[asked][code] for code in codes))
-            for asked, codes in zip(tree.feature, tree.categories, strict=True)
-        ),
-    )
+    renumbered: list[tuple[int, ...] | None] = list(tree.categories)
+    for node, codes in enumerate(tree.categories):
+        if codes is not None and (place := places.get(tree.feature[node])) is not None:
+            renumbered[node] = tuple(sorted([place[code] for code in codes]))
+    return replace(tree, categories=tuple(renumbered))

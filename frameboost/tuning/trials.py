@@ -29,6 +29,8 @@ __all__ = ["Fold", "Trial", "Trials", "deciding_metric"]
 _MOST_READ = 2**20
 # A trial is given up from so many folds on, if its metric is behind by this share.
 _JUDGED_FROM, _BEHIND = 2, 0.03
+# Folds whose fits tell the learning rate.
+_PROBED = 2
 
 Train = Callable[..., Model]
 """`frameboost.fit` with all arguments but the data, ``valid``, ``callbacks``, ``checkpoint`` and the recipe's."""
@@ -136,13 +138,12 @@ class Trials:
     ) -> None:
         self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
         self._at_once, self._checkpoint, self._tell = at_once, checkpoint, tell
-        self._is_compiled = False  # before, fits side by side would wait for each other's compiler
 
     def run(self, recipes: Sequence[Recipe], probed: Trial | None = None) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
 
         A trial is given up once its metric is clearly behind that of another on the same folds. ``probed`` is the trial
-        of the first recipe on the first fold, if there is one.
+        of the first recipe on some folds, if there is one.
         """
         trials: list[Trial] = [] if probed is None else [self._trial(probed, ())]
         for recipe in recipes[len(trials) :]:
@@ -152,14 +153,12 @@ class Trials:
         return trials
 
     def probe(self, recipe: Recipe) -> Trial:
-        """Return the trial of a recipe on the first fold alone."""
+        """Return the trial of a recipe on the first two folds."""
         trial = Trial(recipe)
-        self._fit(self._folds[:1], trial, is_needed=True)
+        self._fit(self._folds[:_PROBED], trial, is_needed=True)
         return trial
 
     def _trial(self, trial: Trial, others: Sequence[Trial]) -> Trial:
-        if not trial.models and not others and not self._is_compiled:
-            self._fit(self._folds[:1], trial, is_needed=True)
         missing = [fold for fold in self._folds if fold.number not in trial.models]
         # All at once, unless the time or others may end the trial.
         size = self._at_once if others or self._deadline.seconds is not None else len(self._folds)
@@ -181,7 +180,7 @@ class Trials:
 
     def _fit(self, folds: Sequence[Fold], trial: Trial, *, is_needed: bool = False) -> None:
         """Train a model for each fold; one that the time limit stopped is kept only where it ``is_needed``."""
-        self._is_compiled, recipe = True, trial.recipe
+        recipe = trial.recipe
         self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
@@ -193,7 +192,7 @@ class Trials:
         for fold, (model, seconds, was_stopped) in zip(folds, fits, strict=True):
             trial.seconds += seconds
             self._deadline.took(recipe.name, seconds)
-            if is_needed and was_stopped and model.n_rounds == 1:
+            if is_needed and was_stopped and model.n_rounds == 1 and not trial.models:
                 raise ParameterError(
                     f"time_limit={self._deadline.seconds:g} is too short for one fit, whose first round ended "
                     f"{seconds:.2g} seconds after its start"

@@ -179,7 +179,7 @@ def test_a_time_limit_ends_the_search(frame):
     slow = {"n_estimators": 10**6, "early_stopping_rounds": 10**6, "learning_rate": 1e-4, "max_depth": 3}
     made = fb.auto(frame, "y", time_limit=1.0, **FEATURES, **slow)
     assert time.monotonic() - start < 10  # of a busy machine
-    assert made.leaderboard["fits"].to_list() == [1]
+    assert made.leaderboard["fits"].to_list() in ([1], [2])
     assert made.n_rounds > 1
 
 
