@@ -22,7 +22,7 @@ from typing import Any
 import data
 import numpy as np
 import polars as pl
-from accuracy_libraries import LIBRARIES
+from accuracy_libraries import ABLATION, LIBRARIES
 
 KINDS = {"reg": data.REGRESSION, "bin": data.BINARY, "multi": data.CLASSES, "pois": data.POISSON}
 _FIRST = "xgboost"
@@ -33,6 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the tables and index.json")
     parser.add_argument("--ways", nargs="+", default=list(LIBRARIES), help="only these libraries")
+    parser.add_argument("--ablation", dest="ways", action="store_const", const=list(ABLATION),
+                        help="frameboost alone, with one ingredient more each time")  # fmt: skip
     parser.add_argument("--only", nargs="+", help="only these tables")
     parser.add_argument("--half", type=int, choices=(0, 1), help="only half of the tables, drawn by name")
     parser.add_argument("--folds", type=int, default=3)
@@ -78,10 +80,10 @@ def folds(path: Path, target: str, kind: str, n_folds: int) -> Iterator[data.Dat
 def measured(way: str, rows: data.Data) -> dict[str, Any]:
     """Return the error on the held-out rows and the seconds of training and predicting."""
     start = time.perf_counter()
-    predictions = LIBRARIES[way](rows)
+    predictions = {**LIBRARIES, **ABLATION}[way](rows)
     taken = time.perf_counter() - start
     error = rows.quality(predictions)
-    package = way.split()[0]
+    package = way.replace(",", " ").split()[0]
     return {"error": error, "seconds": taken, "version": version("xgboost-cpu" if package == _FIRST else package)}
 
 

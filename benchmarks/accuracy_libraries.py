@@ -17,7 +17,7 @@ from measuring import THREADS
 
 import frameboost as fb
 
-__all__ = ["LIBRARIES", "Library"]
+__all__ = ["ABLATION", "LIBRARIES", "Library"]
 
 Library = Callable[[Data], Any]
 
@@ -127,5 +127,15 @@ LIBRARIES: Mapping[str, Library] = {
     "catboost": catboost,
     "chimeraboost": chimeraboost,
     "frameboost fit": frameboost,
-    **{f"frameboost auto {quality}": partial(frameboost_auto, quality=quality) for quality in range(1, 5)},
+    "frameboost auto 3": partial(frameboost_auto, quality=3),
+}
+
+# Each has what the one before it has, and one ingredient more.
+_SAMPLED = {"subsample": 0.8, "colsample_bylevel": 0.8, "cat_smooth": 10.0}
+ABLATION: Mapping[str, Library] = {
+    "frameboost fit, cat_smooth=0": partial(frameboost, cat_smooth=0.0),
+    "frameboost fit": frameboost,
+    "frameboost fit, sampled": partial(frameboost, **_SAMPLED),
+    "frameboost fit, symmetric": partial(frameboost, grow_policy="symmetric", **_SAMPLED),
+    **{f"frameboost auto {quality}": partial(frameboost_auto, quality=quality) for quality in range(2, 5)},
 }

@@ -12,7 +12,10 @@ from typing import Any, NoReturn, TypeAlias
 from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
 
-__all__ = ["Commands", "Parser", "UsageError", "add_command", "check_keep", "names", "pairs", "setting", "value"]
+__all__ = [
+    "Commands", "Parser", "UsageError", "add_command", "add_target_and_model", "check_keep",
+    "names", "pairs", "setting", "value",
+]  # fmt: skip
 
 
 class UsageError(Exception):
@@ -99,3 +102,14 @@ def check_keep(keep: list[str], known: list[str]) -> None:
     for name in keep:
         if name not in known:
             raise ParameterError(f"column {shown(name)} is not in the data, which has {listed(known)}")
+
+
+def add_target_and_model(parser: Parser) -> None:
+    """Add what commands that train have in common: the columns and the model's file."""
+    add = parser.add_argument
+    add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
+    add("-o", "--out", required=True, metavar="MODEL",
+        help="the model's file: JSON, or binary if it is named .ubj ('-': JSON on standard output)")  # fmt: skip
+    add("--features", type=names, action="extend", metavar="COLUMNS",
+        help="the columns to predict from, as a,b; by default all that have no other role")  # fmt: skip
+    add("--exclude", type=names, action="extend", metavar="COLUMNS", help="columns that are not to be features, as a,b")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from time import monotonic
 
-from frameboost.cli.arguments import Commands, add_command, names, setting
+from frameboost.cli.arguments import Commands, add_command, add_target_and_model, setting
 from frameboost.cli.inputs import add_data, read_data
 from frameboost.cli.outputs import size_of, write_model
 from frameboost.cli.screen import print_facts, print_table
@@ -25,17 +25,12 @@ def add_auto(commands: Commands) -> None:
     parser.usage = "frameboost auto DATA ... --target COLUMN -o MODEL [options]"
     add = parser.add_argument
     add_data(parser)
-    add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
-    add("-o", "--out", required=True, metavar="MODEL",
-        help="the model's file: JSON, or binary if it is named .ubj ('-': JSON on standard output)")  # fmt: skip
+    add_target_and_model(parser)
     add("--quality", type=int, default=3, metavar="{1..5}", help="how much to spend, from 1 to 5; default 3")
     add("--time-limit", type=float, metavar="SECONDS", help="after which no more round is trained")
     add("--time", metavar="COLUMN", help="the column by which the last rows are held out")
     add("--groups", metavar="COLUMN", help="the column whose rows of one value stay together")
     add("--coverage", type=float, default=0.9, metavar="SHARE", help="of labels that intervals hold; default 0.9")
-    add("--features", type=names, action="extend", metavar="COLUMNS",
-        help="the columns to predict from, as a,b; by default all that have no other role")  # fmt: skip
-    add("--exclude", type=names, action="extend", metavar="COLUMNS", help="columns that are not to be features, as a,b")
     add("--seed", type=int, default=0, metavar="INT", help="the seed of folds and draws; default 0")
     add("--checkpoint", metavar="FOLDER", help="a folder from which the same command goes on after a crash")
     add("--quiet", action="store_true", help="no progress bar, and no summary at the end")

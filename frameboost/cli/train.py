@@ -10,7 +10,16 @@ from time import monotonic
 from typing import Any, Literal
 
 from frameboost.api import fit
-from frameboost.cli.arguments import Commands, Parser, UsageError, add_command, names, setting, value
+from frameboost.cli.arguments import (
+    Commands,
+    Parser,
+    UsageError,
+    add_command,
+    add_target_and_model,
+    names,
+    setting,
+    value,
+)
 from frameboost.cli.inputs import add_data, read_data
 from frameboost.cli.outputs import size_of, write_model
 from frameboost.cli.screen import print_facts
@@ -35,16 +44,11 @@ def add_train(commands: Commands) -> None:
     parser.usage = "frameboost train DATA ... --target COLUMN -o MODEL [options]"
     add = parser.add_argument
     add_data(parser)
-    add("--target", type=names, required=True, metavar="COLUMN", help="the column to predict, or several")
-    add("-o", "--out", required=True, metavar="MODEL",
-        help="the model's file: JSON, or binary if it is named .ubj ('-': JSON on standard output)")  # fmt: skip
+    add_target_and_model(parser)
     add("--objective", metavar="NAME",
         help="the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks for: regression "
         "of numbers, classification of Booleans and strings")  # fmt: skip
     add("--positive", metavar="LABEL", help="of two labels, the one whose probability is predicted; default the second")
-    add("--features", type=names, action="extend", metavar="COLUMNS",
-        help="the columns to predict from, as a,b; by default all that have no other role")  # fmt: skip
-    add("--exclude", type=names, action="extend", metavar="COLUMNS", help="columns that are not to be features, as a,b")
     add("--weight", metavar="COLUMN", help="the rows' weights")
     add("--group", metavar="COLUMN", help="for ranking, which query a row belongs to")
     add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")

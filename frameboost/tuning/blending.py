@@ -99,7 +99,7 @@ class HeldOutMargins:
     def interval(self, weights: Sequence[float], coverage: float) -> Interval | None:
         """Return the interval of the weighted mean of margins (cross-conformal).
 
-        None if the loss has none, or the rows are too few for the coverage.
+        None if the loss has none, the rows are too few for the coverage, or too many predictions overflow.
 
         Each row's score is by trees that have not seen it. The model is the mean of more trees than any of these, so
         intervals are rather too wide.
@@ -110,7 +110,10 @@ class HeldOutMargins:
         assert isinstance(self._target, str)
         labels = self._rows.select(column(self._target).cast(pl.Float64)).to_series().to_numpy()
         margins = [margin.to_numpy() for margin in self._means(weights)]
-        return conformal_interval(loss, conformity_scores(loss, margins, labels, coverage), coverage)
+        scores = conformity_scores(loss, margins, labels, coverage)
+        if int(np.isfinite(scores).sum()) < (len(scores) + 1) * coverage:
+            return None
+        return conformal_interval(loss, scores, coverage)
 
     def _means(self, weights: Sequence[float]) -> list[pl.Series]:
         """Return the weighted mean of margins, of each output."""

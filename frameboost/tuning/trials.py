@@ -150,7 +150,7 @@ class Trials:
             if trials and not self._deadline.allows(recipe.name):
                 break
             trials.append(self._trial(Trial(recipe), trials))
-        return trials
+        return [trial for trial in trials if trial.models]
 
     def probe(self, recipe: Recipe) -> Trial:
         """Return the trial of a recipe on the first two folds."""
