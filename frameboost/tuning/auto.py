@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from frameboost.api import fit
 from frameboost.checks.arguments import BY_NAME, checked
+from frameboost.checks.messages import shown
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.folds import fold_parts
 from frameboost.data.last_rows import LastRows
@@ -126,9 +127,7 @@ def auto(
         raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
     options = under_our_names(options)
-    for name, why in _REFUSED.items():
-        if name in options:
-            raise ParameterError(f"auto takes no {name}; {why}")
+    _refuse(options)
     source = open_source(data)
     roles = {name: options.get(name) for name in _ROLES}
     features = _features(source, target, groups, roles, options)
@@ -164,6 +163,18 @@ def auto(
 
 
 # --- before the search ------------------------------------------------------------------------------------------------
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    """Raise `ParameterError` if an argument of `fit` does not go with a search."""
+    for name, why in _REFUSED.items():
+        if name in options:
+            raise ParameterError(f"auto takes no {name}; {why}")
+    method = options.get("tree_method", "hist")
+    if method not in ("auto", "hist"):
+        raise ParameterError(
+            f"auto trains with tree_method='hist', as {shown(method)} has not all of its shapes of trees"
+        )
 
 
 def _names(target: str | Sequence[str]) -> list[str]:
