@@ -206,7 +206,8 @@ def test_the_set_of_categories_is_the_best_of_all(seed, has_missing, exact):
     frame = pl.DataFrame({"s": [None if c == 6 else names[c] for c in codes], "y": y})
     if len(set(codes) - {6}) < 2:
         return
-    options = HAND | {"reg_lambda": 1.0, "max_depth": 1, "tree_method": "exact" if exact else "hist"}
+    options = HAND | {"reg_lambda": 1.0, "max_depth": 1, "cat_smooth": 0.0}
+    options["tree_method"] = "exact" if exact else "hist"
     split = root(fb.fit(frame, "y", **options))
 
     def gain(left: np.ndarray) -> float:
