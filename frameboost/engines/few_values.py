@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import polars as pl
 
-from frameboost.data.estimated_rows import estimated_rows
 from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
 from frameboost.runtime.duckdb_errors import first_duckdb_error
@@ -20,27 +19,14 @@ __all__ = ["MOST_VALUES", "read_few"]
 
 # Rows × features: so many are summed on one thread in the time that a few queries take to plan.
 MOST_VALUES = 1 << 19
-# Times as many rows by the planner's estimate: then they are not counted, as a join or an aggregate would run for it.
-_FAR_ABOVE = 16
 
 
 def read_few(request: EngineRequest) -> EngineRequest | None:
-    """Return the request with its rows in memory, or None where they are more; then they are counted so far at most."""
+    """Return the request with its rows in memory, or None where they are more; then they are only counted so far."""
     most_rows = MOST_VALUES // max(1, len(request.features))
-    if (_estimated_rows(request) or 0) > _FAR_ABOVE * max(1, most_rows):
-        return None
     if _count_up_to(most_rows + 1, request) > most_rows:
         return None
     return replace(request, source=FrameSource(request.frame().collect().lazy()))
-
-
-def _estimated_rows(request: EngineRequest) -> int | None:
-    """Return about how many rows there are by DuckDB's plan, None where it does not say."""
-    if not isinstance(request.source, RelationSource):
-        return None
-    relation = request.source.relation
-    with first_duckdb_error():
-        return estimated_rows(lambda statement: relation.query("relation", statement), "relation")
 
 
 def _count_up_to(most: int, request: EngineRequest) -> int:

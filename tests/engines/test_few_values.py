@@ -57,20 +57,6 @@ def test_no_value_of_a_larger_table_is_read(monkeypatch):
     assert few.frame().collect().rows() == [(1.5, 2)] * 20
 
 
-def test_a_query_that_is_far_larger_by_its_plan_does_not_run(monkeypatch):
-    monkeypatch.setattr(few_values, "MOST_VALUES", 20)
-    con = duckdb.connect()
-    read = []
-    con.create_function("seen", lambda i: read.append(i) or i, ["BIGINT"], "DOUBLE", side_effects=True)
-    for n_rows, is_run in ((3000, False), (300, True)):
-        con.execute(f"CREATE OR REPLACE TABLE numbers AS SELECT range AS i FROM range({n_rows})")
-        relation = con.sql("SELECT seen(i) AS x, max(i) AS y FROM numbers GROUP BY 1")
-        request = few_values.EngineRequest(open_source(relation), (FEATURES[0],), {"label": "y"}, Parameters(), None)
-        read.clear()
-        assert few_values.read_few(request) is None
-        assert bool(read) == is_run
-
-
 WAYS = {
     "weights": {"weight": "w", "exclude": ["late", "rank", "q"]},
     "held-out rows": {"valid": "late", "eval_metric": "mae", "exclude": ["rank", "q", "w"]},
