@@ -63,18 +63,23 @@ def fold_parts(
 
 def _dealt(numbered: tuple[LocalSource, str], folds: int) -> Iterator[tuple[Any, Any]]:
     """Yield the parts of rows that have a column of the numbers of their folds."""
-    source, name = numbered
-    if isinstance(source, FrameSource):
-        for fold in range(folds):
-            sides = (source.frame.filter(held) for held in (pl.col(name) != fold, pl.col(name) == fold))
-            others, part = (_without(side, name) for side in sides)
-            yield others, part
-        return
-    quoted = quote_identifier(name)
     for fold in range(folds):
-        rows = (source.relation.filter(f"{quoted} {sign} {fold}") for sign in ("<>", "="))
-        training, held_out = (part.project(f"* EXCLUDE ({quoted})") for part in rows)
-        yield training, held_out
+        yield _divided(*numbered, fold)
+
+
+def _divided(source: LocalSource, name: str, number: int, others: str = "<>") -> tuple[Any, Any]:
+    """Return the rows whose number is another one, or with ``<`` a smaller one, and those that have this number.
+
+    The column of the numbers is left out.
+    """
+    if isinstance(source, FrameSource):
+        numbers = pl.col(name)
+        rest = numbers < number if others == "<" else numbers != number
+        return source.frame.filter(rest).drop(name), source.frame.filter(numbers == number).drop(name)
+    quoted = quote_identifier(name)
+    rows = (source.relation.filter(f"{quoted} {sign} {number}") for sign in (others, "="))
+    training, held_out = (part.project(f"* EXCLUDE ({quoted})") for part in rows)
+    return training, held_out
 
 
 def _with_folds_of_rows(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource, str]:
@@ -123,14 +128,13 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
             is_part = column(name).eq_missing(pl.lit(value, dtype=values.dtype))
             yield source.frame.filter(~is_part), source.frame.filter(is_part)
         return
-    by, place = quote_identifier(name), quote_identifier(free_name("fold", source.names()))
-    ranked = source.relation.project(f"*, dense_rank() OVER (ORDER BY {by} ASC) AS {place}")
-    count = ranked.aggregate(f"MAX({place})").fetchall()[0][0] or 0
+    by, place = quote_identifier(name), free_name("fold", source.names())
+    quoted = quote_identifier(place)
+    ranked = source.relation.project(f"*, dense_rank() OVER (ORDER BY {by} ASC) AS {quoted}")
+    count = ranked.aggregate(f"MAX({quoted})").fetchall()[0][0] or 0
     _check_count(count, name)
     for number in range(1, count + 1):
-        parts = (ranked.filter(f"{place} {sign} {number}") for sign in ("<>", "="))
-        training, held_out = (part.project(f"* EXCLUDE ({place})") for part in parts)
-        yield training, held_out
+        yield _divided(RelationSource(ranked), place, number)
 
 
 def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
@@ -144,8 +148,7 @@ def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, 
             raise DataError(f"time column {shown(name)} is NULL in {frame[name].null_count():,} rows")
         parted = frame.lazy().with_columns((rank.cast(pl.Int64) * (folds + 1) // pl.len()).alias(part))
         for fold in range(1, folds + 1):
-            yield (_without(parted.filter(pl.col(part) < fold), part),
-                   _without(parted.filter(pl.col(part) == fold), part))  # fmt: skip
+            yield _divided(FrameSource(parted), part, fold, "<")
         return
     quoted, by = quote_identifier(part), quote_identifier(name)
     if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:
@@ -153,13 +156,7 @@ def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, 
     rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
     parted_rows = source.relation.project(f"*, {rank_text} AS {quoted}")
     for fold in range(1, folds + 1):
-        parts = (parted_rows.filter(f"{quoted} {sign} {fold}") for sign in ("<", "="))
-        training, held_out = (rows.project(f"* EXCLUDE ({quoted})") for rows in parts)
-        yield training, held_out
-
-
-def _without(frame: pl.LazyFrame, name: str) -> pl.LazyFrame:
-    return frame.drop(name)
+        yield _divided(RelationSource(parted_rows), part, fold, "<")
 
 
 def _check_count(count: int, name: str) -> None:
