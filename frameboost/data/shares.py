@@ -70,8 +70,7 @@ def split_by_query_draw(source: LocalSource, group: str, share: float, key: int)
     assert kind is not None
     if isinstance(source, FrameSource):
         queries = queries_of(source, group)
-        drawn = pl.select(draw_expr(pl.int_range(len(queries), dtype=pl.Int64), key)).to_series()
-        return split_by_queries(source, group, queries.filter(drawn < share))
+        return split_by_queries(source, group, queries.filter(_draws_by_rank(queries, key) < share))
     name = quote_identifier(free_name("draw", source.names()))
     by = quote_identifier(group)
     rank = f"dense_rank() OVER (ORDER BY {f'CAST({by} AS VARCHAR)' if kind.is_categorical else by} ASC NULLS LAST) - 1"
@@ -91,9 +90,7 @@ def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tup
         frame = source.frame.collect().lazy()
         groups = queries_of(FrameSource(frame), group)
         n_missing = int(frame.select(column(group).is_null().sum()).collect().item())
-        drawn = draw_expr(pl.int_range(len(groups), dtype=pl.Int64), key)
-        table = groups.alias("group").to_frame().lazy().with_columns(drawn.alias("draw"))
-        with_draw = _comparable(group, kind).replace_strict(groups, table.collect()["draw"], default=None)
+        with_draw = _comparable(group, kind).replace_strict(groups, _draws_by_rank(groups, key), default=None)
         return FrameSource(frame.with_columns(with_draw.alias(name))), len(groups), n_missing
     by = quote_identifier(group)
     text = f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
@@ -142,6 +139,11 @@ def free_name(name: str, taken: list[str]) -> str:
     while name in {other.lower() for other in taken}:
         name += "_"
     return name
+
+
+def _draws_by_rank(queries: pl.Series, key: int) -> pl.Series:
+    """Return a number in [0, 1) for each query, drawn by its place in order."""
+    return pl.select(draw_expr(pl.int_range(len(queries), dtype=pl.Int64), key)).to_series()
 
 
 def _comparable(group: str, kind: FeatureType) -> pl.Expr:

@@ -262,7 +262,7 @@ def _joined(
 
     ``all_rows`` is what to train on with what was found; None if the models of the folds have seen all rows.
     """
-    weights, errors = blend(margins), margins.alone()
+    weights, errors = blend(margins), margins.alone
     parts: list[tuple[Ensemble, float]] = []
     for trial, weight in zip(trials, weights, strict=True):
         if weight > 0:

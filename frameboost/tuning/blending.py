@@ -81,8 +81,9 @@ class HeldOutMargins:
         kept = rows.select([column(name) for name in dict.fromkeys([*targets, *self._roles.values()])])
         return kept.with_columns(columns).with_columns(pl.lit(fold.number, pl.Int64).alias(_FOLD))
 
+    @cached_property
     def alone(self) -> list[float]:
-        """Return the error of each trial: the mean over folds of its metric; less is better."""
+        """The error of each trial: the mean over folds of its metric; less is better."""
         errors = [trial.score(trial.models) for trial in self._trials]
         return [-error if self.maximize else error for error in errors]
 
@@ -129,7 +130,7 @@ class HeldOutMargins:
 
 def blend(margins: HeldOutMargins) -> list[float]:
     """Return the weight of each trial, with the sum 1."""
-    alone = margins.alone()
+    alone = margins.alone
     best = min(range(len(alone)), key=alone.__getitem__)
     counts, error = [int(number == best) for number in range(len(alone))], alone[best]
     for _ in range(_MOST_STEPS if len(alone) > 1 else 0):
