@@ -1,11 +1,12 @@
 """Measure the peak memory of training beyond the data, each library in a fresh process.
 
-The rows are read from a file, because creating them would leave freed memory that training could reuse. A small fit
-before the measurement loads the libraries and compiles the kernels.
+The rows are read from a file, because creating them would leave freed memory that training could reuse. A fit of fewer
+rows before the measurement loads the libraries and the kernels; what it has freed goes back to the operating system.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import subprocess
@@ -19,6 +20,8 @@ import numpy as np
 import polars as pl
 
 MEGABYTE = 2**20
+# Enough for the kernels of large data.
+WARM_ROWS = 50_000
 PEERS = ("xgboost", "lightgbm", "numba", "polars", "duckdb")
 
 
@@ -91,11 +94,11 @@ def _trainer(peer: str, path: Path, n_trees: int) -> Any:
         x, y = np.load(path.with_suffix(".x.npy")), np.load(path.with_suffix(".y.npy"))
 
         train = getattr(peers, peer)
-        train(_Arrays(x[:500].copy(), y[:500].copy()), 2).run()
+        train(_Arrays(x[:WARM_ROWS].copy(), y[:WARM_ROWS].copy()), 2).run()
         return train(_Arrays(x, y), n_trees).run
     frame = pl.read_parquet(path)
     rows: Any = data.table(frame) if peer == "duckdb" else frame
-    small_rows: Any = data.table(frame.head(500)) if peer == "duckdb" else frame.head(500)
+    small_rows: Any = data.table(frame.head(WARM_ROWS)) if peer == "duckdb" else frame.head(WARM_ROWS)
     if peer == "duckdb":
         del frame
     peers.fit(small_rows, 2, engine=peer)
@@ -105,6 +108,8 @@ def _trainer(peer: str, path: Path, n_trees: int) -> Any:
 def main() -> None:
     peer, path, n_trees = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     train = _trainer(peer, path, n_trees)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
     watch = Watch()
     kept = train()
     print(watch.peak())

@@ -23,6 +23,8 @@ import first_use
 import larger_files
 import reporting
 import scoring
+import stars
+import stars_in_duckdb
 import starting
 import training
 import variants
@@ -42,6 +44,7 @@ GROUPS: dict[str, dict[str, Callable[[Scale], Comparison]]] = {
         **{name: partial(everyday.train, path) for name, path in everyday.PATHS.items()},
         "tables": everyday.tables,
     },
+    "stars": {**stars.WORKLOADS, **stars_in_duckdb.WORKLOADS},
     "engines": {"engines": training.engines, **variants.WORKLOADS, "joinboost": training.joinboost},
     "scoring": {
         "predict": scoring.predict,
@@ -60,7 +63,7 @@ GROUPS: dict[str, dict[str, Callable[[Scale], Comparison]]] = {
     },
 }
 WORKLOADS = {name: workload for group in GROUPS.values() for name, workload in group.items()}
-ASKED_FOR = set(GROUPS["large"])  # 10 GB on disk; 20 GB and root; ten minutes
+ASKED_FOR = {*GROUPS["large"], *GROUPS["stars"]}  # 10 GB on disk; 20 GB and root; ten minutes each
 # At their quick sizes these repeat other workloads.
 NOT_QUICK = {"train-10m", "sql-depth-6", "predict-depth-7", "predict-depth-10", "few-rows-300x6",
              "few-rows-500x8", "few-rows-1000x12"}  # fmt: skip

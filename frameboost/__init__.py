@@ -16,6 +16,8 @@ from frameboost.database.database_model import DatabaseModel
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
 from frameboost.errors import ClusterError, DataError, FrameboostError, ModelFileError, ParameterError
+from frameboost.joins.aggregates import aggregate
+from frameboost.joins.star import join
 from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
 from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
@@ -42,6 +44,7 @@ __all__ = [
     "ParameterError",
     "Spark",
     "__version__",
+    "aggregate",
     "auto",
     "cv",
     "fit",
@@ -49,6 +52,7 @@ __all__ = [
     "from_lightgbm",
     "from_sklearn",
     "from_xgboost",
+    "join",
     "load",
 ]
 

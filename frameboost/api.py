@@ -20,8 +20,10 @@ from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.joins.recorded import recorded_joins
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.exact_sums import Aggregate
@@ -47,7 +49,8 @@ from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
-from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.leaf_grid import on_leaf_grid, values_on_grid
+from frameboost.trees.tree import Tree
 
 if TYPE_CHECKING:
     pass
@@ -94,7 +97,8 @@ def fit(
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
     initial, features = _continued(init_model, features, base_margin)
     known = {} if initial is None else {col.name: col.type for col in labelled_columns(initial, target)}
-    source, held_out = held_out_sources(open_training_data(data, types=known), valid, time, group, settings.seed)
+    data = open_training_data(data, types=known)
+    source, held_out = held_out_sources(data, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     if initial is not None:
         held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}
@@ -110,8 +114,8 @@ def fit(
         workers, budget = open_engines.enter_context(closing(Workers(settings.n_jobs))), MemoryBudget()
 
         def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:
-            made = open_(description, EngineRequest(rows, chosen, roles, settings, workers, budget=budget))
-            return open_engines.enter_context(closed_after(made))
+            request = EngineRequest(rows, chosen, method.roles(roles, chosen), settings, workers, budget=budget)
+            return open_engines.enter_context(closed_after(open_(description, request)))
 
         training = opened(method.open_training, source)
         loss, settings = _loss(goal.objective, settings, training, roles)
@@ -135,6 +139,7 @@ def fit(
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
+    ensemble = replace(ensemble, joins=recorded_joins(data, ensemble.feature_names))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log, hint)
 
 
@@ -147,7 +152,13 @@ def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[
 
 def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) -> Model:
     """Return the model of a trained ensemble, with its leaf values on their grid."""
-    base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
+    trees: Sequence[Tree]
+    if ensemble.is_linear:
+        base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
+    else:
+        columns = TreeColumns.of(ensemble.trees)
+        base_margins, values = values_on_grid(ensemble.base_margins, columns.node_values())
+        trees = ColumnTrees(columns.with_values(values))
     ensemble = replace(ensemble, base_margins=base_margins, trees=trees, labels=labels)
     return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score, hint=hint)
 
@@ -231,6 +242,11 @@ def _check_loss(
         raise ParameterError(
             f"monotone_constraints do not go with objective {shown(loss.name)}, whose leaves are quantiles and keep "
             "to no bounds"
+        )
+    if loss.renewal and settings.linear_tree:
+        raise ParameterError(
+            f"linear_tree=True does not go with objective {shown(loss.name)}, whose leaves are quantiles and have no "
+            "slopes"
         )
     if initial is not None:
         check_continues(initial, loss, settings, features)

@@ -11,7 +11,8 @@ from frameboost.api import fit
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.folds import fold_parts
-from frameboost.data.sources import LocalSource, open_source
+from frameboost.data.opening import open_source
+from frameboost.data.sources import LocalSource
 from frameboost.errors import ParameterError
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.parameters.aliases import under_our_names

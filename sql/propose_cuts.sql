@@ -7,17 +7,19 @@
 --      {column}      the feature
 --      {is_present}  true where it is neither NULL nor NaN
 --      {sample}      true for the rows to look at; all of them unless there are millions
+--      {n}           nothing, or where a row stands for several rows of the data, how many:  , source.drawn AS n
+--      {count}       COUNT(*), or the sum of n
 --      {max_bin}     most bins
 --      {physical}    the value as a plain number: days, microseconds, ...
 -- out: one row per cut, ascending
 
 WITH present AS (
-    SELECT {column} AS value
+    SELECT {column} AS value{n}
     FROM {source} AS source
     WHERE {is_present} AND {sample}
 ),
 counted AS (
-    SELECT value, COUNT(*) AS n
+    SELECT value, {count} AS n
     FROM present
     GROUP BY value
 ),

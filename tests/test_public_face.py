@@ -25,8 +25,8 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 def test_the_public_names():
     assert set(fb.__all__) == {
         "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "Metric", "Model", "ModelFileError",
-        "Objective", "ParameterError", "Spark", "__version__", "auto", "cv", "fit", "from_catboost",
-        "from_lightgbm", "from_sklearn", "from_xgboost", "load",
+        "Objective", "ParameterError", "Spark", "__version__", "aggregate", "auto", "cv", "fit", "from_catboost",
+        "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb)) - {"plots"}
     assert "plots" in dir(fb)
@@ -45,7 +45,7 @@ def test_the_public_names():
         "table_frame", "table_statements", "to_dbt", "to_sql", "update_sql",
     ]  # fmt: skip
     assert list(fb.DatabaseModel.__dataclass_fields__) == [
-        "ensemble", "dialect", "columns", "column_names", "base_margin",
+        "ensemble", "dialect", "columns", "column_names", "base_margin", "star",
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "classes", "ensemble", "features", "history", "leaderboard",

@@ -267,6 +267,7 @@ BY_NAME: Mapping[str, Check] = {
     "output": name_of("one of 'mean', 'margin', 'class', 'probability', 'quantiles', 'interval', 'leaf'"),
     "dialect": anything,  # `get_dialect` has the message, which lists them
     "columns": names_by_feature,
+    "tables": anything,  # `star_tables` has the message, which lists the dimensions
     "limits": anything,  # `dialects.limits` has the message, which lists them
     "table": table,
     "keep": names,

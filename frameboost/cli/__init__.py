@@ -4,7 +4,7 @@
 - `inputs`, `outputs`: the tables that commands read, the model that they write
 - `train_facts`: what a training says at its end
 - `screen`: tables and facts on standard output
-- `train`, `auto`, `score`, `evaluate`, `compare`, `explain`, `plot`, `report`: one command each
+- `train`, `auto`, `score`, `evaluate`, `compare`, `explain`, `plot`, `report`, `conform`: one command each
 - `show`, `sql`, `convert`, `warmup`, `completion`: one command each
 """
 
@@ -25,6 +25,7 @@ from frameboost.cli.arguments import Commands, Parser, UsageError
 from frameboost.cli.auto import add_auto
 from frameboost.cli.compare import add_compare
 from frameboost.cli.completion import add_completion
+from frameboost.cli.conform import add_conform
 from frameboost.cli.convert import add_convert
 from frameboost.cli.evaluate import add_evaluate
 from frameboost.cli.explain import add_explain
@@ -59,8 +60,8 @@ _EXPECTED = (
 )  # fmt: skip
 
 _COMMANDS = (
-    add_train, add_auto, add_score, add_evaluate, add_compare, add_explain, add_plot, add_report, add_sql, add_show,
-    add_convert, add_warmup,
+    add_train, add_auto, add_score, add_evaluate, add_compare, add_explain, add_plot, add_report, add_conform, add_sql,
+    add_show, add_convert, add_warmup,
 )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from frameboost.cli.arguments import Commands, add_command, check_keep
 from frameboost.cli.outputs import write_model
+from frameboost.data.opening import open_source
 from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import open_source
 from frameboost.data.table_files import check_writable, write_text
 from frameboost.interop.xgboost.writer import to_xgboost
 from frameboost.loading import open_model

@@ -58,6 +58,9 @@ def _evaluate(given: argparse.Namespace) -> None:
         print_table(groups.pivot("metric", index=[*given.by, "rows"], values="value"))
         return
     print_table(found.metrics)
+    if model.ensemble.interval is not None:
+        print()
+        print_table(found.interval, "intervals: the share of labels that they promise to hold, and hold")
     if 0 < len(model.classes) <= _MOST_CLASSES:
         print()
         print_table(_confusion(found), "rows by actual class (down) and predicted class (across)")

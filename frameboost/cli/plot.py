@@ -14,8 +14,9 @@ import polars as pl
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.cli.arguments import Commands, UsageError, add_command, names, setting
 from frameboost.cli.inputs import add_data, read_data
+from frameboost.data.opening import open_source
 from frameboost.data.rows_to_score import open_rows
-from frameboost.data.sources import FrameSource, open_source
+from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import check_writable, output_path
 from frameboost.errors import DataError, FrameboostError, ParameterError
 from frameboost.loading import open_model

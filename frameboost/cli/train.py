@@ -25,7 +25,7 @@ from frameboost.cli.outputs import size_of, write_model
 from frameboost.cli.screen import print_facts
 from frameboost.cli.train_facts import train_facts
 from frameboost.data.held_out import held_out_sources
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 from frameboost.data.table_files import STDOUT, check_format, check_writable, write_table
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model

@@ -14,6 +14,7 @@ from frameboost.api import fit
 from frameboost.checks.messages import listed, shown
 from frameboost.cli.arguments import Commands, add_command
 from frameboost.errors import ParameterError
+from frameboost.joins.star import join
 from frameboost.model.model import Model
 
 __all__ = ["KINDS", "add_warmup"]
@@ -86,6 +87,18 @@ def _symmetric(rows: pl.DataFrame) -> None:
     _fit(rows, grow_policy="symmetric", max_depth=3).predict(rows)
 
 
+def _linear_leaves(rows: pl.DataFrame) -> None:
+    _fit(rows, linear_tree=True).predict(rows)
+
+
+def _stars(rows: pl.DataFrame) -> None:
+    keys = pl.DataFrame({"int64": np.arange(99)}).with_columns(
+        (pl.col("int64") * k % 7).alias(f"own_{k}") for k in (1, 2, 3)
+    )
+    star = join(rows, keys, on="int64")
+    fit(star, "y", features=["float64", "own_1", "own_2", "own_3"], n_estimators=2, verbose=False)
+
+
 def _ranking(rows: pl.DataFrame) -> None:
     _fit(rows[:20_000], "class", objective="rank:ndcg", group="query", valid=0.2)
 
@@ -116,6 +129,8 @@ KINDS: dict[str, Callable[[pl.DataFrame], None]] = {
     "quantiles": _quantiles,
     "constraints": _constraints,
     "symmetric": _symmetric,
+    "linear-leaves": _linear_leaves,
+    "stars": _stars,
     "ranking": _ranking,
     "exact": _exact,
     "approx": _approx,
@@ -147,7 +162,7 @@ def _warm_up(given: argparse.Namespace) -> None:
             before, started = counting.count, time.perf_counter()
             for rows in tables:
                 KINDS[kind](rows)
-            print(f"{kind:12} {counting.count - before:4} compiled {time.perf_counter() - started:6.1f} s", flush=True)
+            print(f"{kind:13} {counting.count - before:4} compiled {time.perf_counter() - started:6.1f} s", flush=True)
     print(f"kernels are in {_folder()}")
 
 

@@ -12,6 +12,7 @@ from operator import add
 import numpy as np
 import polars as pl
 
+from frameboost.compile.linear_expr import linear_expr
 from frameboost.expressions.expression import Expression
 from frameboost.losses.lookups import Lookup
 from frameboost.losses.outputs import Output
@@ -134,7 +135,10 @@ def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: S
     if all(len(tree) == 1 for tree in trees):  # no column to take the number of rows from
         return pl.repeat(base_margin + sum(tree.value[0] for tree in trees), pl.len(), dtype=pl.Float64)
     columns = [_column(feature) for feature in features]
-    terms = [_looked_up(group, columns, features) for group in _groups(trees)]
+    terms = [_looked_up(group, columns, features) for group in _groups([tree for tree in trees if not tree.is_linear])]
+    for tree in (tree for tree in trees if tree.is_linear):
+        leaves = tree.leaves_in_order()
+        terms.append(linear_expr(tree, leaves, _place(tree, leaves, columns, features), features))
     return pl.sum_horizontal(pl.lit(base_margin), *terms)
 
 

@@ -1,6 +1,7 @@
 """The user's data: frames, relations and files.
 
 - `sources`: data of every kind as a source of rows with typed columns
+- `opening`: what the user gives as such a source
 - `sparse_matrix`: a sparse matrix with named columns
 - `wrapped_tables`: tables of Ibis, narwhals and PyArrow's datasets
 - `scans`: which lazy frames only read files

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.messages import did_you_mean, shown
+from frameboost.data.opening import open_source
 from frameboost.data.shares import draws_of_groups, free_name, with_draws
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, SparseSource
 from frameboost.errors import DataError, ParameterError
@@ -46,6 +47,11 @@ def fold_parts(
     """
     if isinstance(source, SparseSource):
         raise DataError("the rows of a sparse matrix can't be dealt to folds; give a frame, or a table of a database")
+    rows = source.own_rows()
+    if rows is not source and {time, groups, folds if isinstance(folds, str) else None} - {None} <= set(rows.names()):
+        for training, held_out in fold_parts(rows, folds, time, seed, groups):  # of the facts alone
+            yield source.with_own_rows(open_source(training)), source.with_own_rows(open_source(held_out))
+        return
     if isinstance(folds, str):
         if time is not None:
             raise ParameterError("time does not go with a column of folds; give the number of folds")

@@ -170,6 +170,11 @@ def _split_off(
     if group is not None and group not in source.names():
         nearest = did_you_mean(group, source.names())
         raise DataError(f"group column {shown(group)} is not in the data{nearest}")
+    rows = source.own_rows()
+    if rows is not source and {time, group} - {None} <= set(rows.names()):  # by the facts alone
+        training, part = _split_off(rows, valid, last, time, group, seed)
+        assert not isinstance(training, SparkSource) and not isinstance(part, SparkSource)
+        return source.with_own_rows(training), source.with_own_rows(part)
     source.check_repeatable(None)
     if last is not None:
         assert time is not None

@@ -10,8 +10,9 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.labels import distinct_strings, in_order
+from frameboost.data.opening import is_frame_of, open_source
 from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import FrameSource, Source, is_frame_of, open_source
+from frameboost.data.sources import FrameSource, Source
 from frameboost.data.spark_source import SparkSource, is_spark_frame
 from frameboost.data.typed_files import open_files_as
 from frameboost.data.wrapped_tables import unwrapped

@@ -11,8 +11,9 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
+from frameboost.data.opening import open_source
 from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, open_source
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.data.typed_files import open_files_as
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier

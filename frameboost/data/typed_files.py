@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import polars as pl
 
+from frameboost.data.opening import open_source
 from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import FrameSource, LocalSource, open_source
+from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
-from frameboost.checks.messages import counted, shown
+from frameboost.checks.messages import counted, listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.compile.sql.costs import chosen_form
 from frameboost.compile.sql.node_lists import list_expression
@@ -20,6 +20,7 @@ from frameboost.compile.sql.outputs import output_columns, output_sql
 from frameboost.compile.sql.scoring_query import FORMS, Destination
 from frameboost.compile.sql.size import check_size, exceeded_limit
 from frameboost.compile.sql.sql_model import SqlModel
+from frameboost.compile.sql.stages import TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.atomic_files import write_text
 from frameboost.data.feature_columns import find_margins
@@ -29,12 +30,14 @@ from frameboost.database.explanation_query import explanation_query
 from frameboost.database.file_header import header
 from frameboost.database.lookup_columns import lookup_column, names_of_features, read_columns
 from frameboost.database.scoring_options import Form, Rows, ScoringOptions, SqlOutput, scoring_statement
+from frameboost.database.star_tables import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import leaf_output
 from frameboost.prediction.predictor import OutputName
+from frameboost.trees.linear_leaf import refuse_linear
 
 __all__ = ["DatabaseModel", "database_model"]
 
@@ -44,12 +47,15 @@ _FORM = word(*FORMS)
 def database_model(
     ensemble: Ensemble, dialect: str, columns: Mapping[str, str] | None = None,
     base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
+    tables: Tables | None = None,
 ) -> DatabaseModel:  # fmt: skip
     """Return an ensemble as one database runs it; `frameboost.Model.database` describes the arguments."""
     spoken = get_dialect(dialect, limits)
-    found = find_columns(ensemble.features, spoken, names_of_features(ensemble, columns))
+    star = star_tables(ensemble, spoken, columns, tables)
+    in_join = columns if star is None else star.names_in_join
+    found = find_columns(ensemble.features, spoken, names_of_features(ensemble, in_join))
     starts = find_margins(None, base_margin, ensemble.n_outputs)
-    return DatabaseModel(ensemble, spoken, found, dict(columns or {}), tuple(starts))
+    return DatabaseModel(ensemble, spoken, found, dict(in_join or {}), tuple(starts), star)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,6 +74,8 @@ class DatabaseModel:
         The names of columns that differ from the feature's name, by feature.
     base_margin
         The columns of margins to start from; empty for the model's own.
+    star
+        The tables that a query joins to the rows; None where they have all columns.
 
     Examples
     --------
@@ -82,6 +90,7 @@ class DatabaseModel:
     columns: tuple[FeatureColumn, ...]
     column_names: Mapping[str, str]
     base_margin: tuple[str, ...] = ()
+    star: StarTables | None = None
 
     def __repr__(self) -> str:
         trees = counted(len(self.ensemble.trees), "tree")
@@ -199,6 +208,12 @@ class DatabaseModel:
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END)
         WHERE score IS NULL
         """
+        if self.star is not None:
+            others = listed(self.star.table_names)
+            raise ParameterError(
+                f"update_sql reads the columns of one table, and the model those of {others} too; "
+                "take create_table_sql, or tables='joined' where the table has these columns"
+            )
         condition = where if where is not None or not self.dialect.statements.update_needs_where else "1 = 1"
         text = self.dialect.statements.update.format(
             name=self.dialect.quote_path(table), column=self.dialect.quote(column), value=self._expression(output),
@@ -231,6 +246,7 @@ class DatabaseModel:
         >>> con.sql(database.query("orders", keep=["x"], form="table", trees="trees")).order("x").fetchall()
         [(1, 0.0), (2, 0.0), (3, 8.0), (4, 8.0)]
         """
+        refuse_linear("a table of the trees", is_linear=self.ensemble.is_linear)
         return table_statements(name, self.ensemble.trees, self.columns, self.dialect)
 
     def table_frame(self) -> pl.DataFrame:
@@ -247,6 +263,7 @@ class DatabaseModel:
         >>> database.table_frame().select("id", "feature", "threshold_int64", "left", "right", "value").rows()
         [(0, 0, 3, 1, 2, None), (1, None, None, 1, 1, -4.0), (2, None, None, 2, 2, 4.0)]
         """
+        refuse_linear("a table of the trees", is_linear=self.ensemble.is_linear)
         return table_frame(self.ensemble.trees, self.columns)
 
     # --- explanations and drift ---------------------------------------------------------------------------------------
@@ -293,7 +310,7 @@ class DatabaseModel:
         self._refuse_base_margin("explain_query")
         number = self.ensemble.margin_number(output)
         base, trees = self.ensemble.base_margins[number], self.ensemble.trees_of(number)
-        return explanation_query(table, keep, top, base, trees, self.columns, self.dialect)
+        return explanation_query(self._source(table, keep), keep, top, base, trees, self.columns, self.dialect)
 
     @checked(bins=whole(2, 100))
     def baseline(self, data: Any, bins: int = 10) -> pl.DataFrame:
@@ -344,7 +361,7 @@ class DatabaseModel:
         [('missing', 0.0, 0.0, 0.275), ('below 3', 0.5, 0.25, 0.275), ('from 3', 0.5, 0.75, 0.275)]
         """
         self._refuse_base_margin("drift_query")
-        return drift_statement(table, baseline, where, self.columns, self.dialect)
+        return drift_statement(self._source(table), baseline, where, self.columns, self.dialect)
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -439,8 +456,14 @@ class DatabaseModel:
         ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
         """
         check_dbt_names(name, source, *([] if materialized is None else [materialized]))
-        stand_in = secrets.token_hex(16)  # a placeholder for the relation, which dbt fills in
-        query = self._statement(Destination(), stand_in, ScoringOptions(keep, output=output, form=form))
+        # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
+        stand_in = secrets.token_hex(16)
+        joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}
+        check_dbt_names(*joined.values())
+        star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
+        query = replace(self, star=star)._statement(
+            Destination(), stand_in, ScoringOptions(keep, output=output, form=form)
+        )
         try:
             expression = None if output == "leaf" else self._expression(output)
         except ParameterError:  # several values, or too large for one expression: only the query is written
@@ -452,15 +475,17 @@ class DatabaseModel:
         if materialized == "view" and too_much:
             raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
         kind = materialized or ("table" if too_much else "view")
-        quoted = self.dialect.quote(stand_in)
-        return write_dbt(folder, name, source, head, query, quoted, expression, described, kind)
+        refs = {self.dialect.quote(token): table for token, table in joined.items()}
+        relation = self.dialect.quote(stand_in)
+        return write_dbt(folder, name, source, head, query, relation, refs, expression, described, kind)
 
     # --- what several of these need -----------------------------------------------------------------------------------
 
     def _sql_model(self, output: str) -> SqlModel:
         """Return the input of the SQL compilers for one output."""
         if output == "leaf":  # each tree is a margin of its own, with node numbers for leaf values
-            numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))))] for tree in self.ensemble.trees]
+            numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))), linear=())]
+                       for tree in self.ensemble.trees]  # fmt: skip
             zeros = [0.0] * len(numbers)
             return SqlModel(leaf_output(len(numbers)), zeros, numbers, self.columns, self.dialect, is_of_leaves=True)
         wanted = self.ensemble.output(output)
@@ -482,7 +507,13 @@ class DatabaseModel:
         return text
 
     def _statement(self, destination: Destination, table: str, options: ScoringOptions) -> str:
-        return scoring_statement(self._sql_model(options.output), table, options, destination)
+        source = self._source(table, [*(options.keep or ()), *self.base_margin])
+        return scoring_statement(self._sql_model(options.output), source, options, destination)
+
+    def _source(self, table: str, others: Sequence[str] = ()) -> TableSource:
+        """Return what a query reads: a table, or it joined to those that have features or ``others`` of its columns."""
+        quoted = self.dialect.quote_path(table)
+        return TableSource(quoted, quoted) if self.star is None else self.star.source(quoted, others)
 
     def _header(self, trained: object, output: str) -> str:
         wanted = self._sql_model(output).output

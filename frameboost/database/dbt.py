@@ -38,8 +38,8 @@ def check_dbt_names(*names: str) -> None:
 
 
 def write_dbt(
-    folder: str | Path, name: str, source: str, head: str, query: str, quoted_table: str, expression: str | None,
-    columns: Mapping[str, str], materialized: str,
+    folder: str | Path, name: str, source: str, head: str, query: str, quoted_table: str,
+    refs: Mapping[str, str], expression: str | None, columns: Mapping[str, str], materialized: str,
 ) -> list[Path]:  # fmt: skip
     """Write the files that `DatabaseModel.to_dbt` describes, and return their paths.
 
@@ -47,6 +47,8 @@ def write_dbt(
     ----------
     query
         The scoring query over a table that is ``quoted_table`` in it.
+    refs
+        The dbt models that are joined to it, by the quoted tables that they are in the query.
     expression
         The model as one expression, or None if it does not fit into one.
     columns
@@ -54,6 +56,8 @@ def write_dbt(
     """
     folder = Path(folder)
     scored = _escaped(query)
+    for quoted, ref in refs.items():
+        scored = scored.replace(quoted, f"{{{{ ref({json.dumps(ref)}) }}}}")
     model = f"{{{{ config(materialized={json.dumps(materialized)}) }}}}\n{_escaped(head)}"
     model += scored.replace(quoted_table, f"{{{{ ref({json.dumps(source)}) }}}}") + "\n"
     macros = f"{{# {name}_query: the query that scores a relation #}}\n{{% macro {name}_query(relation) -%}}\n"

@@ -13,7 +13,7 @@ from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.drift import MISSING, WatchedBin, drift_query
 from frameboost.compile.sql.size import exceeded_limit
-from frameboost.compile.sql.stages import Stages
+from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import LocalSource
@@ -91,7 +91,7 @@ def feature_values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
 
 
 def drift_statement(
-    table: str, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect
+    source: TableSource, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect
 ) -> str:
     """Return the SELECT that `DatabaseModel.drift_query` describes.
 
@@ -101,7 +101,7 @@ def drift_statement(
         If the baseline is not of this model, or the query is larger than the database takes.
     """
     bins = read_baseline(baseline, [column.feature for column in columns])
-    stages = Stages(dialect, dialect.quote_path(table), [], [columns[f].name for f in bins], where)
+    stages = Stages(dialect, source, [], [columns[f].name for f in bins], where)
     text = drift_query(stages, bins, columns, dialect)
     if reason := exceeded_limit(text, [], dialect, in_one=False):
         raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")

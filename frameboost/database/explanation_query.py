@@ -8,23 +8,25 @@ from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.explain import contribution_trees, contributions_query, reasons_query
 from frameboost.compile.sql.size import exceeded_limit
-from frameboost.compile.sql.stages import Stages
+from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.prediction.contributions import BIAS, check_bias
+from frameboost.trees.linear_leaf import refuse_linear
 from frameboost.trees.tree import Tree
 
 __all__ = ["explanation_query"]
 
 
 def explanation_query(
-    table: str, keep: Sequence[str], top: int | None, base_margin: float, trees: Sequence[Tree],
+    source: TableSource, keep: Sequence[str], top: int | None, base_margin: float, trees: Sequence[Tree],
     columns: Sequence[FeatureColumn], dialect: Dialect,
 ) -> str:  # fmt: skip
     """Return the SELECT that `DatabaseModel.explain_query` describes, over the trees of one output."""
+    refuse_linear("a contribution of each feature", is_linear=any(tree.is_linear for tree in trees))
     features = [column.feature for column in columns]
     asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-    stages = Stages(dialect, dialect.quote_path(table), keep, [columns[f].name for f in asked], None)
+    stages = Stages(dialect, source, keep, [columns[f].name for f in asked], None)
     steps, bias = contribution_trees(len(features), base_margin, trees)
     if top is None:
         check_bias(features, ignore_case=True)

@@ -12,7 +12,7 @@ from frameboost.checks.messages import shown
 from frameboost.compile.sql.outputs import output_columns
 from frameboost.compile.sql.scoring_query import Destination, scoring_query
 from frameboost.compile.sql.sql_model import SqlModel
-from frameboost.compile.sql.stages import Stages
+from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.data.estimated_rows import estimated_rows
 from frameboost.errors import ParameterError
 
@@ -36,8 +36,8 @@ class ScoringOptions:
     rows: Rows | None = None
 
 
-def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, destination: Destination) -> str:
-    """Return the query that scores a table, or the statement that makes a view or a table of it.
+def scoring_statement(model: SqlModel, source: TableSource, options: ScoringOptions, destination: Destination) -> str:
+    """Return the query that scores a source of rows, or the statement that makes a view or a table of it.
 
     Raises
     ------
@@ -46,14 +46,13 @@ def scoring_statement(model: SqlModel, table: str, options: ScoringOptions, dest
     """
     _check_distinct(options.keep, output_columns(model.output, options.name))
     read = [*model.used(), *model.read_besides]
-    source = model.dialect.quote_path(table)
 
     def stages() -> Stages:
         return Stages(model.dialect, source, options.keep, read, options.where)
 
     rows = options.rows
     if isinstance(rows, duckdb.DuckDBPyConnection):
-        rows = estimated_rows(rows.sql, source) if options.where is None else None
+        rows = estimated_rows(rows.sql, source.sql) if options.where is None else None
     return scoring_query(model, stages, options.form, options.trees, options.name, destination, rows)
 
 

@@ -93,6 +93,14 @@ def _delivered(type_name: str) -> FeatureType:
 
 def _scorer(predictor: Predictor, types: Mapping[str, FeatureType]) -> Callable[[Sequence[Any]], list[Any]]:
     """Return a function that computes the margins of batches whose columns have those types, in its caller's thread."""
+    if predictor.ensemble.is_linear:
+        margins = [margin.alias(str(k)) for k, margin in enumerate(predictor.margin_exprs)]
+
+        def of_expressions(batches: Sequence[Any]) -> list[Any]:
+            columns = [pl.Series(name, pl.from_arrow(batch)) for name, batch in zip(types, batches, strict=True)]
+            return pl.DataFrame(columns).select(margins).get_columns()
+
+        return of_expressions
     trees, arrays, bases = predictor.byte_trees, predictor.arrays, predictor.ensemble.base_margins
     if trees is not None:
         from frameboost.compile.arrays.batch_scorer import BatchScorer  # which needs numba

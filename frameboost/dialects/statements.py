@@ -29,6 +29,10 @@ class Statements:
         What stands between a table and its alias.
     aliases_hide_columns
         Whether a name that a SELECT gives to a value stands for that value wherever else in the SELECT it is used.
+    star_names_tables
+        Whether all columns of a table that is joined are named with their table where another has a column of the name.
+    joins_to_nulls
+        What ends a SELECT with a LEFT JOIN so that it has NULLs where no row is found.
     count
         The number of rows, and what adds one where ``{c}`` holds, both in 64 bits.
     row_number
@@ -57,6 +61,8 @@ class Statements:
     except_columns: str | None = None
     alias: str = "AS "
     aliases_hide_columns: bool = False
+    star_names_tables: bool = False
+    joins_to_nulls: str = ""
     count: tuple[str, str] = ("COUNT(*)", "SUM(CASE WHEN {c} THEN 1 ELSE 0 END)")
     row_number: str = "ROW_NUMBER() OVER ()"
     keeps_order: bool = False

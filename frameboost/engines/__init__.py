@@ -1,10 +1,12 @@
 """Engines: where the rows are, and all that is computed over them.
 
 - `contract`: the interface of an engine, all that training knows of it
+- `linear_contract`: what an engine has besides where leaves have slopes
 - `choose`: the table of engines, and the choice of one
 - `description`: how an engine describes itself, so that it can be chosen
 - `few_values`: tables that are read into memory, whatever engine is asked for
 - `fixed_terms`: which terms are the same in every round
+- `leaf_sums`: sums of linear leaves of different sizes
 - `registered`: engines of other packages
 - `memory`: numpy arrays and compiled kernels (``engine="numba"``)
 - `external_memory`: arrays in files, read in passes (``engine="numba"``, if the rows do not fit in memory)

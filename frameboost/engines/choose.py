@@ -21,15 +21,18 @@ from frameboost.engines.contract import (
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest, data_kind
 from frameboost.engines.duckdb.approx import DuckDBApproxEngine
-from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
+from frameboost.engines.duckdb.opening import open_histogram_engine
 from frameboost.engines.few_values import read_few
+from frameboost.engines.linear_contract import LinearEngine
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.engines.registered import load_registered, registered_names
 from frameboost.engines.shards.opening import in_shards
 from frameboost.engines.spark.cluster import Spark
 from frameboost.errors import ParameterError
+from frameboost.joins.frames import StarFrame
+from frameboost.runtime.storage import IN_MEMORY
 
 __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
 
@@ -43,6 +46,10 @@ def _numba(request: EngineRequest) -> HistogramEngine:
         from frameboost.engines.memory.sparse_matrix import SparseMatrixEngine
 
         return SparseMatrixEngine(request.source, request.features, request.roles, request.workers)
+    if isinstance(request.source, StarFrame) and request.storage is IN_MEMORY:
+        from frameboost.engines.memory.star import StarEngine
+
+        return StarEngine(request.source, request.features, request.roles, request.workers)
     rows = request.frame(), request.features, request.roles, request.workers, request.storage
     if request.storage.in_files:
         from frameboost.engines.external_memory.engine import ExternalMemoryEngine
@@ -53,6 +60,14 @@ def _numba(request: EngineRequest) -> HistogramEngine:
     from frameboost.engines.memory.engine import MemoryEngine
 
     return MemoryEngine(*rows)
+
+
+def _numba_linear(request: EngineRequest) -> HistogramEngine:
+    if isinstance(request.source, SparseSource):
+        raise ParameterError("linear_tree=True does not go with a sparse matrix; give a frame of its columns")
+    if request.storage.in_files:
+        raise ParameterError("linear_tree=True needs rows that fit in memory, or engine='duckdb'")
+    return _numba(request)
 
 
 def _numba_exact(request: EngineRequest) -> ColumnBlockEngine:
@@ -88,7 +103,7 @@ def _polars_approx(request: EngineRequest) -> PolarsApproxEngine:
 
 
 def _duckdb(request: EngineRequest) -> HistogramEngine:
-    return open_in_duckdb(DuckDBEngine, request)
+    return open_histogram_engine(request)
 
 
 def _duckdb_approx(request: EngineRequest) -> DuckDBApproxEngine:
@@ -101,6 +116,7 @@ BUILT_IN = (
         "numba",
         {
             HistogramEngine: _numba,
+            LinearEngine: _numba_linear,
             ColumnBlockEngine: _numba_exact,
             RebinningEngine: _numba_approx_global,
             NodeBinningEngine: _numba_approx_local,
@@ -109,7 +125,12 @@ BUILT_IN = (
     ),
     EngineDescription(
         "polars",
-        {HistogramEngine: _polars, RebinningEngine: _polars_approx, NodeBinningEngine: _polars_approx},
+        {
+            HistogramEngine: _polars,
+            LinearEngine: _polars,
+            RebinningEngine: _polars_approx,
+            NodeBinningEngine: _polars_approx,
+        },
         threads_set_by="the environment variable POLARS_MAX_THREADS",
         runs_queries=True,
     ),
@@ -117,6 +138,7 @@ BUILT_IN = (
         "duckdb",
         {
             HistogramEngine: _duckdb,
+            LinearEngine: _duckdb,
             RebinningEngine: _duckdb_approx,
             NodeBinningEngine: _duckdb_approx,
             FollowerEngine: _duckdb_approx,

@@ -19,6 +19,7 @@ Each tree method asks for one contract:
 `FollowerEngine`                                        held-out rows of ``approx`` and ``exact``
 `ShardEngine`                                           part of the rows of a `HistogramEngine` made of shards
 `TreeEngine`                                            may grow whole trees of ``tree_method="hist"`` itself
+`linear_contract.LinearEngine`                          ``linear_tree=True``
 ======================================================  =================================================
 
 A new engine is a class with the methods of one of them, and an `frameboost.engines.description.EngineDescription` in
@@ -204,7 +205,7 @@ class BatchedEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """The limits of the trees that a `TreeEngine` grows, their order of splits, and the factor of leaf values.
+    """The limits of the trees that a `TreeEngine` grows, and their order of splits.
 
     A depth or a number of leaves of 0 is no limit; ``grow_policy`` is the parameter of that name.
     """
@@ -213,7 +214,6 @@ class TreeShape:
     max_leaves: int
     gamma: float
     grow_policy: str
-    shrinkage: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +267,13 @@ class TreeEngine(Protocol):
     def grows_trees(self) -> bool:
         """Return whether it does, and follows trees of others, once its columns are binned."""
 
-    def grow_tree(self, shape: TreeShape, penalties: Penalties, draws: FeatureDraws | None) -> GrownNodes:
-        """Grow the tree that was started, without constraints; with ``draws`` on features that are drawn."""
+    def grow_tree(
+        self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None
+    ) -> GrownNodes:
+        """Grow the tree that was started, without constraints; with ``draws`` on features that are drawn.
+
+        ``shrinkage`` is the factor of leaf values.
+        """
 
     def add_grown(self, grown: GrownNodes, margin: str) -> None:
         """Add to the margin of each row the value of its leaf in a tree grown here or by another engine."""

@@ -33,5 +33,5 @@ def _count_up_to(most: int, request: EngineRequest) -> int:
     """Return the number of rows, or ``most`` if there are more."""
     if isinstance(request.source, RelationSource):
         with first_duckdb_error():
-            return int(request.source.relation.limit(most).aggregate("COUNT(*)").fetchall()[0][0])
+            return int(request.source.own_rows().relation.limit(most).aggregate("COUNT(*)").fetchall()[0][0])
     return int(request.frame().head(most).select(pl.len()).collect().item())

@@ -5,6 +5,8 @@
 - `averaging`: several ensembles as one
 - `model_file`: an ensemble as JSON or UBJSON, written and checked
 - `interval_file`: what a model knows of its intervals, in JSON
+- `joins_file`: the tables that a model's rows are joined to, in JSON
 - `tree_file`: the trees in JSON, checked node by node
+- `linear_file`: linear leaves in both forms
 - `tree_columns`, `plain_trees`: the trees in UBJSON, checked all at once
 """

@@ -14,10 +14,11 @@ import numpy as np
 from frameboost.ensemble.categories import over_the_same_categories
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import Tree
 
 __all__ = ["average"]
 
+# What leaves were times, beside their weights in the mean.
+_OF_LEAVES = ("learning_rate", "max_learning_rate")
 # What a round consists of, and what tells how metrics and margins are to be read.
 _KEPT = ("num_parallel_tree", "num_class")
 
@@ -50,13 +51,9 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
     same = over_the_same_categories(ensembles)
     first = same[0]
     bases = [float(np.dot(shares, margins)) for margins in zip(*(each.base_margins for each in same), strict=True)]
-    trees = [_times(tree, float(share)) for each, share in zip(same, shares, strict=True) for tree in each.trees]
+    trees = [tree.times(float(share)) for each, share in zip(same, shares, strict=True) for tree in each.trees]
     base_margins, on_grid = on_leaf_grid(bases, trees)
     return replace(first, parameters=_common(same), base_margins=base_margins, trees=on_grid, interval=None)
-
-
-def _times(tree: Tree, factor: float) -> Tree:
-    return replace(tree, value=tuple([value * factor for value in tree.value]))
 
 
 def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:
@@ -65,5 +62,5 @@ def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:
     return {
         name: value
         for name, value in first.items()
-        if name in _KEPT or (name != "learning_rate" and all(each.parameters.get(name) == value for each in others))
+        if name in _KEPT or (name not in _OF_LEAVES and all(each.parameters.get(name) == value for each in others))
     }

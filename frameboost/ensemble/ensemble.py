@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from frameboost.checks.messages import counted, listed, shown
+from frameboost.ensemble.tree_columns import are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.joins.recorded import TableJoin
 from frameboost.losses.intervals import Interval
 from frameboost.losses.loss import Loss
 from frameboost.losses.outputs import Output, output_of
@@ -40,7 +42,7 @@ class Ensemble:
     base_margins
         The margin before the first tree, for each output.
     trees
-        All trees, round by round.
+        All trees, round by round: a tuple, or what equals one.
     calibration
         The link that replaces the loss's own after a calibration, as an expression over ``margin``.
     labels
@@ -49,16 +51,19 @@ class Ensemble:
     interval
         What `frameboost.Model.conform` learnt of prediction intervals; None before. It is of these trees, so ensembles
         of others that are made from this one have none.
+    joins
+        The tables that the rows were joined to, if the model was trained on a star (see `frameboost.join`).
     """
 
     loss: Loss
     parameters: Mapping[str, Any]
     features: tuple[Feature, ...]
     base_margins: tuple[float, ...]
-    trees: tuple[Tree, ...]
+    trees: Sequence[Tree]
     calibration: Expression | None = None
     labels: Labels = ()
     interval: Interval | None = None
+    joins: tuple[TableJoin, ...] = ()
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
@@ -78,6 +83,11 @@ class Ensemble:
     def feature_names(self) -> list[str]:
         """The names of the columns, in order."""
         return [feature.name for feature in self.features]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether some leaf has slopes."""
+        return are_linear(self.trees)
 
     @property
     def parallel_trees(self) -> int:

@@ -13,6 +13,9 @@ from dataclasses import replace
 from operator import lt
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from frameboost.checks.json_fields import (
     check_keys,
     fail,
@@ -26,8 +29,10 @@ from frameboost.checks.json_fields import (
 from frameboost.checks.ubjson import read_ubjson, to_ubjson
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.interval_file import interval_fields, read_interval
+from frameboost.ensemble.joins_file import joins_fields, read_joins
+from frameboost.ensemble.linear_file import check_linear
 from frameboost.ensemble.plain_trees import are_plain
-from frameboost.ensemble.tree_columns import TreeColumns
+from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns, are_linear
 from frameboost.ensemble.tree_file import check_tree, read_tree, tree_fields
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
@@ -38,7 +43,7 @@ from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from frameboost.trees.leaf_grid import NodeValues, are_on_leaf_grid, largest_leaves, on_leaf_grid
+from frameboost.trees.leaf_grid import NodeValues, are_on_leaf_grid, largest_leaves, largest_values, on_leaf_grid
 from frameboost.trees.tree import Tree
 
 __all__ = ["BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_model", "read_model"]
@@ -59,9 +64,11 @@ _FIELDS_BUT_TREES = (
     "base_margin",
     "calibration",
     "interval",
+    "joins",
     "features",
 )
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
+IntArray = npt.NDArray[np.int64]
 _MOST_TARGETS = 10_000
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
@@ -89,7 +96,7 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
         | ({"zero_is_missing": True} if f.zero_is_missing else {})
         for f in ensemble.features
     ]
-    head = {
+    head: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "objective": ensemble.loss.name if ensemble.loss.definition is None else dict(ensemble.loss.definition),
@@ -101,6 +108,8 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
         head["calibration"] = ensemble.calibration.text
     if ensemble.interval is not None:
         head["interval"] = interval_fields(ensemble.interval)
+    if ensemble.joins:
+        head["joins"] = joins_fields(ensemble.joins)
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
     lines += [f'"features": {_lines(features)}', *(f'"trees": {_lines(trees)}' for trees in lists)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -142,13 +151,14 @@ def read_model(data: bytes) -> Ensemble:
     if len(set(names)) < len(names):
         raise ModelFileError("damaged model: two features have the same name")
     base_margins = _base_margins(document, loss)
-    trees = _trees(document, features, loss.n_outputs)
-    _check_rounds(trees, loss, parameters)
-    given = document["trees"]
-    _check_sums(base_margins, trees, given.node_values() if isinstance(given, TreeColumns) else NodeValues.of(trees))
+    trees, given = _trees(document, features, loss.n_outputs), document["trees"]
+    nodes = given.node_values() if isinstance(given, TreeColumns) else NodeValues.of(trees)
+    _check_rounds(nodes.output, loss, parameters)
+    _check_sums(base_margins, trees, nodes)
     calibration, labels = _calibration(document, loss), _labels(document, loss)
     interval = read_interval(document["interval"], loss) if "interval" in document else None
-    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels, interval)
+    joins = read_joins(read_list(document, "joins")) if "joins" in document else ()
+    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels, interval, joins)
 
 
 def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
@@ -164,13 +174,18 @@ def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
     return binary[_TEXT].encode("utf-8"), binary[_TREES]
 
 
-def _trees(document: Mapping[str, Any], features: Sequence[Feature], n_outputs: int) -> tuple[Tree, ...]:
+def _trees(document: Mapping[str, Any], features: Sequence[Feature], n_outputs: int) -> Sequence[Tree]:
     given = document.get("trees")
     if not isinstance(given, TreeColumns):
         items = enumerate(read_list(document, "trees"))
         return tuple(read_tree(item, i, features, n_outputs) for i, item in items)
     if are_plain(given, features, n_outputs):
-        return given.trees()
+        if not given.linear:
+            return ColumnTrees(given)
+        trees = given.trees()
+        for i, tree in enumerate(trees):
+            check_linear(tree, features, f"damaged model, tree {i}")
+        return trees
     return tuple(check_tree(tree, i, features, n_outputs) for i, tree in enumerate(given.trees()))
 
 
@@ -259,15 +274,15 @@ def _labels(document: Mapping[str, Any], loss: Loss) -> Labels:
     return tuple(given)
 
 
-def _check_rounds(trees: Sequence[Tree], loss: Loss, parameters: Mapping[str, Any]) -> None:
+def _check_rounds(outputs: IntArray, loss: Loss, parameters: Mapping[str, Any]) -> None:
     """Check that the trees are whole rounds: ``num_parallel_tree`` trees for each output in turn."""
-    side_by_side = int(parameters.get("num_parallel_tree", 1))
-    if not trees:
+    side_by_side, n_trees = int(parameters.get("num_parallel_tree", 1)), len(outputs)
+    if not n_trees:
         raise ModelFileError("damaged model: it has no trees")
-    in_order = all(tree.output == i // side_by_side % loss.n_outputs for i, tree in enumerate(trees))
-    if len(trees) % (side_by_side * loss.n_outputs) or not in_order:
+    in_order = (outputs == np.arange(n_trees) // side_by_side % loss.n_outputs).all()
+    if n_trees % (side_by_side * loss.n_outputs) or not in_order:
         raise ModelFileError(
-            f"damaged model: its {len(trees)} trees are not whole rounds of {side_by_side} for each of "
+            f"damaged model: its {n_trees} trees are not whole rounds of {side_by_side} for each of "
             f"{loss.n_outputs} outputs in turn"
         )
 
@@ -316,11 +331,12 @@ def _feature(item: object, number: int) -> Feature:
 
 def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree], nodes: NodeValues) -> None:
     """Check that leaves are on their grid and sums are finite, so that every sum is exact and equal in every engine."""
-    largest = largest_leaves(nodes)
+    linear = trees if are_linear(trees) else ()  # others stay columns
+    largest = largest_values(nodes, linear) if linear else largest_leaves(nodes)
     if not math.isfinite(sum([*map(abs, base_margins), *largest])):
         raise ModelFileError("damaged model: its margins are not finite")
     with suppress(OverflowError):  # the value of an inner node may be far beyond those of the leaves
-        if are_on_leaf_grid(base_margins, nodes, largest):
+        if are_on_leaf_grid(base_margins, nodes, linear, largest):
             return
     leaves = [
         replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))
@@ -333,3 +349,5 @@ def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree], nodes: Nod
         for node, value in enumerate(tree.value):
             if rounded.value[node] != value:
                 fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)
+        if rounded.linear != tree.linear:
+            raise ModelFileError(f'damaged model, tree {number}: "linear" must be on the grid of the leaf values')

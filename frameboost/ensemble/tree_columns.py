@@ -1,4 +1,4 @@
-"""The trees of a binary model file: one array for each field, over the nodes of all trees.
+"""Trees as arrays: one for each field, over the nodes of all trees, as training leaves them and binary files hold them.
 
 Trees of 3 and 1 nodes have ``sizes`` 3 and 1, and entries 0 to 2 of ``feature`` are the first one's. Arrays are read,
 checked and taken apart by numpy: a hundred trees take two milliseconds, as JSON ten times as long.
@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from dataclasses import dataclass, replace
+from dataclasses import field as field_of
+from functools import cached_property
+from itertools import chain, compress
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.json_fields import check_keys, fail
+from frameboost.ensemble.linear_file import LINEAR_COLUMNS, linear_columns, linear_of_nodes
 from frameboost.errors import ModelFileError
 from frameboost.trees.leaf_grid import NodeValues
+from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["TreeColumns"]
+__all__ = ["ColumnTrees", "TreeColumns", "are_linear"]
 
 IntArray = npt.NDArray[np.int64]
 _WHERE = "damaged model, trees"
@@ -66,6 +70,8 @@ class TreeColumns:
         The nodes whose threshold is an integer, ascending, and their thresholds.
     categories_at, categories_size, categories
         int64: the nodes that split by categories, ascending; how many codes each has; the codes one after the other.
+    linear
+        The linear leaves, by node.
     """
 
     sizes: IntArray
@@ -76,6 +82,7 @@ class TreeColumns:
     categories_at: IntArray
     categories_size: IntArray
     categories: IntArray
+    linear: Mapping[int, LinearLeaf] = field_of(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -85,26 +92,29 @@ class TreeColumns:
     @classmethod
     def of(cls, trees: Sequence[Tree]) -> TreeColumns:
         """Return the columns of trees."""
+        if isinstance(trees, ColumnTrees):
+            return trees.columns
         sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
-        n_nodes = int(sizes.sum())
 
         def flat(field: str) -> Iterator[Any]:
             return chain.from_iterable([getattr(tree, field) for tree in trees])
 
-        thresholds, categories = list(flat("threshold")), list(flat("categories"))
-        integer_at = _where(thresholds, {float, type(None)})
-        integers = [thresholds[node] for node in integer_at]
-        for node in integer_at:
-            thresholds[node] = None
-        named = _where(categories, {type(None)})
-        nodes = {field: np.array(thresholds, dtype=kind) if field == "threshold" else
-                 np.fromiter(flat(field), kind, n_nodes) for field, kind in _OF_NODES.items()}  # fmt: skip
-        if not nodes["with_missing"].any():
-            del nodes["with_missing"]
+        nodes = {field: np.fromiter(flat(field), kind, int(sizes.sum()))
+                 for field, kind in _OF_NODES.items() if field not in {"threshold", *_FLAGS}}  # fmt: skip
+        is_inner = nodes["feature"] != LEAF
+        nodes["threshold"], integer_at, integers = _split_thresholds(flat("threshold"), is_inner)
+        nodes["missing_left"] = _flags([tree.missing_left for tree in trees])
+        if any(True in tree.with_missing for tree in trees):
+            nodes["with_missing"] = _flags([tree.with_missing for tree in trees])
+        by_categories = any(tree.categories.count(None) < len(tree) for tree in trees)
+        named = (
+            [(at, codes) for at, codes in enumerate(flat("categories")) if codes is not None] if by_categories else []
+        )
         return cls(
-            sizes, np.array([tree.output for tree in trees], dtype=np.int64), nodes,
-            _integers(integer_at), integers, _integers(named), _integers([len(categories[node]) for node in named]),
-            _integers(list(chain.from_iterable(categories[node] for node in named))),
+            sizes, np.array([tree.output for tree in trees], dtype=np.int64),
+            {field: nodes[field] for field in _OF_NODES if field in nodes}, integer_at, integers,
+            _integers([at for at, _ in named]), _integers([len(codes) for _, codes in named]),
+            _integers([code for _, codes in named for code in codes]), _linear(trees),
         )  # fmt: skip
 
     def fields(self, n_outputs: int) -> dict[str, Any]:
@@ -112,7 +122,8 @@ class TreeColumns:
 
         What no tree has is left out.
         """
-        found: dict[str, Any] = {"sizes": self.sizes, "output": self.output, **self.nodes}
+        nodes = {field: values.astype(_OF_NODES[field], copy=False) for field, values in self.nodes.items()}
+        found: dict[str, Any] = {"sizes": self.sizes, "output": self.output, **nodes}
         if n_outputs == 1:
             del found["output"]
         if len(self.integer_at):
@@ -121,14 +132,14 @@ class TreeColumns:
             found |= {"integer_at": self.integer_at, "integers": integers}
         if len(self.categories_at):
             found |= {field: getattr(self, field) for field in ("categories_at", "categories_size", "categories")}
-        return found
+        return found | linear_columns(self.linear)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @classmethod
     def read(cls, item: Mapping[str, Any]) -> TreeColumns:
         """Return the columns that a file has; raise `ModelFileError` if they don't belong together."""
-        check_keys(item, (*_OF_NODES, *_OTHERS), _WHERE)
+        check_keys(item, (*_OF_NODES, *_OTHERS, *LINEAR_COLUMNS), _WHERE)
         sizes = _array(item, "sizes", "iu")
         n_nodes = len(_array(item, "feature", "iu"))
         if (sizes < 1).any() or (sizes > n_nodes).any() or sizes.sum() != n_nodes:
@@ -136,9 +147,12 @@ class TreeColumns:
         nodes = {field: _array(item, field, "f" if kind is np.float64 else "iu", n_nodes)
                  for field, kind in _OF_NODES.items() if field in item or field != "with_missing"}  # fmt: skip
         for field in _FLAGS & nodes.keys():
-            if not np.isin(nodes[field], (0, 1)).all():
+            if (nodes[field] & ~1).any():
                 raise ModelFileError(f'{_WHERE}: "{field}" must be 0 or 1 in each node')
             nodes[field] = nodes[field].astype(np.bool_)
+        if "with_missing" in nodes and not nodes["with_missing"].any():
+            del nodes["with_missing"]
+        nodes["threshold"][np.isnan(nodes["threshold"])] = np.nan  # equal models have equal files; there are many NaN
         integers, codes = _read_integers(item), _array(item, "categories", "iu", is_optional=True)
         counts = _array(item, "categories_size", "iu", is_optional=True)
         if (counts < 0).any() or (counts > len(codes)).any() or counts.sum() != len(codes):
@@ -149,22 +163,32 @@ class TreeColumns:
         return cls(
             sizes, _array(item, "output", "iu", len(sizes), is_optional=True), nodes, integer_at, integers,
             _places(item, "categories_at", len(counts), n_nodes), counts, codes,
+            linear_of_nodes(item, n_nodes, _WHERE),
         )  # fmt: skip
 
     def trees(self) -> tuple[Tree, ...]:
         """Return the trees, which must obey all rules (see `frameboost.ensemble.plain_trees`)."""
-        columns = {**self.nodes, "threshold": self._thresholds(), "categories": self._categories()}
+        flags = {field: self.nodes[field].astype(np.bool_) for field in _FLAGS & self.nodes.keys()}
+        columns = {**self.nodes, **flags, "threshold": self._thresholds(), "categories": self._categories()}
         # Tuples, as the garbage collector would go through lists of numbers again and again.
         of_all = {field: tuple(values.tolist()) for field, values in columns.items()}
         trees, start = [], 0
         for end, output in zip(np.cumsum(self.sizes).tolist(), self.output.tolist(), strict=True):
-            trees.append(Tree(**{field: values[start:end] for field, values in of_all.items()}, output=output))
+            own = tuple([self.linear.get(node) for node in range(start, end)]) if self.linear else ()
+            linear = own if any(own) else ()
+            trees.append(
+                Tree(**{field: values[start:end] for field, values in of_all.items()}, output=output, linear=linear)
+            )
             start = end
         return tuple(trees)
 
     def node_values(self) -> NodeValues:
         """Return the values of the nodes."""
         return NodeValues(self.sizes, self.output, self.nodes["feature"] == LEAF, self.nodes["value"])
+
+    def with_values(self, values: npt.NDArray[np.float64]) -> TreeColumns:
+        """Return the same trees with those values of the nodes."""
+        return replace(self, nodes={**self.nodes, "value": values})
 
     def _thresholds(self) -> npt.NDArray[np.object_]:
         found = self.nodes["threshold"].astype(object)
@@ -180,11 +204,76 @@ class TreeColumns:
         return found
 
 
-def _where(values: Sequence[object], usual: set[type]) -> list[int]:
-    """Return where values are of none of the usual types."""
-    if set(map(type, values)) <= usual:
-        return []
-    return [node for node, value in enumerate(values) if type(value) not in usual]
+class ColumnTrees(Sequence[Tree]):
+    """The trees of columns that obey all rules, made when one is first asked for: files and scoring need columns only.
+
+    It equals a tuple of the same trees.
+    """
+
+    def __init__(self, columns: TreeColumns) -> None:
+        self.columns = columns
+
+    @cached_property
+    def _trees(self) -> tuple[Tree, ...]:
+        return self.columns.trees()
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, place: int) -> Tree: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Tree, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Tree | tuple[Tree, ...]:
+        return self._trees[place]
+
+    def __iter__(self) -> Iterator[Tree]:
+        return iter(self._trees)
+
+    def __eq__(self, other: object) -> bool:
+        return self._trees == tuple(other) if isinstance(other, tuple | ColumnTrees) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._trees)
+
+    def __repr__(self) -> str:
+        return repr(self._trees)
+
+
+def are_linear(trees: Sequence[Tree]) -> bool:
+    """Whether some leaf of trees has slopes."""
+    return bool(trees.columns.linear) if isinstance(trees, ColumnTrees) else any(tree.is_linear for tree in trees)
+
+
+def _split_thresholds(
+    thresholds: Iterator[Any], is_inner: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.float64], IntArray, list[int]]:
+    """Return the thresholds of nodes that are floats, NaN elsewhere; where the others are, and these."""
+    asked, usual = list(compress(thresholds, is_inner.tolist())), {float, type(None)}
+    integers: dict[int, int] = {}
+    if not set(map(type, asked)) <= usual:
+        places = np.flatnonzero(is_inner).tolist()
+        integers = {at: value for at, value in zip(places, asked, strict=True) if type(value) not in usual}
+        asked = [None if at in integers else value for at, value in zip(places, asked, strict=True)]
+    found = np.full(len(is_inner), np.nan)
+    found[is_inner] = np.array(asked, dtype=np.float64)  # None becomes NaN
+    return found, _integers(list(integers)), list(integers.values())
+
+
+def _flags(of_trees: Sequence[tuple[bool, ...]]) -> npt.NDArray[np.uint8]:
+    return np.array(bytearray(b"".join(map(bytes, of_trees))), dtype=np.uint8)
+
+
+def _linear(trees: Sequence[Tree]) -> dict[int, LinearLeaf]:
+    found: dict[int, LinearLeaf] = {}
+    start = 0
+    for tree in trees:
+        if tree.linear:
+            found |= {start + node: leaf for node, leaf in tree.linear_leaves().items()}
+        start += len(tree)
+    return found
 
 
 def _integers(values: Sequence[int]) -> IntArray:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import lt
 from typing import Any
 
 from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.ensemble.linear_file import check_linear, linear_field, read_linear
 from frameboost.errors import ModelFileError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
@@ -37,6 +39,7 @@ def tree_fields(tree: Tree, n_outputs: int) -> dict[str, Any]:
         | {field: getattr(tree, field) for field in _FIELDS}
         | {"threshold": list(map(_writable, tree.threshold))}
         | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
+        | ({"linear": linear_field(tree)} if tree.linear else {})
     )
 
 
@@ -52,7 +55,7 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
     where = f"damaged model, tree {number}"
     if not isinstance(item, dict):
         raise ModelFileError(f"{where}: it must be an object")
-    check_keys(item, (*_FIELDS, "with_missing", *(("output",) if n_outputs > 1 else ())), where)
+    check_keys(item, (*_FIELDS, "with_missing", "linear", *(("output",) if n_outputs > 1 else ())), where)
     output = item.get("output", 0)
     if not is_integer(output) or not 0 <= output < n_outputs:
         fail(where, "output", f"a number from 0 to {n_outputs - 1}", output)
@@ -65,8 +68,13 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
         if len(values) != size:
             raise ModelFileError(f'{where}: "{field}" has {len(values)} entries, "feature" has {size}')
     if _is_plain(columns, features):
-        return Tree(**{field: tuple(values) for field, values in columns.items()}, output=output)
-    return _read_nodes(columns, features, output, where)
+        tree = Tree(**{field: tuple(values) for field, values in columns.items()}, output=output)
+    else:
+        tree = _read_nodes(columns, features, output, where)
+    if "linear" in item:
+        tree = replace(tree, linear=read_linear(item, size, where))
+        check_linear(tree, features, where)
+    return tree
 
 
 def check_tree(tree: Tree, number: int, features: Sequence[Feature], n_outputs: int) -> Tree:

@@ -1,6 +1,7 @@
 """Tables of labels against predictions, as polars frames; row weights count in all of them.
 
 - `evaluation`: `Evaluation`: metrics, confusion and curves, where the data are
+- `interval_coverage`: the share of labels that intervals hold, and their width
 - `metrics_by_group`: the metrics that fit a model, by group
 - `bootstrap`: confidence intervals of metrics
 - `paired_bootstrap`: the metrics of two models, and intervals of the differences

@@ -20,6 +20,7 @@ from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError
 from frameboost.evaluation.calibration_curve import calibration_curve
 from frameboost.evaluation.confusion import confusion_matrix
+from frameboost.evaluation.interval_coverage import interval_coverage
 from frameboost.evaluation.metrics_by_group import evaluated_metrics, group_columns, metrics_of
 from frameboost.evaluation.scored_rows import scores_for_ranking
 from frameboost.evaluation.threshold_curves import precision_recall_curve, roc_curve
@@ -54,12 +55,15 @@ class Evaluation:
         The columns of the groups.
     labels
         The labels of the classes, by number; none where classes are numbered.
+    intervals
+        Returns what `interval` does; None if the model has no intervals.
     """
 
     def __init__(
         self, metrics: pl.DataFrame, counts: Callable[[str], pl.DataFrame], n_classes: int, scores: str,
-        by: Sequence[str] = (), labels: Labels = (),
+        by: Sequence[str] = (), labels: Labels = (), intervals: Callable[[], pl.DataFrame] | None = None,
     ) -> None:  # fmt: skip
+        self._measured_intervals = intervals
         self._metrics, self._counts, self._n_classes = metrics, counts, n_classes
         self._scores, self._by, self._labels = scores, list(by), labels
 
@@ -83,6 +87,26 @@ class Evaluation:
         [('rmse', 2.0), ('mae', 2.0), ('r2', 0.75)]
         """
         return self._metrics.clone()
+
+    @cached_property
+    def interval(self) -> pl.DataFrame:
+        """How good the model's intervals are: ``coverage``, which is promised, ``held`` and ``mean_width``.
+
+        ``held`` is the share of these rows, by their weights, whose label is within its interval. With groups there is
+        a row for each, with their columns first.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0.0, 0.0, 8.0, 8.0] * 5})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> later = df.with_columns(y=pl.col("y") + pl.int_range(20) / 4)
+        >>> model.conform(later, "y", coverage=0.8).evaluate(later, "y").interval.rows()
+        [(0.8, 0.85, 8.0)]
+        """
+        if self._measured_intervals is None:
+            raise ParameterError("the model has no intervals; Model.conform learns them")
+        return self._measured_intervals()
 
     @cached_property
     def confusion(self) -> pl.DataFrame:
@@ -197,7 +221,11 @@ def evaluate_model(
         counted = _counts_in_frame if isinstance(source, FrameSource) else _counts_in_duckdb
         return counted(predictor, source, roles, columns, started, output)
 
-    return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels)
+    def intervals() -> pl.DataFrame:
+        return interval_coverage(predictor, source, roles, columns, started)
+
+    known = None if ensemble.interval is None else intervals
+    return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels, known)
 
 
 def _counts_in_frame(

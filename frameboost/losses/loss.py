@@ -166,7 +166,7 @@ class Loss:
         """Whether there is a margin for each class; two classes may share one, the log-odds."""
         return self.classes > 0 and self.classes == self.n_outputs and len(self.labels) == 1
 
-    @property
+    @cached_property
     def margins(self) -> tuple[str, ...]:
         """The names of the margins."""
         return margin_names(self.n_outputs)

@@ -15,7 +15,7 @@ import polars as pl
 from frameboost.checks.messages import counted, shortened
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.evaluation.history import long_history
-from frameboost.model.summaries import interval_text
+from frameboost.model.summaries import interval_text, leaves_text
 
 __all__ = ["html_summary"]
 
@@ -45,12 +45,11 @@ def html_summary(
     hint
         A line about the objective.
     """
-    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
     rows = [
         ("objective", _escaped(ensemble.loss.name) + (" (calibrated)" if ensemble.calibration is not None else "")),
         ("predicts", _predicts(ensemble)),
         ("rounds", _rounds(ensemble, best_round)),
-        ("trees", f"{counted(len(ensemble.trees), 'tree')}, {counted(leaves, 'leaf', 'leaves')}"),
+        ("trees", f"{counted(len(ensemble.trees), 'tree')}, {leaves_text(ensemble)}"),
         ("base margin", _numbers(ensemble.base_margins)),
         ("features", _features(ensemble, importance)),
     ]

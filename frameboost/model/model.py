@@ -20,6 +20,7 @@ from frameboost.data.atomic_files import write_bytes, write_text
 from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
 from frameboost.database.scoring_options import Form, Rows, SqlOutput
+from frameboost.database.star_tables import Tables
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import dump_binary, dump_model
 from frameboost.errors import ParameterError
@@ -264,7 +265,8 @@ class Model:
         and for splits on presence), ``categories`` (those on the side that missing does not go to), ``missing``
         ("left" or "right"), ``left`` and ``right`` (child nodes), ``gain`` (without the paper's ½, as in XGBoost),
         ``cover`` (sum of hessians), ``value`` (the leaf value; in an inner node the value it would have as a leaf),
-        ``condition`` (exact SQL, true for the present values that go left).
+        ``condition`` (exact SQL, true for the present values that go left). A model with linear leaves has two more:
+        ``constant`` and ``slopes``, of which a leaf's value is the constant plus Σ slope · (x − centre).
 
         Examples
         --------
@@ -388,6 +390,7 @@ class Model:
         columns: Mapping[str, str] | None = None,
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
+        tables: Tables | None = None,
     ) -> DatabaseModel:
         """Return the model for one database: it writes queries, views, tables, updates, files, explanations and drift.
 
@@ -406,6 +409,10 @@ class Model:
             None for no limit. They are ``text`` and ``view`` (bytes of a query, and of a statement that makes a view),
             ``depth``, ``case_depth``, ``stack``, ``stages``, ``columns``, ``elements`` and ``terms``, as in the table
             of ``docs/dialects.md``.
+        tables
+            Of a model that was trained on a star (`frameboost.join`), the tables of the dimensions that are not called
+            as these, by dimension. Queries have the joins in them, and score the facts; with ``"joined"`` they score a
+            table that has all columns.
 
         Raises
         ------
@@ -424,7 +431,7 @@ class Model:
          + CASE WHEN "X" < 3 THEN -4.0::float8 ELSE 4.0::float8 END) AS "prediction"
         FROM "orders"
         """
-        return database_model(self._ensemble, dialect, columns, base_margin, limits)
+        return database_model(self._ensemble, dialect, columns, base_margin, limits, tables)
 
     def sql(
         self,
@@ -466,7 +473,8 @@ class Model:
         (4.0::float8
          + CASE WHEN "X" < 3 THEN -4.0::float8 ELSE 4.0::float8 END)
         """
-        database = self.database(dialect, columns=columns, base_margin=base_margin, limits=limits)
+        star: Tables | None = "joined" if self._ensemble.joins else None  # the expression is over one table
+        database = self.database(dialect, columns=columns, base_margin=base_margin, limits=limits, tables=star)
         return database.sql(output)
 
     def query(
@@ -484,6 +492,7 @@ class Model:
         columns: Mapping[str, str] | None = None,
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
+        tables: Tables | None = None,
     ) -> str:
         """Return a SELECT that scores a table.
 
@@ -491,7 +500,7 @@ class Model:
         ----------
         table
             The table's name, which may be qualified (``"sales.orders"``).
-        dialect, columns, base_margin, limits
+        dialect, columns, base_margin, limits, tables
             As in `database`.
         keep
             Columns to return besides the prediction; by default all.
@@ -531,7 +540,7 @@ class Model:
         >>> con.sql(model.query("orders", keep=["id"], where="id > 7")).fetchall()
         [(8, 8.0)]
         """
-        database = self.database(dialect, columns=columns, base_margin=base_margin, limits=limits)
+        database = self.database(dialect, columns=columns, base_margin=base_margin, limits=limits, tables=tables)
         return database.query(
             table, keep=keep, where=where, output=output, name=name, form=form, trees=trees, rows=rows
         )

@@ -15,7 +15,7 @@ from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
 
-__all__ = ["importance_frame", "interval_text", "summary", "tree_frame"]
+__all__ = ["importance_frame", "interval_text", "leaves_text", "summary", "tree_frame"]
 
 _FEATURES_SHOWN, _LABELS_SHOWN = 8, 4
 
@@ -45,10 +45,32 @@ def tree_frame(ensemble: Ensemble) -> pl.DataFrame:
         for node, depth in enumerate(tree.depths())
     ]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    if ensemble.is_linear:
+        frame = frame.with_columns(_slopes(ensemble))
     if ensemble.n_outputs == 1:
         return frame
     outputs = pl.Series([tree.output for tree in ensemble.trees], dtype=pl.Int32)
     return frame.select("tree", outputs.gather(frame["tree"]).alias("output"), pl.exclude("tree"))
+
+
+def _slopes(ensemble: Ensemble) -> list[pl.Series]:
+    """Return the columns of linear leaves, null in other nodes: the constant, and the slopes."""
+    leaves = [leaf for tree in ensemble.trees for leaf in tree.linear or [None] * len(tree)]
+    names = ensemble.feature_names
+    slopes = [
+        leaf and [{"feature": names[term.feature], "slope": term.slope, "centre": term.centre} for term in leaf.terms]
+        for leaf in leaves
+    ]
+    kind = pl.List(pl.Struct({"feature": pl.String, "slope": pl.Float64, "centre": pl.Float64}))
+    constants = [leaf and leaf.constant for leaf in leaves]
+    return [pl.Series("constant", constants, pl.Float64), pl.Series("slopes", slopes, kind)]
+
+
+def leaves_text(ensemble: Ensemble) -> str:
+    """Return how many leaves there are, and how many of them have slopes."""
+    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
+    linear = sum(len(tree.linear_leaves()) for tree in ensemble.trees)
+    return counted(leaves, "leaf", "leaves") + (f", {linear:,} with slopes" if linear else "")
 
 
 def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]:
@@ -94,11 +116,10 @@ def importance_frame(ensemble: Ensemble, kind: str) -> pl.DataFrame:
 def summary(ensemble: Ensemble) -> str:
     """Return the text of a model's ``repr``: objective, trees and the first features."""
     trees, features = ensemble.trees, ensemble.features
-    leaves = sum(1 for tree in trees for _ in tree.leaves())
     depth = max((max(tree.depths()) for tree in trees), default=0)
     head = (
         f"Model: {ensemble.loss.name}{_classes(ensemble)}, {counted(len(trees), 'tree')} "
-        f"(depth {depth}, {counted(leaves, 'leaf', 'leaves')}), {counted(len(features), 'feature')}"
+        f"(depth {depth}, {leaves_text(ensemble)}), {counted(len(features), 'feature')}"
     )
     first = features[:_FEATURES_SHOWN]
     width = max(len(shortened(f.name)) for f in first)

@@ -35,6 +35,7 @@ ALIASES: Mapping[str, str] = {
         "max_delta_step": ("max_tree_output", "max_leaf_output"),
         "max_bin": ("max_bins",),
         "subsample": ("bagging_fraction", "sub_row", "bagging"),
+        "linear_tree": ("linear_trees",),
         "colsample_bytree": ("feature_fraction", "sub_feature"),
         "colsample_bynode": ("feature_fraction_bynode", "sub_feature_bynode"),
         "seed": ("random_state", "random_seed"),

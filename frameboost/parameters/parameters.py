@@ -28,6 +28,13 @@ class Parameters:
 
     n_estimators: int = declared(100, "Number of boosting rounds, one tree each.", low=1, high=_MOST)
     learning_rate: float = declared(0.3, "Shrinkage: factor of every leaf value.", above=0, high=1, symbol="η")
+    max_learning_rate: float | None = declared(
+        None,
+        "With it the learning rate grows from round to round, by 1 % of `learning_rate`, up to this: models that need "
+        "few rounds get small steps, and those that need many are done sooner. XGBoost has none (not for dart).",
+        above=0,
+        high=1,
+    )
     max_depth: int = declared(
         6, "Largest depth of a leaf; the root has depth 0. 0 means no limit (not for exact).", low=0, high=64
     )
@@ -107,6 +114,17 @@ class Parameters:
         3.0,
         "Smoothing of that sort: added to each category's H. A category with an H below it is not sorted, but goes "
         "with missing. XGBoost has none: 0 is as it does.",
+        low=0,
+    )
+    linear_tree: bool = declared(
+        False,
+        "Whether leaves have slopes: a constant plus slopes times up to five numbers that the path to the leaf asks "
+        "about (hist only).",
+        engines="numba, polars, duckdb",
+    )
+    linear_lambda: float = declared(
+        10.0,
+        "L2 penalty on the slopes of linear leaves, each times its feature's standard deviation in the leaf.",
         low=0,
     )
     subsample: float = declared(1.0, "Share of the rows that each tree is grown on.", above=0, high=1)
@@ -251,6 +269,14 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
         "max_leaves and grow_policy='lossguide' do not go with tree_method='exact'; use 'hist'",
     ),
     (
+        lambda p: p.max_learning_rate is not None and p.max_learning_rate < p.learning_rate,
+        "max_learning_rate={p.max_learning_rate:g} is less than learning_rate={p.learning_rate:g}, from which it grows",
+    ),
+    (
+        lambda p: p.max_learning_rate is not None and p.booster == "dart",
+        "max_learning_rate does not go with booster='dart', which scales the trees of earlier rounds",
+    ),
+    (
         lambda p: p.proposal != "global" and p.tree_method != "approx",
         "proposal={p.proposal!r} is for tree_method='approx'; tree_method={p.tree_method!r} proposes no splits anew",
     ),
@@ -261,6 +287,18 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (
         lambda p: p.grow_policy == "symmetric" and not 1 <= p.max_depth <= 16,
         "grow_policy='symmetric' needs a max_depth from 1 to 16, as each level has all of its nodes, not {p.max_depth}",
+    ),
+    (
+        lambda p: p.linear_tree and p.tree_method != "hist",
+        "linear_tree=True does not go with tree_method={p.tree_method!r}; use 'hist'",
+    ),
+    (
+        lambda p: p.linear_tree and p.booster == "dart",
+        "linear_tree=True does not go with booster='dart', which gives trees new weights in each round; use 'gbtree'",
+    ),
+    (
+        lambda p: p.linear_tree and bool(p.monotone_constraints),
+        "linear_tree=True does not go with monotone_constraints, to which slopes do not keep",
     ),
 )
 

@@ -144,7 +144,8 @@ def _text(tree: Tree, node: int, features: tuple[Feature, ...], *, split: bool) 
     amount = tree.cover[node]
     cover = f"cover {amount:,.0f}" if amount >= 1_000 else f"cover {amount:.4g}"
     if tree.is_leaf(node):
-        return f"{tree.value[node]:+.4g}\n{cover}"
+        slopes = " + slopes" if node in tree.linear_leaves() else ""
+        return f"{tree.value[node]:+.4g}{slopes}\n{cover}"
     if not split:
         below, leaves = [node], 0
         while below:

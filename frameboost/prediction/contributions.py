@@ -18,6 +18,7 @@ from frameboost.errors import ParameterError
 from frameboost.runtime.installed import require_numba
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from frameboost.trees.linear_leaf import refuse_linear
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.contributions import Contributions
@@ -102,6 +103,7 @@ def _read(
 ) -> tuple[LocalSource, Mapping[str, FeatureType], list[int]]:
     """Return the rows, the types of the features, and the numbers of the margins to explain."""
     require_numba("explain")
+    refuse_linear("a contribution of each feature", is_linear=ensemble.is_linear)
     several = output is None and ensemble.n_outputs > 1
     outputs = list(range(ensemble.n_outputs)) if several else [ensemble.margin_number(output)]
     source = open_rows(data, ensemble.features)

@@ -102,6 +102,13 @@ def responses(
         )
     output = replace(output, names=())
     arrays, bases = predictor.arrays, predictor.ensemble.base_margins
+    value = output_expr(output, [pl.col(margin) for margin in output.margins])
+    if arrays.is_linear:  # numbers are read besides codes
+        for row in grid.iter_slices(1):
+            given = [pl.lit(values).first().alias(values.name) for values in row.iter_columns()]
+            sums = predictor.sums(frame.with_columns(given), types, bases)
+            yield pl.DataFrame(dict(zip(output.margins, sums, strict=True))).select(value).to_series().to_numpy()
+        return
     codes = arrays.codes(frame, types).copy()
     schema = frame.collect_schema().items()
     unset = {other: pl.Series([None] * len(grid), dtype=dtype) for other, dtype in schema}
@@ -112,7 +119,6 @@ def responses(
         if predictions is None or places:  # otherwise no tree splits on them
             codes[:, places] = at[places]
             margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, bases), strict=True)))
-            value = output_expr(output, [pl.col(margin) for margin in output.margins])
             predictions = margins.select(value).to_series().to_numpy()
         yield predictions
 

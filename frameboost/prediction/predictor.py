@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_trees import ByteTrees
     from frameboost.compile.arrays.few_rows import FewRows
     from frameboost.compile.arrays.flat_trees import TreeArrays
+    from frameboost.compile.arrays.linear_scorer import LinearScorer
     from frameboost.prediction.array_outputs import ArrayOutput
 
 __all__ = ["OutputName", "Predictor"]
@@ -85,6 +86,16 @@ class Predictor:
 
         return ByteTrees.compile(self.arrays, self.ensemble.n_outputs)
 
+    @cached_property
+    def _is_linear(self) -> bool:
+        return self.ensemble.is_linear
+
+    @cached_property
+    def _linear_scorer(self) -> LinearScorer:
+        from frameboost.compile.arrays.linear_scorer import LinearScorer
+
+        return LinearScorer.compile(self.arrays, self.ensemble.trees, self.ensemble.features)
+
     def of_numbers(self) -> Predictor:
         """Return the predictor of the model without its labels, whose classes are numbers."""
         return Predictor(replace(self.ensemble, labels=())) if self.ensemble.labels else self
@@ -123,7 +134,7 @@ class Predictor:
         frame = source.to_frame(self.ensemble.feature_names).collect().lazy()
         margins: Sequence[Any] = self.ensemble.base_margins
         for number in range(self.ensemble.n_rounds):
-            margins = Predictor(self.ensemble.rounds(number, number + 1))._sums(frame, types, margins)
+            margins = Predictor(self.ensemble.rounds(number, number + 1)).sums(frame, types, margins)
             yield self._values(wanted, margins)
 
     def _values(self, wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
@@ -160,9 +171,10 @@ class Predictor:
 
     def _margins(self, data: Any, base_margin: str | Sequence[str] | None) -> list[Any]:
         """Return the margins of each output; ``base_margin`` has the columns to start from in place of the model's."""
-        if base_margin is None and (codes := self._few_rows.codes(data)) is not None:
+        if not self._is_linear and base_margin is None and (codes := self._few_rows.codes(data)) is not None:
             return list(self.arrays.margins(codes, self.ensemble.base_margins, in_parallel=False))
-        if base_margin is None and isinstance(data, pl.DataFrame) and (found := self._plain_scorer(data)) is not None:
+        is_plain = not self._is_linear and base_margin is None and isinstance(data, pl.DataFrame)
+        if is_plain and (found := self._plain_scorer(data)) is not None:
             scorer, names = found
             rows = data[names] if names else data
             return list(scorer.margins_of_plain(rows, self.ensemble.base_margins, kept_workers()))
@@ -171,13 +183,19 @@ class Predictor:
         started = find_margins(source, base_margin, self.ensemble.n_outputs)
         frame = source.to_frame(list(dict.fromkeys([*self.ensemble.feature_names, *started])))
         if not started:
-            return self._sums(frame, types, self.ensemble.base_margins)
+            return self.sums(frame, types, self.ensemble.base_margins)
         in_order = frame.collect()  # once, so that codes and margins have the same row order
-        sums = self._sums(in_order.lazy(), types, (0.0,) * self.ensemble.n_outputs)
+        sums = self.sums(in_order.lazy(), types, (0.0,) * self.ensemble.n_outputs)
         # Added by polars, where a sum with NULL is NULL, as in SQL.
         return [in_order[name].cast(pl.Float64) + pl.Series(sum_) for name, sum_ in zip(started, sums, strict=True)]
 
-    def _sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
+    def sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
+        """Return each output's base plus the values of each row's leaves, of columns with these types."""
+        if self._is_linear:
+            if has_numba():
+                return self._linear_scorer.margins(frame, types, bases, kept_workers())
+            found = frame.select(each.alias(str(k)) for k, each in enumerate(self._margin_exprs([0.0] * len(bases))))
+            return [base + sums.to_numpy() for base, sums in zip(bases, found.collect(), strict=True)]
         if self.byte_trees is not None:
             return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)

@@ -47,7 +47,8 @@ def quality(material: Material) -> Section | None:
     """Return the section, None without labels."""
     if material.evaluation is None:
         return None
-    return Section("quality", "How good it is", [_scores(material), _metrics(material), *_charts(material)])
+    parts: list[Raw | Chart] = [_scores(material), _metrics(material), *_intervals(material), *_charts(material)]
+    return Section("quality", "How good it is", parts)
 
 
 def _scores(material: Material) -> Raw:
@@ -76,6 +77,18 @@ def _metrics(material: Material) -> Raw:
     text = f"{counted(material.n_rows, 'row')}. Intervals are by the bootstrap over {drawn}"
     text += "; without trees, every row has the base margin as prediction." if without else "."
     return Raw(table(header, rows, numbers=numbers) + paragraph(text, kind="note"))
+
+
+def _intervals(material: Material) -> list[Raw]:
+    """Return how many labels the model's intervals hold, if it has any."""
+    if material.ensemble.interval is None or material.evaluation is None:
+        return []
+    coverage, held, width = material.evaluation.interval.row(0)
+    text = (
+        f"The model's intervals promise to hold {100 * coverage:g} % of the labels, and hold {100 * held:.3g} % of "
+        f"these; their mean width is {number(width)}."
+    )
+    return [Raw(paragraph(text))]
 
 
 def _charts(material: Material) -> list[Chart]:

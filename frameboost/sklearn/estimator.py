@@ -87,6 +87,7 @@ class Estimator(BaseEstimator):
         random_state: Any = None,
         n_estimators: int = 100,
         learning_rate: float = 0.3,
+        max_learning_rate: float | None = None,
         max_depth: int = 6,
         max_leaves: int = 0,
         grow_policy: str = "depthwise",
@@ -104,6 +105,8 @@ class Estimator(BaseEstimator):
         max_cat_to_onehot: int = 4,
         max_cat_threshold: int = 64,
         cat_smooth: float = 3.0,
+        linear_tree: bool = False,
+        linear_lambda: float = 10.0,
         subsample: float = 1.0,
         sampling_method: str = "uniform",
         colsample_bytree: float = 1.0,
@@ -138,6 +141,7 @@ class Estimator(BaseEstimator):
         self.random_state = random_state
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
+        self.max_learning_rate = max_learning_rate
         self.max_depth = max_depth
         self.max_leaves = max_leaves
         self.grow_policy = grow_policy
@@ -155,6 +159,8 @@ class Estimator(BaseEstimator):
         self.max_cat_to_onehot = max_cat_to_onehot
         self.max_cat_threshold = max_cat_threshold
         self.cat_smooth = cat_smooth
+        self.linear_tree = linear_tree
+        self.linear_lambda = linear_lambda
         self.subsample = subsample
         self.sampling_method = sampling_method
         self.colsample_bytree = colsample_bytree

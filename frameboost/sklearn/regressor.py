@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import polars as pl
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from frameboost.sklearn.estimator import Estimator, documented
-from frameboost.sklearn.rows import Rows
-from frameboost.sklearn.tables import read
+from frameboost.sklearn.rows import Rows, role_columns, with_roles
+from frameboost.sklearn.tables import read, read_parts
 from frameboost.sklearn.targets import FloatArray, check_numbers, check_weights, without_zeros
 
 __all__ = ["FrameBoostRegressor"]
@@ -87,6 +89,49 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
     def predict(self, X: Any) -> FloatArray:
         """Return the predictions for X's rows."""
         return self._score(X)
+
+    def conform(self, X: Any, y: Any, *, coverage: float = 0.9) -> FrameBoostRegressor:
+        """Learn intervals from rows that the regressor was not trained on, for `predict_interval`.
+
+        ``model_`` is from then on one with intervals (see `Model.conform`, which says what they promise). The
+        regressor must be fitted, and ``fit`` forgets them.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            The target.
+        coverage : float, default 0.9
+            The share of labels that intervals are to hold.
+
+        Returns
+        -------
+        FrameBoostRegressor
+            The regressor itself.
+        """
+        check_is_fitted(self)
+        rows = Rows(read(self, X, reset=False), {"target": check_numbers(y, self, "y", several=False)})
+        check_consistent_length(rows.frame, rows.roles["target"])
+        columns = role_columns(rows)
+        self.model_ = self.model_.conform(with_roles(rows, columns), columns["target"][0], coverage=coverage)
+        return self
+
+    def predict_interval(self, X: Any) -> FloatArray:
+        """Return the ends of the intervals of X's rows, an array of shape (n_samples, 2), after `conform`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> X, y = pl.DataFrame({"x": [1, 2, 3, 4] * 5}), [0.0, 0.0, 8.0, 8.0] * 5
+        >>> regressor = fb.FrameBoostRegressor(n_estimators=1, learning_rate=1, reg_lambda=0).fit(X, y)
+        >>> regressor.conform(X, [label + 1 for label in y]).predict_interval(X[1:3])
+        array([[-1.,  1.],
+               [ 7.,  9.]])
+        """
+        check_is_fitted(self)
+        ends = [self.model_.predict(frame, output="interval").struct.unnest() for frame in read_parts(self, X)]
+        return pl.concat(ends).to_numpy(writable=True)
 
     def staged_predict(self, X: Any) -> Iterator[FloatArray]:
         """Yield the predictions for X's rows after the first round, after two, and so on."""

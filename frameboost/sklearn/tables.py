@@ -14,7 +14,8 @@ import polars as pl
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from frameboost.data.sources import FrameSource, open_source
+from frameboost.data.opening import open_source
+from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.sklearn.targets import Array
 

@@ -3,7 +3,8 @@
 - `boosting`: the loop over rounds and trees
 - `gradients`, `base_margins`: gradients of a round, and the margins before the first
 - `grower`, `node`, `grow_policies`: the growth of a tree, in the order of ``grow_policy``
-- `whole_trees`: trees that an engine grows in one call each
+- `whole_trees`, `grown_arrays`: trees that an engine grows in one call each
+- `linear_leaves`: slopes for the leaves of a grown tree
 - `tree_methods`: ``hist``, ``approx`` and ``exact``
 - `splitter`, `approx_splitters`, `symmetric_splitter`: the best splits of open nodes
 - `histograms`: histograms of open nodes, half of them by subtraction

@@ -19,6 +19,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import define_predictions
+from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Penalties, SplitLimits, Stats
@@ -30,6 +31,8 @@ from frameboost.training.dart import Dropout, weighted
 from frameboost.training.evaluation_log import EvaluationLog
 from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.grower import GrownTree, TreeGrower
+from frameboost.training.grown_arrays import GrownArrays, as_tree, as_trees
+from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, sample_rows
 from frameboost.training.splitter import SplitSearch, SplitSettings
@@ -107,11 +110,12 @@ def boost(
     settings = SplitSettings(penalties, _limits(constraints, features), parameters.gamma, workers)
     search = method.prepare(engine, engines.held_out, Binning(parameters.max_bin, given_bins), settings)
     base = _start_margins(engines, loss, parameters)
+    linear = LinearLeaves(search.bins, parameters) if parameters.linear_tree else None
     grower: TreeGrower | WholeTreeGrower
     if are_grown_whole(engine, parameters, constraints):
-        grower = WholeTreeGrower(engine, search, parameters, penalties, features, engines.held_out)
+        grower = WholeTreeGrower(engine, search, parameters, penalties, features, engines.held_out, linear)
     else:
-        grower = TreeGrower(engine, search, parameters, constraints, engines.held_out)
+        grower = TreeGrower(engine, search, parameters, constraints, engines.held_out, linear)
     rounds = _Rounds(engines, loss, parameters, features, grower)
     first, n_rounds = log.rounds_before, parameters.n_estimators
     if checkpoint is not None:
@@ -188,7 +192,8 @@ class _Rounds:
         self._renewals = renewals_of(engines.training, loss, is_weighted=engines.is_weighted)
         self._moved = engines.all()  # the engines whose margins saved trees are added to
         self._dropout = self._new_dropout()
-        self._trees: list[Tree] = []
+        self._trees: list[Tree | GrownArrays] = []
+        self._rates = parameters.as_dict()
         self._n_last = 0  # of the last round
         self._n_best: int | None = None  # None keeps all
         self._best_weights: Sequence[float] = ()
@@ -199,7 +204,7 @@ class _Rounds:
     @property
     def last(self) -> list[Tree]:
         """The trees of the last round."""
-        return self._trees[-self._n_last :]
+        return list(map(as_tree, self._trees[-self._n_last :]))
 
     def keep_margins(self) -> None:
         """Leave all margins as they are, before rounds that are the last ones are repeated."""
@@ -212,6 +217,7 @@ class _Rounds:
             self._dropout.drop(round_)
         _check_hessians(self.engines.training, self.loss, round_)
         compute_gradients(self.engines.training, self.loss)
+        self._grower.shrinkage = shrinkage_of(self._rates, round_)
         grown: list[GrownTree] = []
         for output, margin in enumerate(self.loss.margins):
             for _ in range(self.parameters.num_parallel_tree):
@@ -228,7 +234,7 @@ class _Rounds:
         self._end(grown)
 
     def _end(self, grown: Sequence[GrownTree]) -> None:
-        self._trees += [each.tree for each in grown]
+        self._trees += [each.kept for each in grown]
         self._n_last = len(grown)
         if self._dropout is not None:
             self._dropout.restore(grown)
@@ -240,9 +246,9 @@ class _Rounds:
         if self._dropout is not None:
             self._best_weights = self._dropout.weights()
 
-    def kept(self) -> tuple[Tree, ...]:
+    def kept(self) -> Sequence[Tree]:
         """Return the trees of the model, up to the best round if there is one: with dropout, times their weights."""
-        trees = tuple(self._trees[: self._n_best])
+        trees = as_trees(self._trees[: self._n_best])
         if self._dropout is None:
             return trees
         return weighted(trees, self._dropout.weights() if self._n_best is None else self._best_weights)

@@ -12,16 +12,18 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.sources import Source, check_numeric
 from frameboost.engines.contract import Engine
+from frameboost.engines.linear_contract import linear_role
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import Feature
+from frameboost.trees.linear_leaf import may_have_slope
 
 __all__ = [
     "argument_of", "check_evaluated", "check_held_out", "check_rows", "count_violations", "find_column", "find_roles",
-    "pick_features",
+    "numbers_of_leaves", "pick_features",
 ]  # fmt: skip
 
 # Labels and weights within this bound have finite squares of gradients.
@@ -105,6 +107,11 @@ def argument_of(role: str) -> str:
     if role.startswith("base_"):
         return "base_margin"
     return {"upper": "label_upper_bound", "qid": "group"}.get(role, role)
+
+
+def numbers_of_leaves(features: Sequence[Feature]) -> dict[str, str]:
+    """Return the columns that leaves may have slopes of, by their role in a `LinearEngine`."""
+    return {linear_role(number): each.name for number, each in enumerate(features) if may_have_slope(each)}
 
 
 def pick_features(

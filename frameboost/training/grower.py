@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from frameboost.engines.contract import BatchedEngine, Engine
+from frameboost.engines.linear_contract import LinearEngine
+from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
@@ -28,13 +31,16 @@ from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.gradients import Renewal
 from frameboost.training.grow_policies import GROW_POLICIES, Lossguide
+from frameboost.training.grown_arrays import GrownArrays, as_tree
+from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.look_ahead import nodes_ahead, undo_splits
 from frameboost.training.node import OpenNode
 from frameboost.training.pruning import reached_nodes
 from frameboost.training.splitter import SplitSearch
+from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["GrownTree", "Moves", "TreeGrower", "moves_of"]
+__all__ = ["GrownTree", "Moves", "TreeGrower", "add_values", "moves_of"]
 
 Moves = dict[int, tuple[Split, int, int]]  # node -> its split, left child, right child
 _NO_LIMIT = 1 << 62
@@ -44,27 +50,41 @@ _NO_LIMIT = 1 << 62
 class GrownTree:
     """A tree, and the calls of an engine that add its leaf values to the margins: the splits in steps, then values.
 
-    The calls are needed only where a tree is repeated, and so come from a function.
+    The calls are needed only where a tree is repeated, and so come from a function. The tree may still be as the engine
+    has grown it.
     """
 
-    tree: Tree
+    kept: Tree | GrownArrays
     margin: str
-    calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float]]]
+    calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]]
 
     @classmethod
-    def of(cls, tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
+    def of(cls, kept: Tree | GrownArrays, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
         """Return a tree whose nodes have the same numbers in the engine (see `moves_of`)."""
-        return cls(tree, margin, lambda: (moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()}))
+
+        def calls() -> tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]:
+            tree = as_tree(kept)
+            return moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()}, tree.linear_leaves()
+
+        return cls(kept, margin, calls)
 
     def add_to_margins(self, engines: Sequence[Engine], weight: float = 1.0) -> None:
         """Add the leaf values times ``weight`` to the margins of all rows of some engines."""
-        steps, of_leaves = self.calls()
+        steps, of_leaves, linear = self.calls()
         values = {node: value * weight for node, value in of_leaves.items()}
         for engine in engines:
             engine.follow_tree()
             for moves in steps:
                 engine.apply_splits(moves)
-            engine.add_leaf_values(values, self.margin)
+            add_values(engine, values, linear, self.margin)
+
+
+def add_values(engine: Engine, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+    """Add the values of leaves, some of which may be linear, to a margin of all rows of an engine."""
+    if linear:
+        cast(LinearEngine, engine).add_linear_leaves(values, linear, margin)
+    else:
+        engine.add_leaf_values(values, margin)
 
 
 def moves_of(tree: Tree, bin_of: Callable[[int, Physical | None], int]) -> tuple[Moves, ...]:
@@ -90,6 +110,11 @@ def _split(tree: Tree, node: int, bin_of: Callable[[int, Physical | None], int])
 class TreeGrower:
     """Grows trees one by one on an engine, and adds their leaf values to its margins and to those of followers.
 
+    Attributes
+    ----------
+    shrinkage
+        The factor of the leaf values of the next trees; at first that of round 0.
+
     Parameters
     ----------
     engine
@@ -102,6 +127,8 @@ class TreeGrower:
         Constraints on the trees.
     followers
         Engines over held-out rows, to which each split and leaf value is passed on.
+    linear
+        Gives leaves slopes, if they are to have any; the engines are `LinearEngine`.
     """
 
     def __init__(
@@ -111,8 +138,10 @@ class TreeGrower:
         parameters: Parameters,
         constraints: Constraints,
         followers: Sequence[Engine] = (),
+        linear: LinearLeaves | None = None,
     ) -> None:
         self._engine = engine
+        self._linear = linear
         self._engines = (engine, *followers)
         self._followers = tuple(followers)
         self._splitter = search.splitter
@@ -120,12 +149,14 @@ class TreeGrower:
         self._needs_whole_levels = search.needs_whole_levels
         # Features are drawn by the number of a node, which splits ahead change.
         is_ordered = parameters.grow_policy == "lossguide" and parameters.colsample_bynode == 1.0
-        self._is_batched = isinstance(engine, BatchedEngine) and is_ordered and self._pruner is None
+        # A leaf that is split ahead has its rows in two nodes of the engine, and sums are asked for by node.
+        self._is_batched = isinstance(engine, BatchedEngine) and is_ordered and self._pruner is None and linear is None
         self._parameters = parameters
         self._constraints = constraints
         self._policy = GROW_POLICIES[parameters.grow_policy]
         self._max_leaves = parameters.max_leaves or _NO_LIMIT
         self._max_depth = parameters.max_depth or _NO_LIMIT
+        self.shrinkage = shrinkage_of(parameters.as_dict(), 0)
 
     def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> GrownTree:
         """Grow one tree from the gradients that the engine holds, and add its leaf values to the margins.
@@ -159,12 +190,17 @@ class TreeGrower:
         self._set_values(nodes, leaf_of, renewal)
         # The rows of a pruned leaf are in the node where they were grown to, or, with a renewal, have been moved.
         values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
-        for engine in self._engines:
-            engine.add_leaf_values(values, margin)
         tree = _frozen(nodes if self._pruner is None else reached_nodes(nodes), output)
+        linear: dict[int, LinearLeaf] = {}
+        if self._linear is not None:
+            number = {leaf: nodes[leaf].id for leaf in tree.leaves()}
+            tree = self._linear.fitted(cast(LinearEngine, self._engine), tree, number, self.shrinkage)
+            linear = {number[leaf]: each for leaf, each in tree.linear_leaves().items()}
+        for engine in self._engines:
+            add_values(engine, values, linear, margin)
         for node in nodes:
             node.sibling = None  # breaks the reference cycle of two siblings, so that they are freed at once
-        return GrownTree(tree, margin, lambda: (steps, values))
+        return GrownTree(tree, margin, lambda: (steps, values, linear))
 
     # --- the nodes to split -------------------------------------------------------------------------------------------
 
@@ -227,8 +263,7 @@ class TreeGrower:
     def _set_values(self, nodes: Sequence[OpenNode], leaf_of: Mapping[int, OpenNode], renewal: Renewal | None) -> None:
         """Give every node its value, shrunk by the learning rate."""
         p = self._parameters
-        shrinkage = p.learning_rate / p.num_parallel_tree
-        values = self._weights(nodes) * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
+        values = self._weights(nodes) * self.shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
         by_id = {node.id: node for node in nodes}
         for node, value in zip(nodes, values.tolist(), strict=True):  # parents come first
             # Only a symmetric tree has a child that is so light; it predicts what its parent does.
@@ -241,7 +276,7 @@ class TreeGrower:
         found = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
         for leaf in leaf_of.values():
             if leaf.id in found:
-                leaf.value = found[leaf.id] * shrinkage + 0.0
+                leaf.value = found[leaf.id] * self.shrinkage + 0.0
 
     def _weights(self, nodes: Sequence[OpenNode]) -> FloatArray:
         """Return each node's weight −G/(H+λ) within its bounds; 0 below min_child_weight, as XGBoost has it."""

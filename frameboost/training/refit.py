@@ -19,6 +19,7 @@ from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.gain import leaf_weight
@@ -78,6 +79,8 @@ def _why_not(ensemble: Ensemble) -> str | None:
         return "is calibrated"
     if ensemble.parameters.get("booster") == "dart":
         return "has trees weighted by dropout"
+    if ensemble.is_linear:
+        return "has slopes in its leaves (linear_tree=True)"
     is_own = ensemble.loss.is_trainable and "learning_rate" in ensemble.parameters
     return (
         None
@@ -112,10 +115,11 @@ class _Refitter:
         refitted = []
         for first in range(0, len(trees), per_round):
             compute_gradients(self._rows, self._ensemble.loss)
-            refitted += [self._refit(tree) for tree in trees[first : first + per_round]]
+            shrinkage = shrinkage_of(self._ensemble.parameters, first // per_round)
+            refitted += [self._refit(tree, shrinkage) for tree in trees[first : first + per_round]]
         return tuple(refitted)
 
-    def _refit(self, tree: Tree) -> Tree:
+    def _refit(self, tree: Tree, shrinkage: float) -> Tree:
         self._rows.start_tree(tree.output)
         for moves in moves_of(tree, lambda *_: 0):  # these rows are not binned
             self._rows.apply_splits(moves)
@@ -125,14 +129,15 @@ class _Refitter:
         for node in reversed(range(len(tree))):  # children come after their parent
             if not tree.is_leaf(node):
                 sums[:, node] = sums[:, tree.left[node]] + sums[:, tree.right[node]]
-        values = self._values(tree, sums)
+        values = self._values(tree, sums, shrinkage)
         leaves = {leaf: values[leaf] for leaf in tree.leaves()}
         self._rows.add_leaf_values(leaves, self._ensemble.loss.margins[tree.output])
         return replace(tree, value=tuple(values), cover=tuple(sums[1].tolist()))
 
-    def _values(self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[float]:
+    def _values(
+        self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]], shrinkage: float
+    ) -> list[float]:
         p = self._ensemble.parameters
-        shrinkage = p.get("learning_rate", 0.3) / p.get("num_parallel_tree", 1)
         penalties = (p.get("reg_lambda", 1.0), p.get("reg_alpha", 0.0), p.get("max_delta_step") or 0.0)
         found: dict[int, float] = {}
         if (renewal := self._renewals.get(tree.output)) is not None:

@@ -22,9 +22,12 @@ from frameboost.engines.contract import (
     RebinningEngine,
 )
 from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.linear_contract import LinearEngine
 from frameboost.errors import ParameterError
 from frameboost.parameters.parameters import Parameters
+from frameboost.schema.feature import Feature
 from frameboost.training.approx_splitters import GlobalSplitter, LocalSplitter
+from frameboost.training.data_checks import numbers_of_leaves
 from frameboost.training.pruning import Pruner
 from frameboost.training.splitter import ExactSplitter, HistogramSplitter, SplitSearch, SplitSettings
 from frameboost.training.symmetric_splitter import SymmetricSplitter
@@ -65,6 +68,10 @@ class TreeMethod(ABC, Generic[TrainingT, HeldOutT]):
         """Raise `ParameterError` if the user gives cuts that would have no effect."""
         if cuts is not None and self.cuts_refusal:
             raise ParameterError(f"cuts do not go with {self.setting}, {self.cuts_refusal}")
+
+    def roles(self, roles: Mapping[str, str], features: Sequence[Feature]) -> dict[str, str]:
+        """Return the columns by role that the engines read besides the features."""
+        return {**roles, **(numbers_of_leaves(features) if self.contract is LinearEngine else {})}
 
     def open_training(self, engine: EngineDescription, request: EngineRequest) -> TrainingT:
         """Open an engine over training rows."""
@@ -109,6 +116,22 @@ class SymmetricMethod(HistMethod):
         """See `TreeMethod.prepare`."""
         bins = _binned(training, held_out, binning)
         return SplitSearch(SymmetricSplitter(training, SlotLayout(bins), settings), bins, needs_whole_levels=True)
+
+
+class LinearMethod(HistMethod):
+    """`HistMethod` over engines that sum products of features, for slopes of the leaves."""
+
+    setting = "linear_tree=True"
+    contract = LinearEngine
+    held_out_contract = LinearEngine
+
+
+class LinearSymmetricMethod(SymmetricMethod):
+    """`SymmetricMethod` over such engines."""
+
+    setting = "linear_tree=True"
+    contract = LinearEngine
+    held_out_contract = LinearEngine
 
 
 class ExactMethod(TreeMethod[ColumnBlockEngine, FollowerEngine]):
@@ -156,19 +179,21 @@ class LocalApproxMethod(TreeMethod[NodeBinningEngine, FollowerEngine]):
         return SplitSearch(LocalSplitter(training, bins, binning.max_bin, settings), bins)
 
 
-# By tree_method, grow_policy and proposal; None is any value.
-_TREE_METHODS: tuple[tuple[str, str | None, str | None, TreeMethod[Any, Any]], ...] = (
-    ("hist", "symmetric", None, SymmetricMethod()),
-    ("hist", None, None, HistMethod()),
-    ("exact", None, None, ExactMethod()),
-    ("approx", None, "global", GlobalApproxMethod()),
-    ("approx", None, "local", LocalApproxMethod()),
+# By tree_method, grow_policy, proposal and linear_tree; None is any value.
+_TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod[Any, Any]], ...] = (
+    ("hist", "symmetric", None, True, LinearSymmetricMethod()),
+    ("hist", None, None, True, LinearMethod()),
+    ("hist", "symmetric", None, False, SymmetricMethod()),
+    ("hist", None, None, False, HistMethod()),
+    ("exact", None, None, False, ExactMethod()),
+    ("approx", None, "global", False, GlobalApproxMethod()),
+    ("approx", None, "local", False, LocalApproxMethod()),
 )
 
 
 def choose_tree_method(parameters: Parameters) -> TreeMethod[Any, Any]:
     """Return the tree method that the parameters ask for."""
-    given = (parameters.tree_method, parameters.grow_policy, parameters.proposal)
+    given = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)
     for *wanted, method in _TREE_METHODS:
         if all(each in (None, value) for each, value in zip(wanted, given, strict=True)):
             return method

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
-from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Engine, GrownNodes, TreeEngine, TreeShape
+from frameboost.engines.linear_contract import LinearEngine
+from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.types import Physical
-from frameboost.splits.split import IntArray, Penalties, Stats
+from frameboost.splits.split import Penalties, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.gradients import Renewal
-from frameboost.training.grower import GrownTree
+from frameboost.training.grower import GrownTree, add_values
+from frameboost.training.grown_arrays import BinThresholds, GrownArrays, as_tree
+from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.sampling import FeatureSampler
 from frameboost.training.splitter import SplitSearch
 from frameboost.trees.tree import Tree
@@ -33,23 +35,13 @@ def are_grown_whole(engine: Engine, parameters: Parameters, constraints: Constra
     )  # fmt: skip
 
 
-def _thresholds_of(bins: Sequence[Bins]) -> tuple[IntArray, npt.NDArray[np.object_]]:
-    """Return the thresholds of all splits in one array, and where those of each feature start, by `Split.bin`.
-
-    There is None for categories and past the last cut, and at 0.
-    """
-    firsts, thresholds = np.zeros(len(bins), np.int64), list[Physical | None]([None])
-    for number, each in enumerate(bins):
-        firsts[number] = len(thresholds) - 1  # bins are counted from 1 on
-        cuts = () if each.feature.type.is_categorical else each.cuts
-        thresholds += [*cuts, *[None] * (each.count + 1 - len(cuts))]
-    found = np.empty(len(thresholds), np.object_)
-    found[:] = thresholds
-    return firsts, found
-
-
 class WholeTreeGrower:
     """Does what `frameboost.training.grower.TreeGrower` does, by an engine that grows trees.
+
+    Attributes
+    ----------
+    shrinkage
+        See `TreeGrower`.
 
     Parameters
     ----------
@@ -63,6 +55,8 @@ class WholeTreeGrower:
         Says how the features of each tree are drawn.
     followers
         Engines over held-out rows.
+    linear
+        Gives leaves slopes, if they are to have any; the engines are `LinearEngine`.
     """
 
     def __init__(
@@ -73,58 +67,65 @@ class WholeTreeGrower:
         penalties: Penalties,
         features: FeatureSampler,
         followers: Sequence[Engine] = (),
+        linear: LinearLeaves | None = None,
     ) -> None:
         assert isinstance(engine, TreeEngine)
         p = parameters
         self._trees, self._engine, self._penalties, self._features = engine, engine, penalties, features
-        shrinkage = p.learning_rate / p.num_parallel_tree
-        self._shape = TreeShape(p.max_depth, p.max_leaves, p.gamma, p.grow_policy, shrinkage)
+        self._linear = linear
+        self.shrinkage = shrinkage_of(p.as_dict(), 0)
+        self._shape = TreeShape(p.max_depth, p.max_leaves, p.gamma, p.grow_policy)
         self._walking = [each for each in followers if isinstance(each, TreeEngine) and each.grows_trees()]
         self._moving = [each for each in followers if each not in self._walking]
         self._counts = [b.count for b in search.bins]
         self._is_categorical = np.array([b.feature.type.is_categorical for b in search.bins])
         self._has_categories = bool(self._is_categorical.any())
-        self._firsts, self._thresholds = _thresholds_of(search.bins)
+        self._thresholds = BinThresholds(search.bins)
         self._bin_of = search.splitter.bin_of
 
     def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> GrownTree:
         """See `TreeGrower.grow`."""
-        grown = self._trees.grow_tree(self._shape, self._penalties, self._features.draws())
+        grown = self._trees.grow_tree(self._shape, self._penalties, self.shrinkage, self._features.draws())
         if renewal is not None:
             quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
             for leaf, value in quantiles.items():
-                grown.value[leaf] = value * self._shape.shrinkage + 0.0
+                grown.value[leaf] = value * self.shrinkage + 0.0
+        arrays = GrownArrays(grown, self._thresholds, self._named(grown) if self._has_categories else {}, output)
+        if self._linear is not None:
+            return self._with_slopes(as_tree(arrays), grown, margin, self._linear)
+        repeated = GrownTree.of(arrays, margin, self._bin_of)
         for engine in (self._trees, *self._walking):
             engine.add_grown(grown, margin)
-        tree = self._frozen(grown, output)
-        repeated = GrownTree.of(tree, margin, self._bin_of)
         if self._moving:
             repeated.add_to_margins(self._moving)
         return repeated
 
-    def _frozen(self, grown: GrownNodes, output: int) -> Tree:
-        is_inner = grown.feature >= 0
-        slots = np.where(is_inner, self._firsts[grown.feature] + grown.bin, 0)
-        categories: list[tuple[int, ...] | None] = [None] * len(is_inner)
-        if self._has_categories:
-            of_table: dict[int, tuple[int, ...]] = {}  # the nodes of a level of a symmetric tree have one
-            for node in np.flatnonzero(is_inner & self._is_categorical[grown.feature]).tolist():
-                table = int(grown.table[node])
-                if table not in of_table:
-                    of_table[table] = self._categories(grown, node, table)
-                categories[node] = of_table[table]
-        return Tree(
-            feature=tuple(grown.feature.tolist()),
-            threshold=tuple(self._thresholds[slots].tolist()),
-            categories=tuple(categories),
-            missing_left=tuple((grown.missing_left == 1).tolist()),
-            left=tuple(grown.left.tolist()),
-            right=tuple((grown.left + is_inner).tolist()),  # `LEAF` stays what it is
-            gain=tuple(grown.gain.tolist()),
-            cover=tuple(grown.cover.tolist()),
-            value=tuple(grown.value.tolist()),
-            output=output,
-        )
+    def _with_slopes(self, tree: Tree, grown: GrownNodes, margin: str, linear: LinearLeaves) -> GrownTree:
+        """Return the tree with slopes in its leaves, after its values are added to the margins."""
+        number = {leaf: leaf for leaf in tree.leaves()}
+        tree = linear.fitted(cast(LinearEngine, self._engine), tree, number, self.shrinkage)
+        repeated = GrownTree.of(tree, margin, self._bin_of)
+        if tree.linear:
+            values = {leaf: tree.value[leaf] for leaf in tree.leaves()}
+            add_values(self._engine, values, tree.linear_leaves(), margin)
+            if others := [*self._walking, *self._moving]:
+                repeated.add_to_margins(others)
+            return repeated
+        for engine in (self._trees, *self._walking):
+            engine.add_grown(grown, margin)
+        repeated.add_to_margins(self._moving)
+        return repeated
+
+    def _named(self, grown: GrownNodes) -> dict[int, tuple[int, ...]]:
+        """Return the categories that nodes name, by node."""
+        of_table: dict[int, tuple[int, ...]] = {}  # the nodes of a level of a symmetric tree have one
+        named = {}
+        for node in np.flatnonzero((grown.feature >= 0) & self._is_categorical[grown.feature]).tolist():
+            table = int(grown.table[node])
+            if table not in of_table:
+                of_table[table] = self._categories(grown, node, table)
+            named[node] = of_table[table]
+        return named
 
     def _categories(self, grown: GrownNodes, node: int, table: int) -> tuple[int, ...]:
         """Return the categories that a split names: those on the side that missing values do not go to."""

@@ -27,9 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.expressions.grid import bit_step
+from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["NodeValues", "are_on_leaf_grid", "largest_leaves", "on_leaf_grid"]
+__all__ = [
+    "NodeValues", "are_on_leaf_grid", "largest_leaves", "largest_values", "on_leaf_grid", "values_on_grid",
+]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -65,19 +68,54 @@ class NodeValues(NamedTuple):
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
     """Return the base margins and the trees with their values rounded; each output has a grid of its own."""
     nodes = NodeValues.of(trees)
-    steps = _steps_of_outputs(base_margins, nodes, largest_leaves(nodes))
-    base_on_grid = tuple(_steps(base, step) * step for base, step in zip(base_margins, steps, strict=True))
-    on_grid = _rounded(nodes.value, _step_of_nodes(steps, nodes)).tolist()
-    ends = np.cumsum(nodes.sizes).tolist()
+    steps = _steps_of_outputs(base_margins, nodes, largest_values(nodes, trees))
+    while wider := _too_narrow(base_margins, nodes, trees, steps):
+        steps = [2 * step if output in wider else step for output, step in enumerate(steps)]
+    base_on_grid, values = _on_steps(base_margins, nodes, steps)
+    on_grid, ends = values.tolist(), np.cumsum(nodes.sizes).tolist()
     return base_on_grid, tuple(
-        replace(tree, value=tuple(on_grid[start:end]))
+        replace(tree, value=tuple(on_grid[start:end]), linear=_linear_on_grid(tree, steps))
         for tree, start, end in zip(trees, [0, *ends], ends, strict=False)
     )
 
 
-def are_on_leaf_grid(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> bool:
-    """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_leaves` returns."""
+def values_on_grid(base_margins: Sequence[float], nodes: NodeValues) -> tuple[tuple[float, ...], FloatArray]:
+    """Return the base margins and the values of the nodes rounded, as `on_leaf_grid` does; no leaf is linear."""
+    return _on_steps(base_margins, nodes, _steps_of_outputs(base_margins, nodes, largest_leaves(nodes)))
+
+
+def _on_steps(
+    base_margins: Sequence[float], nodes: NodeValues, steps: Sequence[float]
+) -> tuple[tuple[float, ...], FloatArray]:
+    base_on_grid = tuple(_steps(base, step) * step for base, step in zip(base_margins, steps, strict=True))
+    return base_on_grid, _rounded(nodes.value, _step_of_nodes(steps, nodes))
+
+
+def _linear_on_grid(tree: Tree, steps: Sequence[float]) -> tuple[LinearLeaf | None, ...]:
+    return tuple([leaf and leaf.rounded(steps[tree.output]) for leaf in tree.linear])
+
+
+def _too_narrow(
+    base_margins: Sequence[float], nodes: NodeValues, trees: Sequence[Tree], steps: Sequence[float]
+) -> set[int]:
+    """Return the outputs whose linear leaves, once their slopes are rounded, may sum to more than 2^53 steps."""
+    if not any(tree.is_linear for tree in trees):
+        return set()
+    rounded = [replace(tree, linear=_linear_on_grid(tree, steps)) for tree in trees]
+    needed = _steps_of_outputs(base_margins, nodes, largest_values(nodes, rounded))
+    return {output for output, (step, least) in enumerate(zip(steps, needed, strict=True)) if least > step}
+
+
+def are_on_leaf_grid(
+    base_margins: Sequence[float], nodes: NodeValues, trees: Sequence[Tree], largest: Sequence[float]
+) -> bool:
+    """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_values` returns.
+
+    ``trees`` may be left empty where no leaf is linear.
+    """
     steps = _steps_of_outputs(base_margins, nodes, largest)
+    if any(tree.is_linear and tree.linear != _linear_on_grid(tree, steps) for tree in trees):
+        return False
     return all(_steps(base, step) * step == base for base, step in zip(base_margins, steps, strict=True)) and bool(
         (_rounded(nodes.value, _step_of_nodes(steps, nodes)) == nodes.value).all()
     )
@@ -90,6 +128,14 @@ def largest_leaves(nodes: NodeValues) -> list[float]:
     starts = np.cumsum(nodes.sizes) - nodes.sizes
     found: list[float] = np.maximum.reduceat(np.where(nodes.is_leaf, np.abs(nodes.value), 0.0), starts).tolist()
     return found
+
+
+def largest_values(nodes: NodeValues, trees: Sequence[Tree]) -> list[float]:
+    """Return the largest magnitude that each tree may add to a margin; of a linear leaf an upper bound."""
+    return [
+        max([largest, *(leaf.largest() for leaf in tree.linear if leaf is not None)])
+        for tree, largest in zip(trees, largest_leaves(nodes), strict=True)
+    ]
 
 
 def _steps_of_outputs(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> list[float]:

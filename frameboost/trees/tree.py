@@ -16,9 +16,10 @@ node  feature  threshold  categories  missing_left  left  right  value
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frameboost.schema.types import Physical
+from frameboost.trees.linear_leaf import LinearLeaf
 
 __all__ = ["LEAF", "Tree"]
 
@@ -59,6 +60,8 @@ class Tree:
         Index of the margin that the leaves add to; 0 if the model has one.
     with_missing
         Whether the named categories go with missing values; ``()`` stands for nowhere.
+    linear
+        The linear values of leaves that have slopes, None in all other nodes; ``()`` if no leaf has any.
     """
 
     feature: tuple[int, ...]
@@ -72,6 +75,7 @@ class Tree:
     value: tuple[float, ...]
     output: int = 0
     with_missing: tuple[bool, ...] = ()
+    linear: tuple[LinearLeaf | None, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.with_missing:
@@ -83,6 +87,23 @@ class Tree:
     def is_leaf(self, node: int) -> bool:
         """Whether the node has no children."""
         return self.feature[node] == LEAF
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether some leaf has slopes."""
+        return bool(self.linear)
+
+    def linear_leaves(self) -> dict[int, LinearLeaf]:
+        """Return the leaves that have slopes, by node."""
+        return {node: leaf for node, leaf in enumerate(self.linear) if leaf is not None}
+
+    def times(self, factor: float) -> Tree:
+        """Return the tree with all of its values times a factor."""
+        return replace(
+            self,
+            value=tuple([value * factor for value in self.value]),
+            linear=tuple([leaf and leaf.times(factor) for leaf in self.linear]),
+        )
 
     def named_left(self, node: int) -> bool:
         """Whether the node's ``categories`` go left."""

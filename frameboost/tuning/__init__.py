@@ -2,7 +2,7 @@
 
 - `auto`: the public function
 - `recipes`: the settings that are tried, by quality
-- `facts`: the number of rows, and whether a target is of two classes
+- `facts`: the number of rows, whether a target is of two classes, and checks of it
 - `deadline`: how much time is left
 - `trials`: a recipe trained on each fold
 - `blending`: the weights of recipes, by their margins on held-out rows

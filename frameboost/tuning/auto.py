@@ -15,7 +15,8 @@ from frameboost.checks.messages import shown
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.folds import fold_parts
 from frameboost.data.last_rows import LastRows
-from frameboost.data.sources import LocalSource, RelationSource, open_source
+from frameboost.data.opening import open_source
+from frameboost.data.sources import LocalSource, RelationSource
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import HistogramEngine
 from frameboost.ensemble.averaging import average
@@ -24,13 +25,15 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.parameters.aliases import under_our_names
+from frameboost.runtime.installed import require_numba
+from frameboost.runtime.interrupts import defer_signals
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
 from frameboost.training.class_labels import read_target
 from frameboost.training.conformal import rows_needed
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.deadline import Deadline
-from frameboost.tuning.facts import count_rows, is_of_zeros_and_ones
+from frameboost.tuning.facts import check_folds, check_labels, count_rows, is_of_zeros_and_ones
 from frameboost.tuning.leaderboard import leaderboard
 from frameboost.tuning.recipes import PLANS, Plan, distinct
 from frameboost.tuning.trials import Fold, Trial, Trials
@@ -141,18 +144,26 @@ def auto(
     n_rows = count_rows(rows)
     if n_rows < 2 * plan.folds:
         raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
+    # The times of survival may all be the same, as their upper bounds differ.
+    judged = _names(target) if roles["label_upper_bound"] is None else []
+    check_labels(rows, judged, goal.labels, n_rows)
     plan = plan.for_size(n_rows * len(features))
     if time is None:
         folds = _folds(rows, plan, groups or roles["group"], seed, columns)
     else:
         folds = [_last_fold(rows, time, roles["group"], columns)]
+    check_folds([fold.training for fold in folds], judged, goal.labels)
     metric = _last(options.get("eval_metric"))
+    require_numba("auto")
+    with defer_signals():  # as in `fit`
+        from frameboost.engines.memory.program_arrays import prepare_kernel
+    prepare_kernel()
     at_once = _at_once(rows, n_rows * len(features), len(folds), options)
     options |= {"verbose": False, "train_metrics": False} | ({"n_jobs": 1} if at_once > 1 else {})
     train = partial(fit, target=target, **options)
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
         search = Trials(folds, train, deadline, metric, at_once=at_once, checkpoint=_folder(checkpoint), tell=tell)
-        tried = _searched(search, plan)
+        tried = search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
         tell("choosing by held-out rows")
         found = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         margins = HeldOutMargins(folds, found, target, metric, {k: v for k, v in roles.items() if v is not None})
@@ -197,7 +208,9 @@ def _plan(quality: int, options: dict[str, Any]) -> Plan:
     given = {name: options.pop(name) for name in list(options) if name in chosen}
     recipes = distinct([recipe.with_all(given) for recipe in plan.recipes])
     settings = {**plan.settings, **{name: value for name, value in given.items() if name in plan.settings}}
-    return replace(plan, recipes=recipes, settings=settings, slower=() if "learning_rate" in given else plan.slower)
+    if "max_learning_rate" not in given and ("learning_rate" in given or options.get("booster") == "dart"):
+        del settings["max_learning_rate"]
+    return replace(plan, recipes=recipes, settings=settings)
 
 
 def _folds(
@@ -243,16 +256,6 @@ def _last(eval_metric: Any) -> str | Metric | None:
 
 
 # --- the search, and after it -----------------------------------------------------------------------------------------
-
-
-def _searched(search: Trials, plan: Plan) -> list[Trial]:
-    """Return the trials of a plan, at the learning rate that the first fit asks for."""
-    if not plan.slower:
-        return search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
-    probed = search.probe(plan.recipes[0].with_all(plan.settings))
-    rate = plan.rate_after(probed.rounds)
-    settings = plan.settings if rate is None else {**plan.settings, "learning_rate": rate}
-    return search.run([recipe.with_all(settings) for recipe in plan.recipes], probed if rate is None else None)
 
 
 def _joined(

@@ -17,11 +17,12 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.losses.intervals import Interval, has_intervals
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
+from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
@@ -156,6 +157,9 @@ def _margins(ensemble: Ensemble, rows: pl.DataFrame) -> Iterator[npt.NDArray[np.
     from frameboost.compile.arrays.flat_trees import TreeArrays  # late, as numba comes with it
 
     types = find_features(open_source(rows), ensemble.features)
+    if ensemble.is_linear:
+        yield from Predictor(ensemble).sums(rows.lazy(), types, ensemble.base_margins)
+        return
     arrays = TreeArrays.compile(ensemble.trees, ensemble.features)
     yield from arrays.margins(arrays.codes(rows.lazy(), types), ensemble.base_margins)
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.data.sources import RelationSource, open_source, read_relation
+from frameboost.data.opening import open_source
+from frameboost.data.sources import RelationSource, read_relation
 from frameboost.errors import ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.metrics.built_in import larger_is_better
@@ -29,8 +30,6 @@ __all__ = ["Fold", "Trial", "Trials", "deciding_metric"]
 _MOST_READ = 2**20
 # A trial is given up from so many folds on, if its metric is behind by this share.
 _JUDGED_FROM, _BEHIND = 2, 0.03
-# Folds whose fits tell the learning rate.
-_PROBED = 2
 
 Train = Callable[..., Model]
 """`frameboost.fit` with all arguments but the data, ``valid``, ``callbacks``, ``checkpoint`` and the recipe's."""
@@ -139,24 +138,17 @@ class Trials:
         self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
         self._at_once, self._checkpoint, self._tell = at_once, checkpoint, tell
 
-    def run(self, recipes: Sequence[Recipe], probed: Trial | None = None) -> list[Trial]:
+    def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
 
-        A trial is given up once its metric is clearly behind that of another on the same folds. ``probed`` is the trial
-        of the first recipe on some folds, if there is one.
+        A trial is given up once its metric is clearly behind that of another on the same folds.
         """
-        trials: list[Trial] = [] if probed is None else [self._trial(probed, ())]
-        for recipe in recipes[len(trials) :]:
+        trials: list[Trial] = []
+        for recipe in recipes:
             if trials and not self._deadline.allows(recipe.name):
                 break
             trials.append(self._trial(Trial(recipe), trials))
         return [trial for trial in trials if trial.models]
-
-    def probe(self, recipe: Recipe) -> Trial:
-        """Return the trial of a recipe on the first two folds."""
-        trial = Trial(recipe)
-        self._fit(self._folds[:_PROBED], trial, is_needed=True)
-        return trial
 
     def _trial(self, trial: Trial, others: Sequence[Trial]) -> Trial:
         missing = [fold for fold in self._folds if fold.number not in trial.models]

@@ -651,7 +651,7 @@ def test_the_commands_of_the_documentation_run(tmp_path, monkeypatch):
     xgboost.train({}, xgboost.DMatrix(x, label=y), 2).save_model(tmp_path / "booster.ubj")
     monkeypatch.chdir(tmp_path)
     lines = "".join(BLOCKS).replace("\\\n", "").splitlines()
-    assert len(lines) == 31
+    assert len(lines) == 32
     pytest.importorskip("shtab")
     for line in lines:
         program, *words = shlex.split(line)

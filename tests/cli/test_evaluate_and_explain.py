@@ -218,7 +218,22 @@ def test_completion_without_shtab_says_what_to_install(here, capsys, monkeypatch
     assert refused(capsys, "completion fish") == "completion needs shtab: pip install 'frameboost[cli]'"
 
 
-COMMANDS = ("train", "score", "evaluate", "compare", "explain", "plot", "report", "sql", "show", "convert")
+def test_conform_writes_a_model_with_intervals_that_evaluate_judges(here, capsys):
+    assert call("conform delay.json flights.parquet --target arr_delay --coverage 0.8 -o sure.json") == 0
+    rows = flights()
+    sure = fb.load("delay.json").conform(rows, "arr_delay", coverage=0.8)
+    assert fb.load("sure.json") == sure
+    held = sure.evaluate(rows, "arr_delay").interval
+    capsys.readouterr()
+    text = printed(capsys, "evaluate sure.json flights.parquet --target arr_delay")
+    assert rows_of(text.split("\n\n")[1])[1:] == [
+        ["coverage", "held", "mean_width"], ["0.8", *(f"{value:.6g}" for value in held.row(0)[1:])]
+    ]  # fmt: skip
+    message = refused(capsys, "conform late.json flights.parquet --target late -o sure.json")
+    assert "prediction intervals are for a regression of one target" in message
+
+
+COMMANDS = ("train", "score", "evaluate", "compare", "explain", "plot", "report", "conform", "sql", "show", "convert")
 
 
 @pytest.mark.slow
@@ -235,7 +250,7 @@ def test_the_examples_of_help_run(tmp_path, monkeypatch, capsys):
         assert call(examples[0]) == 0, examples
         out, err = capsys.readouterr()
         assert err == ""
-        assert out or command in ("score", "plot", "report", "sql", "convert")
+        assert out or command in ("score", "plot", "report", "conform", "sql", "convert")
     assert main(["completion", "--help"]) == 0
     assert "example:\n  frameboost completion bash > frameboost.bash" in capsys.readouterr().out
 

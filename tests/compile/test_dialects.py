@@ -637,7 +637,7 @@ def test_sums_are_in_as_many_stages_as_terms_allow(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("limits", "n_trees", "depth"), [(Limits(terms=6_000), 50, 6), (Limits(terms=5_200, case_depth=3), 240, 5)]
+    ("limits", "n_trees", "depth"), [(Limits(terms=6_000), 50, 6), (Limits(terms=5_200, case_depth=3), 60, 5)]
 )
 def test_no_select_has_more_terms_than_it_may(monkeypatch, limits, n_trees, depth):
     dialect = small(monkeypatch, limits=limits)

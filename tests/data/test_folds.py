@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.data.folds import fold_parts
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 
 CON = duckdb.connect()
 GROUPS = st.one_of(

@@ -9,7 +9,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.held_out import held_out_sources
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 from frameboost.expressions.draws import draw_key, hash32
 from tests.engines.test_same_trees import ENGINES
 from tests.support.cases import cases

@@ -9,7 +9,8 @@ import pyarrow.dataset
 import pytest
 
 import frameboost as fb
-from frameboost.data.sources import FrameSource, RelationSource, open_source
+from frameboost.data.opening import open_source
+from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.data.wrapped_tables import unwrapped
 
 FRAME = pl.DataFrame({"x": [i % 7 / 2 for i in range(80)], "kind": ["a", "b"] * 40, "id": range(80)}).with_columns(

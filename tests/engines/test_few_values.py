@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 from frameboost.engines import few_values
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory.engine import MemoryEngine

@@ -1,6 +1,7 @@
 """The binary model file: it holds what the JSON file holds, and what is no valid model is refused."""
 
 import json
+import pickle
 import random
 import re
 import struct
@@ -12,7 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.ensemble.model_file import BINARY_START, dump_binary, read_model
 from frameboost.ensemble.plain_trees import are_plain
-from frameboost.ensemble.tree_columns import TreeColumns
+from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.ensemble.tree_file import check_tree, read_tree, tree_fields
 from frameboost.errors import ModelFileError
 from frameboost.loading import open_model
@@ -84,6 +85,54 @@ def test_a_model_comes_back_and_is_written_alike(tmp_path):
         loaded.save(tmp_path / "again.ubj")
         assert (tmp_path / "again.ubj").read_bytes() == (tmp_path / "m.ubj").read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again.ubj", "m.ubj"]
+
+
+def test_trees_are_made_when_one_is_asked_for(monkeypatch, tmp_path):
+    """Training, a file and scoring need arrays only; a thousand trees as tuples take longer than all else in a file."""
+    frame = every_type(200)
+    made = []
+    make = TreeColumns.trees
+    monkeypatch.setattr(TreeColumns, "trees", lambda columns: made.append(len(columns)) or make(columns))
+    trained = fb.fit(frame, "late", features=list(FEATURES_BY_TYPE), n_estimators=4, max_depth=3)
+    trained.save(tmp_path / "m.ubj")
+    loaded = fb.load(tmp_path / "m.ubj")
+    assert loaded.predict(frame).equals(trained.predict(frame))
+    assert loaded.n_trees == 4
+    loaded.save(tmp_path / "again.ubj")
+    assert made == []
+    assert loaded.ensemble.trees == trained.ensemble.trees
+    assert loaded.ensemble.trees[1:3] == tuple(trained.ensemble.trees)[1:3]
+    assert made == [4, 4]
+
+
+def test_trees_of_columns_are_as_a_tuple_of_trees():
+    parts = [FeatureType(name) for name in ("float32", "int64", "boolean", "string")]
+    trees = tuple(random_model(parts, list("abcd"), random.Random(7), n_trees=5, depth=4).ensemble.trees)
+    lazy = ColumnTrees(TreeColumns.of(trees))
+    assert lazy == trees
+    assert trees == lazy
+    assert lazy == ColumnTrees(TreeColumns.of(list(trees)))
+    assert lazy != trees[:4]
+    assert lazy != list(trees)
+    assert hash(lazy) == hash(trees)
+    assert repr(lazy) == repr(trees)
+    assert [repr(tree) for tree in lazy] == [repr(tree) for tree in trees]  # True and 1 are equal, and not the same
+    assert pickle.loads(pickle.dumps(lazy)) == trees
+    assert (lazy[0], lazy[-1], lazy[1:4:2]) == (trees[0], trees[4], (trees[1], trees[3]))
+    assert TreeColumns.of(lazy) is lazy.columns
+
+
+def test_numbers_that_are_no_numbers_are_written_alike():
+    """There are 2^53 of them, of which a file may have any where there is no threshold."""
+    payload = struct.pack(">Q", 0x7FF8_0000_0000_BEEF)
+    odd = file_of().replace(struct.pack(">d", NAN), payload)
+    assert payload in odd
+    assert dump_binary(read_model(odd)) == file_of()
+
+
+def test_a_flag_that_no_node_has_set_is_not_written():
+    unset = [*TREES, array("with_missing", "U", "B", 0, 0, 0, 0, 0)]
+    assert dump_binary(read_model(file_of(trees=unset))) == file_of()
 
 
 def test_only_the_ending_asks_for_the_binary_form(tmp_path):

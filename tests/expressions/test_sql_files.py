@@ -75,10 +75,14 @@ def rendered(monkeypatch) -> dict[str, str]:
     shape = {"n_estimators": 2, "max_depth": 2, "subsample": 0.8, "max_bin": 16}
     fb.fit(con.table("t"), "y", weight="w", objective="reg:absoluteerror", **shape)
     fb.fit(con.table("t"), "y", objective="reg:absoluteerror", **shape)
+    fb.fit(con.table("t"), "y", linear_tree=True, **shape)
     fb.fit(
         con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
     )
     fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
+    con.execute("CREATE TABLE d AS SELECT i, i * 2 AS a, -i AS b, i % 2 AS c, i + 1 AS e, i * i AS f, i % 3 AS g "
+                "FROM range(3) AS r(i)")  # fmt: skip
+    fb.fit(fb.join(con.sql("SELECT *, y % 4 AS i FROM t"), con.table("d"), on="i"), "y", **shape)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     monkeypatch.setattr(binning, "FEWEST_ROWS", 0)
     con.execute("CREATE TABLE many AS SELECT i AS x, i % 5 AS y FROM range(20000) AS r(i)")

@@ -43,6 +43,8 @@ _INTERNAL_ARGUMENTS = {"fb.Metric": ("columns", "terms")}
 _VALID_BY_FUNCTION = {
     "FrameBoost": {"y": "df['y'].to_numpy()"},
     "create_table_sql": {"target": "'scored'"},
+    "fb.aggregate": {"table": "df", "by": "'s'", "columns": "{'x': 'sum'}", "time": "'w'"},
+    "fb.join": {"left": "df", "right": "df.select('s').unique().drop_nulls().with_columns(n=1)", "on": "'s'"},
     "auto": {"checkpoint": "folder / 'search'", "groups": "'s'", "time": "'x'"},
     "Metric": {"name": "'mine'", "sql": "'avg(abs(label - prediction))'"},
     "Objective": {"gradient": "'margin - label'"},

@@ -63,6 +63,7 @@ def _parameters(rng: np.random.Generator, features: list[Column]) -> dict:
     groups = [
         lambda: {"max_bin": pick(2, 3, 5, 16, 65_535)},
         lambda: {"learning_rate": pick(1.0, 0.5, 1e-9, 0.1)},
+        lambda: {"learning_rate": 0.1, "max_learning_rate": pick(0.1, 0.11, 1.0)},
         lambda: {"max_depth": pick(1, 2, 4, 9)},
         lambda: {"reg_lambda": pick(0.0, 1e-3, 50.0), "reg_alpha": pick(0.0, 0.5, 3.0)},
         lambda: {"gamma": pick(0.1, 3.0)},
@@ -81,6 +82,7 @@ def _parameters(rng: np.random.Generator, features: list[Column]) -> dict:
         lambda: {"max_cat_to_onehot": pick(1, 20), "max_cat_threshold": pick(1, 3), "cat_smooth": pick(0.0, 5.0)},
         lambda: {"monotone_constraints": {name: pick(-1, 0, 1) for name in numeric}} if numeric else {},
         lambda: {"interaction_constraints": [names[:2], names[1:]]},
+        lambda: {"linear_tree": True, "linear_lambda": pick(0.0, 10.0)},
         lambda: {"base_score": pick(0.5, 0.0, -3.0, 1e6)},
         lambda: {"scale_pos_weight": pick(0.1, 7.0)},
         lambda: {"seed": pick(7, 2**63 - 1)},

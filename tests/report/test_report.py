@@ -122,6 +122,15 @@ def test_data_as_they_come(model, tmp_path):
     assert con.sql("SHOW TABLES").fetchall() == [("arrived",), ("rows",)]
 
 
+def test_intervals_are_judged(model, tmp_path):
+    assert "intervals promise" not in reported(model, tmp_path, DATA, "y")
+    sure = model.conform(DATA[:80], "y", coverage=0.8)
+    ends = sure.predict(DATA, output="interval").struct.unnest()
+    held = DATA["y"].is_between(ends["lower"], ends["upper"]).mean()
+    page = reported(sure, tmp_path, DATA, "y")
+    assert f"promise to hold 80 % of the labels, and hold {100 * held:.3g} % of these; their mean width is" in page
+
+
 def test_one_row_and_rows_as_dicts(model, tmp_path):
     for data in (DATA[:1], DATA.rows(named=True)[0], DATA.rows(named=True)[:3]):
         assert set(sections(reported(model, tmp_path, data, "y"))) == LABELLED | {"calibration"}

@@ -168,3 +168,18 @@ def test_contributions_are_those_of_the_model(X, classifiers):
     contributions = regressor.explain(array, approx=True)
     assert contributions.columns == ["x0", "x1", "x2", "x3", "x4", "bias"]
     np.testing.assert_allclose(contributions.sum_horizontal().to_numpy(), regressor.predict(array))
+
+
+def test_intervals_are_those_of_the_model():
+    rng = np.random.default_rng(3)
+    X, noise = rng.normal(size=(300, 2)), rng.normal(size=300)
+    y = X[:, 0] + noise
+    regressor = fb.FrameBoostRegressor(n_estimators=5).fit(X[:100], y[:100])
+    with pytest.raises(fb.ParameterError, match="interval"):
+        regressor.predict_interval(X[200:])
+    distances = np.sort(np.abs(y[100:200] - regressor.predict(X[100:200])))
+    ends = regressor.conform(X[100:200], y[100:200], coverage=0.8).predict_interval(X[200:])
+    expected = distances[80]  # the 81st of 100: 101 times 0.8, rounded up
+    np.testing.assert_allclose(ends, regressor.predict(X[200:])[:, None] + [-expected, expected], rtol=1e-12)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        regressor.conform(X[100:200], y[100:199])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.description import EngineRequest
 from frameboost.parameters.parameters import Parameters

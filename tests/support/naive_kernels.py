@@ -42,6 +42,10 @@ TESTED_OTHERWISE = {
     "add_tree": "tests/engines/memory/test_trees.py",  # rows that move level by level
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
     "fill_side": "tests/engines/memory/test_kernels.py",  # called by fill_sides
+    "add_linear": "tests/engines/memory/test_linear.py",  # fractions
+    "add_linear_trees": "tests/compile/test_linear_leaves.py",  # tests.support.random_models.naive_margins
+    "range_of_leaf": "tests/engines/memory/test_linear.py",  # fractions
+    "sum_leaf": "tests/engines/memory/test_linear.py",
     "grow_tree": "tests/engines/memory/test_trees.py",  # trees that are grown level by level
     "hash_of": "tests/training/test_sampling.py",  # frameboost.expressions.draws.hash32
     "keep_drawn": "tests/training/test_sampling.py",  # Python's sorted
@@ -58,6 +62,11 @@ TESTED_OTHERWISE = {
     "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
     "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
+    "add_by_key": "tests/engines/memory/test_star.py",  # numpy.add.at over codes by row
+    "look_up": "tests/engines/memory/test_star.py",
+    "order_by_key": "tests/engines/memory/test_star.py",  # Python's sorted
+    "take_sides": "tests/engines/memory/test_star.py",
+    "write_records": "tests/engines/memory/test_star.py",  # int.from_bytes
     "complete_histograms": "tests/engines/memory/test_sparse_codes.py",
     "gather_entries": "tests/engines/memory/test_sparse_codes.py",
     "write_entries": "tests/engines/memory/test_sparse_codes.py",

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import duckdb
 import numpy as np
 import polars as pl
 
 import frameboost as fb
+from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.built_in import get_loss
 from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import TYPE_NAMES, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import Tree
 from tests.support.models import model_of_parts
 
@@ -68,9 +72,11 @@ def random_categories(kind: FeatureType, rng: random.Random) -> tuple[str, ...]:
 
 
 def random_model(kinds: list[FeatureType], names: list[str], rng: random.Random, n_trees: int, depth: int,
-                 objective: str = "reg:squarederror") -> fb.Model:  # fmt: skip
+                 objective: str = "reg:squarederror", *, linear: bool = False) -> fb.Model:  # fmt: skip
     features = [Feature(name, kind, random_categories(kind, rng)) for name, kind in zip(names, kinds, strict=True)]
     trees = [_random_tree(features, rng, depth) for _ in range(n_trees)]
+    if linear:
+        trees = [_with_slopes(tree, features, rng) for tree in trees]
     base, trees = on_leaf_grid([rng.uniform(-3, 3)], trees)
     return model_of_parts(get_loss(objective, {"scale_pos_weight": 1.0}), {}, features, base, trees)
 
@@ -88,6 +94,23 @@ def _random_tree(features: list[Feature], rng: random.Random, depth: int) -> Tre
 
     grow(0)
     return Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
+
+
+def _with_slopes(tree: Tree, features: list[Feature], rng: random.Random) -> Tree:
+    usable = [number for number, feature in enumerate(features) if may_have_slope(feature)]
+
+    def term(number: int) -> LinearTerm:
+        step = 2.0 ** rng.choice([-30, -3, 0, 1, 40])
+        low, high = sorted(rng.sample([-(2**21), -1000, -3, 0, 2, 77, 2**21], 2))
+        return LinearTerm(number, rng.uniform(-1, 1) / step, step, rng.choice([0, 1, -5, 2**45]) * step,
+                          low * step, high * step)  # fmt: skip
+
+    def leaf() -> LinearLeaf | None:
+        asked = rng.sample(usable, rng.randint(0, min(3, len(usable))))
+        return LinearLeaf(rng.uniform(-1, 1), tuple(map(term, asked))) if asked else None
+
+    linear = tuple(leaf() if tree.is_leaf(node) else None for node in range(len(tree)))
+    return replace(tree, linear=linear if any(linear) else ())
 
 
 def _leaf(rng: random.Random) -> dict:
@@ -175,7 +198,7 @@ def to_duckdb(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, table: str) -
     con.register("arrived", frame.with_columns(frame[name].cast(pl.String) for name in wide).with_row_index("position"))
     quoted = {'"' + name.replace('"', '""') + '"': type_ for name, type_ in wide.items()}
     replace = f"REPLACE ({', '.join(f'CAST({q} AS {t}) AS {q}' for q, t in quoted.items())})" if wide else ""
-    con.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * {replace} FROM arrived")
+    con.execute(f"CREATE OR REPLACE TABLE {quote_identifier(table)} AS SELECT * {replace} FROM arrived")
     con.unregister("arrived")
 
 
@@ -205,7 +228,23 @@ def _walk(model: fb.Model, tree: Tree, columns: dict[str, list], row: int) -> in
 
 def naive_margins(model: fb.Model, columns: dict[str, list]) -> np.ndarray:
     """Return exact sums, rounded once: the result of exact additions in any order."""
+    names, trees = [feature.name for feature in model.ensemble.features], model.ensemble.trees
     return np.array([
-        math.fsum([model.base_margin, *(t.value[leaf] for t, leaf in zip(model.ensemble.trees, leaves, strict=True))])
-        for leaves in naive_leaves(model, columns)
+        float(sum([Fraction(model.base_margin), *(_value(t, leaf, [columns[name][row] for name in names])
+                                                  for t, leaf in zip(trees, leaves, strict=True))]))
+        for row, leaves in enumerate(naive_leaves(model, columns))
     ])  # fmt: skip
+
+
+def _value(tree: Tree, leaf: int, row: list) -> Fraction:
+    own = tree.linear[leaf] if tree.linear else None
+    if own is None or any(row[term.feature] is None or row[term.feature] != row[term.feature] for term in own.terms):
+        return Fraction(tree.value[leaf])
+    total = Fraction(own.constant)
+    for term in own.terms:
+        low, high, step = Fraction(term.low), Fraction(term.high), Fraction(term.step)
+        x = float(row[term.feature])
+        # Python rounds halves to even, as the addition of 1.5 · 2^52 steps does.
+        u = (low if x < 0 else high) if math.isinf(x) else round(Fraction(x) / step) * step - Fraction(term.centre)
+        total += Fraction(term.slope) * min(max(u, low), high)
+    return total

@@ -132,7 +132,7 @@ class DuckDB(Warehouse):
     def fill(self, table, columns):
         frame = pl.DataFrame([to_polars(kind, values, name) for name, (kind, values) in columns.items()])
         to_duckdb(self.con, frame, table)
-        self.con.execute(f"ALTER TABLE {table} RENAME position TO id")
+        self.con.execute(f"ALTER TABLE {self.dialect.quote(table)} RENAME position TO id")
 
     def run(self, sql):
         self.con.execute(sql)

@@ -9,7 +9,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.folds import fold_parts
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 from frameboost.tuning.recipes import PLANS
 
 QUICK = {"n_estimators": 12, "learning_rate": 0.3, "max_depth": 3}
@@ -38,9 +38,14 @@ def model(frame) -> fb.Model:
     return fb.auto(frame, "y", **FEATURES, **QUICK)
 
 
+def settings_of(shape, plan) -> dict:
+    """Return the settings of a fit; the learning rate that is given does not grow."""
+    return {name: value for name, value in {**shape, **plan.settings, **QUICK}.items() if name != "max_learning_rate"}
+
+
 def fits_of(frame: pl.DataFrame, recipe, plan=PLANS[3], **more) -> list[tuple[fb.Model, pl.DataFrame]]:
     parts = [(a.collect(), b.collect()) for a, b in fold_parts(open_source(frame), 5, None, 0, None)]
-    settings = [{**recipe.shapes[k % len(recipe.shapes)], **plan.settings, **QUICK, **more} for k in range(5)]
+    settings = [settings_of(recipe.shapes[k % len(recipe.shapes)], plan) | more for k in range(5)]
     return [(fb.fit(a, "y", valid=b, **FEATURES, **own), b) for (a, b), own in zip(parts, settings, strict=True)]
 
 
@@ -146,7 +151,7 @@ def test_settings_that_are_behind_are_given_up():
 def test_later_rows_are_held_out_by_time(frame):
     made = fb.auto(frame, "y", time="day", quality=1, **FEATURES, **QUICK)
     late = frame.with_columns(before=pl.col("day").rank("min") - 1).select(pl.col("before") >= 0.8 * 300).to_series()
-    settings = {**PLANS[1].settings, **PLANS[1].recipes[0].shapes[0], **QUICK}
+    settings = settings_of(PLANS[1].recipes[0].shapes[0], PLANS[1])
     found = fb.fit(frame.filter(~late), "y", valid=frame.filter(late), **FEATURES, **settings)
     assert made.leaderboard["rmse"][0] == pytest.approx(found.best_score)
     settings |= {"n_estimators": found.n_rounds, "early_stopping_rounds": None}
@@ -154,12 +159,14 @@ def test_later_rows_are_held_out_by_time(frame):
     np.testing.assert_allclose(made.predict(frame), again.predict(frame), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("n_estimators", "rate"), [(5, 0.05), (100, 0.1), (300, 0.2)])
-def test_the_learning_rate_is_smaller_where_few_rounds_are_enough(frame, n_estimators, rate):
-    # Patience without end: the rounds are as many as are asked for, as no row is like another one.
-    options = {"n_estimators": n_estimators, "early_stopping_rounds": None, "max_depth": 2}
-    board = fb.auto(frame, "y", features=["x", "z"], **options).leaderboard
-    assert f"learning_rate={rate}," in board["settings"][0]
+@pytest.mark.parametrize(
+    ("options", "growing"),
+    [({}, True), ({"learning_rate": 0.3}, False), ({"booster": "dart", "rate_drop": 0.1}, False),
+     ({"learning_rate": 0.3, "max_learning_rate": 0.4}, True)],
+)  # fmt: skip
+def test_the_learning_rate_grows_unless_it_is_given(frame, options, growing):
+    board = fb.auto(frame, "y", features=["x", "z"], n_estimators=3, max_depth=2, **options).leaderboard
+    assert ("max_learning_rate=" in board["settings"][0]) == growing
     assert board["fits"].to_list() == [5]
 
 
@@ -168,7 +175,7 @@ def test_groups_are_held_out_as_a_whole_and_are_no_feature(frame):
     assert made.features == ["x", "z", "s"]
     parts = list(fold_parts(open_source(frame), 5, None, 0, "who"))[:3]  # quality 2 trains on three of five
     shapes = [PLANS[2].recipes[0].shapes[k % 2] for k in range(3)]
-    settings = [{**shape, **PLANS[2].settings, **QUICK} for shape in shapes]
+    settings = [settings_of(shape, PLANS[2]) for shape in shapes]
     fits = [fb.fit(a, "y", valid=b, **FEATURES, **own) for (a, b), own in zip(parts, settings, strict=True)]
     assert made.leaderboard["rmse"][0] == pytest.approx(np.mean([fit.best_score for fit in fits]))
 
@@ -272,3 +279,32 @@ def test_data_that_will_not_do(frame):
         fb.auto(frame.head(9), "y", **FEATURES)
     with pytest.raises(fb.DataError, match="there must be at least two classes"):
         fb.auto(frame.with_columns(y=pl.lit("a")), "y", **FEATURES)
+
+
+@pytest.mark.parametrize("of", ["frame", "relation"])
+def test_labels_are_checked_in_all_rows(frame, of):
+    rare = frame.with_columns(y=pl.int_range(300) == 7)
+    missing = frame.with_columns(y=pl.when(pl.int_range(300) > 2).then("y"))
+    not_a_number = frame.with_columns(y=pl.when(pl.int_range(300) > 1).then("y").otherwise(float("nan")))
+    strings = rare.with_columns(y=pl.when("y").then(pl.lit("yes")).otherwise(pl.lit("no")))
+    for data, message in (
+        (rare, "target 'y' has other values than False in too few rows: all of these would be held out together"),
+        (strings, "target 'y' has other values than 'no' in too few rows"),
+        (missing, "target 'y' is NULL or NaN in 3 of 300 rows; drop those rows first"),
+        (not_a_number, "target 'y' is NULL or NaN in 2 of 300 rows"),
+        (frame.with_columns(y=2.5), r"target 'y' is constant \(always 2.5\); there is nothing to learn"),
+    ):
+        with duckdb.connect() as con, pytest.raises(fb.DataError, match=message):
+            con.register("data", data)
+            fb.auto(data if of == "frame" else con.table("data"), "y", **FEATURES)
+
+
+def test_leaves_may_have_slopes():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"x": rng.uniform(-3, 3, 600), "z": rng.normal(size=600)}).with_columns(y=pl.col("x") * 2)
+    how = {"quality": 2, "n_estimators": 30, "verbose": False}
+    linear, constant = (fb.auto(frame, "y", linear_tree=is_linear, **how) for is_linear in (True, False))
+    assert linear.ensemble.is_linear
+    errors = [((model.predict(frame) - frame["y"]) ** 2).mean() for model in (linear, constant)]
+    assert errors[0] < errors[1]
+    assert linear.predict(frame, output="interval").struct.field("upper").is_finite().all()

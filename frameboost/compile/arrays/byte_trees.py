@@ -36,8 +36,6 @@ MOST_EDGES, NO_CODE = 253, 254
 _MOST_NODES = 255
 # What a tree beyond that may take, on average: columns, each of which is coded, and tables of 256 bytes.
 _MOST_COLUMNS, _MOST_TABLES = 4, 512
-# Where the right child is in a question, which is known only once the left subtree is numbered.
-_RIGHT = 2
 _NO_NODE = -1
 
 
@@ -107,17 +105,11 @@ class ByteTrees:
             or not PackedTrees.can_number(max(sizes))
         ):
             return None
-        tables = np.zeros((len(asked), 256), dtype=np.bool_)
         table_of = np.full(len(arrays.feature), NO_TABLE)
         table_of[asked] = np.arange(len(asked))
-        for table, node in zip(tables, asked.tolist(), strict=True):
-            missing = int(arrays.missing[arrays.feature[node]])
-            at = arrays.table_at[node]
-            named = np.unpackbits(arrays.tables[at : at + (missing + 9) // 8], bitorder="little").astype(np.bool_)
-            table[: missing + 2] = named[: missing + 2]
-            table[MISSING], table[missing] = named[missing], False
+        tables = _tables_of_bytes(arrays, asked)
         builder = _Builder(arrays, columns, table_of, is_deep=is_deep)
-        outputs = [builder.questions(np.flatnonzero(arrays.outputs == k).tolist()) for k in range(n_outputs)]
+        outputs = [builder.questions(np.flatnonzero(arrays.outputs == k)) for k in range(n_outputs)]
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
     def empty_codes(self, n_rows: int) -> Codes:
@@ -140,51 +132,66 @@ class _Builder:
         self._asked = _in_bytes(arrays, columns, table_of)
         self._packed = PackedTrees.compile(arrays, *self._asked) if is_deep else None
         self._levels = TOP_LEVELS if is_deep else _MOST_NODES
-        self._links = arrays.feature.tolist(), arrays.left.tolist(), arrays.right.tolist()
 
-    def questions(self, trees: Sequence[int]) -> _Questions:
+    def questions(self, trees: npt.NDArray[np.int64]) -> _Questions:
         """Return the inner nodes of those trees."""
-        ends = np.full((len(trees), _MOST_NODES + 1), _NO_NODE)
-        starts, asked = [0], []
-        for tree, own_ends in zip(trees, ends, strict=True):
-            asked += self._in_preorder(int(self._arrays.roots[tree]), own_ends)
-            starts.append(len(asked))
-        number, node, right = np.array(asked, dtype=np.int64).reshape(-1, 3).T
+        arrays = self._arrays
+        node, number, right, starts, ends = _in_preorder(arrays, trees, self._levels)
         column, bound, also, table = self._asked[:, node]
-        value = self._arrays.value
+        value = arrays.value
         walk: tuple[npt.NDArray[Any] | None, ...] = ()
         if self._packed is None:
             value = np.where(ends == _NO_NODE, 0, value[ends])
         else:
             value = self._packed.value
-            walk = self._packed.from_nodes(self._arrays.roots[trees], ends)
+            walk = self._packed.from_nodes(arrays.roots[trees], ends)
         return _Questions(
-            np.array(starts), number.astype(np.uint8), column, bound.astype(np.uint8), also.astype(np.uint8),
+            starts, number.astype(np.uint8), column, bound.astype(np.uint8), also.astype(np.uint8),
             right.astype(np.uint8), table, value, walk
         )  # fmt: skip
 
-    def _in_preorder(self, root: int, ends: npt.NDArray[np.int64]) -> list[list[int]]:
-        """Return a tree's questions in preorder, so that a left child has the next number; write which nodes end it.
 
-        A question is its number, its node, and the number of the right child.
-        """
-        feature, left, right = self._links
-        asked: list[list[int]] = []
-        # Nodes to visit, each with its level, and with the question whose right child it is, if any.
-        open_: list[tuple[int, int, list[int] | None]] = [(root, 0, None)]
-        number = 0
-        while open_:
-            node, level, parent = open_.pop()
-            if parent is not None:
-                parent[_RIGHT] = number
-            if feature[node] == LEAF or level == self._levels:
-                ends[number] = node
-            else:
-                question = [number, node, 0]
-                asked.append(question)
-                open_ += [(right[node], level + 1, question), (left[node], level + 1, None)]
-            number += 1
-        return asked
+def _in_preorder(arrays: TreeArrays, trees: npt.NDArray[np.int64], n_levels: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return the questions of trees in preorder, so that a left child has the next number.
+
+    These are for each question its node, its number in the tree, and the number of its right child; then where each
+    tree's questions start, and for each tree and number the node that ends the tree there, `_NO_NODE` in questions.
+    All nodes of a level, of all trees, are numbered at once.
+    """
+    feature, left, right = arrays.feature, arrays.left, arrays.right
+    level, place = arrays.roots[trees], np.arange(len(trees))
+    inner: list[npt.NDArray[np.int64]] = []
+    other: list[npt.NDArray[np.int64]] = []
+    tree_of = np.zeros(len(feature), np.int64)
+    while len(level):
+        tree_of[level] = place
+        is_inner = (feature[level] != LEAF) & (len(inner) < n_levels)
+        other.append(level[~is_inner])
+        inner.append(level[is_inner])
+        level, place = np.concatenate([left[inner[-1]], right[inner[-1]]]), np.tile(place[is_inner], 2)
+    size, number = np.ones(len(feature), np.int64), np.zeros(len(feature), np.int64)
+    for nodes in reversed(inner):
+        size[nodes] = 1 + size[left[nodes]] + size[right[nodes]]
+    for nodes in inner:
+        number[left[nodes]] = number[nodes] + 1
+        number[right[nodes]] = number[nodes] + 1 + size[left[nodes]]
+    asked, ending = (np.concatenate([np.empty(0, np.int64), *of]) for of in (inner, other))
+    asked = asked[np.lexsort((number[asked], tree_of[asked]))]
+    ends = np.full((len(trees), _MOST_NODES + 1), _NO_NODE)
+    ends[tree_of[ending], number[ending]] = ending
+    starts = np.append(0, np.cumsum(np.bincount(tree_of[asked], minlength=len(trees))))
+    return asked, number[asked], number[right[asked]], starts, ends
+
+
+def _tables_of_bytes(arrays: TreeArrays, asked: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return the tables of categorical splits with an entry for each byte; missing values have the code `MISSING`."""
+    missing, rows, places = arrays.missing[arrays.feature[asked]], np.arange(len(asked)), np.arange(256 // 8)
+    is_own = places < (missing[:, None] + 9) // 8
+    packed = np.append(arrays.tables, np.uint8(0))  # the last one is of places past a table's own
+    found = packed[np.where(is_own, arrays.table_at[asked][:, None] + places, len(packed) - 1)]
+    tables = np.unpackbits(found, axis=1, bitorder="little").astype(np.bool_)
+    tables[:, MISSING], tables[rows, missing] = tables[rows, missing], False
+    return tables
 
 
 def _in_bytes(

@@ -9,7 +9,7 @@ it is scored, such that no decision changes (`FeatureType.at_least`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -27,6 +27,7 @@ from frameboost.runtime.workers import kept_workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import FeatureType, Physical
+from frameboost.trees.linear_leaf import refuse_linear
 from frameboost.trees.tree import Tree
 
 if has_numba():
@@ -45,6 +46,8 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 _SMALLEST_BLOCK = 1024
+# Bytes of packed tables that are worked on together: eight times as many unpacked.
+_BYTES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class TreeArrays:
         The split: a code of ``feature`` (`LEAF` in a leaf) below ``bound`` goes left, a missing one by
         ``missing_left``. In a categorical split the bit of the code in the bytes from ``tables[table_at]`` on decides
         instead (`NO_TABLE` for other splits).
+    is_linear
+        Whether some leaf has slopes: then rows have leaves here, but margins by `LinearScorer` only.
     """
 
     features: tuple[Feature, ...]
@@ -82,6 +87,7 @@ class TreeArrays:
     left: npt.NDArray[np.int64]
     right: npt.NDArray[np.int64]
     value: npt.NDArray[np.float64]
+    is_linear: bool = False
 
     @classmethod
     def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
@@ -110,6 +116,7 @@ class TreeArrays:
             left=columns.nodes["left"] + shift,
             right=columns.nodes["right"] + shift,
             value=columns.nodes["value"],
+            is_linear=bool(columns.linear),
         )
 
     def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
@@ -161,6 +168,7 @@ class TreeArrays:
 
         A base is one number, or one for each row. ``in_parallel``: whether threads share the rows.
         """
+        refuse_linear("this way of scoring", is_linear=self.is_linear)
         sums = []
         for output, base in enumerate(base_margins):
             own = self.roots[self.outputs == output]
@@ -173,10 +181,14 @@ class TreeArrays:
             sums.append(total)
         return sums
 
-    def leaves(self, codes: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int32]:
+    def leaves(self, codes: npt.NDArray[np.unsignedinteger], *, in_parallel: bool = True) -> npt.NDArray[np.int32]:
         """Return int32 (rows, trees): each row's leaf, by its number within the tree."""
         out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
-        self._over_rows(len(codes), partial(find_leaves, codes, *self._questions(self.roots)), out)
+        find = partial(find_leaves, codes, *self._questions(self.roots))
+        if in_parallel:
+            self._over_rows(len(codes), find, out)
+        else:
+            find(0, len(codes), out)  # type: ignore[call-arg]
         return out
 
     def _questions(self, roots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.generic], ...]:
@@ -250,23 +262,48 @@ def _tables(
     columns: TreeColumns, features: Sequence[Feature], place: IntArray, asks: _Asked
 ) -> tuple[IntArray, npt.NDArray[np.uint8]]:
     """Return ``table_at`` and ``tables`` of `TreeArrays`."""
-    table_at, tables, end = np.full(len(place), NO_TABLE, dtype=np.int64), [np.empty(0, dtype=np.uint8)], 0
-    ranks = [{edge: rank for rank, edge in enumerate(e)} if f.type.is_categorical else {}
-             for e, f in zip(asks.edges, features, strict=True)]  # fmt: skip
-    missing_left = columns.nodes["missing_left"].astype(np.bool_)
-    named_left = missing_left == columns.nodes.get("with_missing", np.zeros(len(place), np.uint8))
-    starts = np.cumsum(columns.categories_size) - columns.categories_size
-    for node, first, size in zip(
-        columns.categories_at.tolist(), starts.tolist(), columns.categories_size.tolist(), strict=True
-    ):
-        i = place[node]
-        missing, names = int(asks.missing[i]), features[i].categories
-        table = np.full(missing + 2, not named_left[node])
-        table[[ranks[i][names[code]] for code in columns.categories[first : first + size].tolist()]] = named_left[node]
-        table[missing] = missing_left[node]
+    table_at, nodes = np.full(len(place), NO_TABLE, dtype=np.int64), columns.categories_at
+    widths = asks.missing[place[nodes]] + 2
+    n_bytes = -(-widths // 8)
+    ends = np.cumsum(n_bytes)
+    table_at[nodes] = ends - n_bytes
+    missing_left = columns.nodes["missing_left"].astype(np.bool_)[nodes]
+    named_left = missing_left == columns.nodes.get("with_missing", np.zeros(len(place), np.uint8))[nodes]
+    named = _named_codes(columns, len(features), place)
+    tables, codes_end = [np.empty(0, dtype=np.uint8)], np.cumsum(columns.categories_size)
+    for first, last in _in_parts(ends):
+        part, own = slice(first, last), np.arange(first, last)
+        starts = 8 * (table_at[nodes[part]] - table_at[nodes[first]])
+        spare = 8 * n_bytes[part] - widths[part]
+        sides = np.stack([~named_left[part], np.zeros(len(own), np.bool_)], axis=1).ravel()
+        table = np.repeat(sides, np.stack([widths[part], spare], axis=1).ravel())
+        codes = slice(codes_end[first] - columns.categories_size[first], codes_end[last - 1])
+        sizes = columns.categories_size[part]
+        table[np.repeat(starts, sizes) + named[codes]] = np.repeat(named_left[part], sizes)
+        table[starts + widths[part] - 2] = missing_left[part]
         tables.append(np.packbits(table, bitorder="little"))
-        table_at[node], end = end, end + len(tables[-1])
     return table_at, np.concatenate(tables)
+
+
+def _named_codes(columns: TreeColumns, n_features: int, place: IntArray) -> IntArray:
+    """Return the codes of the categories that nodes name: their ranks among those that some node of the feature names.
+
+    They have the order of `TreeColumns.categories`.
+    """
+    found = np.empty(len(columns.categories), np.int64)
+    for own in _grouped(np.repeat(place[columns.categories_at], columns.categories_size), n_features):
+        found[own] = np.unique(columns.categories[own], return_inverse=True)[1]
+    return found
+
+
+def _in_parts(ends: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield parts of the tables whose bits, each in a byte of its own, do not take much memory at once."""
+    first = 0
+    while first < len(ends):
+        start = ends[first - 1] if first else 0
+        last = max(int(np.searchsorted(ends, start + _BYTES_AT_ONCE, side="right")), first + 1)
+        yield first, last
+        first = last
 
 
 def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureType) -> Sequence[Physical]:

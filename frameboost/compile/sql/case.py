@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.compile.sql.linear import TERMS_A_SLOPE, leaf_sql
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
 
@@ -38,7 +39,7 @@ def margin_sql(
 
 def tree_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect) -> str:
     """Return a tree as a CASE expression."""
-    levels = tree.levels() if dialect.expressions.element is not None else None
+    levels = tree.levels() if dialect.expressions.element is not None and not tree.is_linear else None
     if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _table_sql(tree, columns, dialect, levels)
     if is_chained(tree, dialect):
@@ -49,7 +50,7 @@ def tree_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect) -> 
 def _nested_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, node: int) -> str:
     """Return the subtree at ``node`` with CASE in CASE, one a level."""
     if tree.is_leaf(node):
-        return dialect.number(tree.value[node])
+        return leaf_sql(tree, node, columns, dialect)
     condition, holds_left = columns[tree.feature[node]].test(tree, node)
     yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
     return branch(dialect, condition, *(_nested_sql(tree, columns, dialect, child[node]) for child in (yes, no)))
@@ -74,7 +75,8 @@ def is_chained(tree: Tree, dialect: Dialect) -> bool:
 
 def case_depth(tree: Tree, dialect: Dialect) -> int:
     """Return how deep CASEs nest in the tree's expression."""
-    return tree.nestings()[0] if is_chained(tree, dialect) else max(tree.depths())
+    deepest = tree.nestings()[0] if is_chained(tree, dialect) else max(tree.depths())
+    return deepest + 1 if tree.is_linear else deepest
 
 
 def chained_sql(
@@ -109,7 +111,7 @@ def chained_sql(
                 condition, yes, no = column.negated(condition, tree, node), no, yes
             cases.append(f"WHEN {condition} THEN {below(yes)}")
             node = no
-        last = str(node) if node in last_nodes else dialect.number(tree.value[node])
+        last = str(node) if node in last_nodes else leaf_sql(tree, node, columns, dialect)
         return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
 
     return {root: below(root) for root in roots}
@@ -119,7 +121,8 @@ def n_terms(tree: Tree, dialect: Dialect) -> int:
     """Return an upper bound of the names and values in the tree's expression."""
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
     a_split = 5 if is_chained(tree, dialect) else 3  # conditions that are negated ask for NULL besides
-    return len(inner) + 1 + sum(a_split + 2 * len(tree.categories[node] or ()) for node in inner)
+    linear = sum(2 + TERMS_A_SLOPE * len(leaf.terms) for leaf in tree.linear_leaves().values())
+    return len(inner) + 1 + sum(a_split + 2 * len(tree.categories[node] or ()) for node in inner) + linear
 
 
 def _table_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, levels: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from frameboost.compile.sql.node_lists import MOST_LEVELS
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.errors import ParameterError
+from frameboost.trees.linear_leaf import refuse_linear
 
 __all__ = ["chosen_form"]
 
@@ -49,6 +50,8 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
         raise ParameterError(f"form='lists' is written for DuckDB only, so {dialect.name} has no such form")
     if form == "lists" and levels > MOST_LEVELS:
         raise ParameterError(f"form='lists' walks {MOST_LEVELS} levels at most, and a tree has {levels:,}; take 'auto'")
+    is_linear = any(tree.is_linear for tree in model.every_tree())
+    refuse_linear(f"form={form!r}", is_linear=is_linear and form in ("lists", "table"))
     if form != "auto" or dialect.expressions.lambda_ is None:
         return form
     trees = [tree for tree in model.every_tree() if not tree.is_leaf(0)]
@@ -64,7 +67,7 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     costs = {"auto": _A_CONDITION * conditions + _a_row(_A_CASE, leaves) * n_rows}
     if not named:  # most conditions are comparisons
         costs["staged"] = plan + (_a_row(_A_STAGED_CASE, leaves) + filling) * n_rows
-    if levels <= MOST_LEVELS:
+    if levels <= MOST_LEVELS and not is_linear:
         answers = 2 * len(model.used()) + named  # of a number two at most, one for each side of missing values
         a_row = _A_LEVEL * levels * len(trees) + _AN_ANSWER * answers
         costs["lists"] = _A_CONDITION * answers + _A_NODE * sum(map(len, trees)) + a_row * n_rows

@@ -78,7 +78,8 @@ def scoring_query(
         fits_otherwise |= is_view and not exceeded_limit(statement, trees, dialect, in_one=in_one)
         if is_too_long(statement, dialect, of_view=is_view):
             break  # stages are longer still
-    if trees_table is not None and form in ("auto", "table"):
+    is_linear = any(tree.is_linear for tree in model.every_tree())
+    if trees_table is not None and form in ("auto", "table") and not is_linear:
         statement = destination.statement(query_over_table(model, make_stages(), trees_table, name, into), dialect)
         reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
         if not reason:

@@ -101,6 +101,8 @@ class SqlModel:
         return [tree for of_output in self.trees for tree in of_output]
 
     def used(self) -> list[str]:
-        """Return the columns that some tree asks about, quoted."""
-        asked = {f for of_output in self.trees for tree in of_output for f in tree.feature if f >= 0}
+        """Return the columns that some tree asks about, or has slopes of, quoted."""
+        trees = self.every_tree()
+        asked = {f for tree in trees for f in tree.feature if f >= 0}
+        asked |= {term.feature for tree in trees for leaf in tree.linear if leaf is not None for term in leaf.terms}
         return [self.columns[f].name for f in sorted(asked)]

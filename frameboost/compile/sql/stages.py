@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 
-__all__ = ["ROW", "Stages"]
+__all__ = ["ROW", "Stages", "TableSource"]
 
 # The alias of a stage where it is joined. In a view ClickHouse writes the database before a table's name, and an alias
 # hides a database of its own name: so it is one that no database has.
 ROW = "row_of_data"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """What a query reads: its text after FROM, and what the text calls it, both quoted."""
+
+    sql: str
+    name: str
 
 
 class Stages:
@@ -23,7 +32,7 @@ class Stages:
     dialect
         Whose SQL.
     table
-        What the first stage reads, quoted.
+        What the first stage reads.
     keep
         Columns to return besides, None for all of them.
     reads
@@ -41,7 +50,7 @@ class Stages:
     Examples
     --------
     >>> from frameboost.dialects.built_in import get_dialect
-    >>> stages = Stages(get_dialect("postgres"), '"t"', ["id"], ['"x"'], None)
+    >>> stages = Stages(get_dialect("postgres"), TableSource('"t"', '"t"'), ["id"], ['"x"'], None)
     >>> twice = stages.name({"twice": '2 * "x"'}, often=True)["twice"]
     >>> print(stages.select({"square": f"{twice} * {twice}"}))
     WITH stage_1 AS MATERIALIZED (
@@ -53,11 +62,11 @@ class Stages:
     """
 
     def __init__(
-        self, dialect: Dialect, table: str, keep: Sequence[str] | None, reads: Sequence[str], where: str | None
+        self, dialect: Dialect, table: TableSource, keep: Sequence[str] | None, reads: Sequence[str], where: str | None
     ) -> None:
         self._dialect, self._table, self._where = dialect, table, where
         self.keep = None if keep is None else [dialect.quote(name) for name in keep]
-        taken = [*([] if self.keep is None else self.keep), *reads, table]
+        taken = [*([] if self.keep is None else self.keep), *reads, table.sql]
         self._prefix, self._stage = (_unlike(taken, first) for first in ("v_", "stage_"))
         self.reads = list(dict.fromkeys([*(self.keep or []), *reads]))
         self._named: list[str] = []
@@ -185,14 +194,14 @@ class Stages:
         return self._dialect.statements.fenced_stage.format(name=name, select=query.removeprefix("SELECT "))
 
     def _everything(self) -> str:
-        return "*" if self._stages else self._dialect.statements.star.format(table=self._table)
+        return "*" if self._stages else self._dialect.statements.star.format(table=self._table.name)
 
     def source(self, alias: str = "") -> str:
         """Return the FROM of the next stage, under an alias if it has one, and WHERE of the first."""
         if self._stages:
             called = f" {self._dialect.statements.alias}{alias}" if alias else ""
             return f"FROM {self._stage}{len(self._stages)}{called}"
-        return f"FROM {self._table}" + (f"\nWHERE {self._where}" if self._where else "")
+        return f"FROM {self._table.sql}" + (f"\nWHERE {self._where}" if self._where else "")
 
     def check(self, columns: int) -> None:
         """Raise `ParameterError` if a SELECT may not have so many columns."""

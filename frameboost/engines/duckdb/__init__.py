@@ -9,8 +9,13 @@
 - `cell_cuts`: cuts of many rows, from counts by cells and the values near the cuts
 - `histograms`: sums of g and h by node and bin
 - `nodes`: which node each row is in
+- `linear`: leaves with slopes
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
 - `weighted_cuts`: cuts for each tree, from sums of h by fine bins
 - `ranking`: aggregates over queries, and pairs of rows
+- `star`: the engine over a star, without its join
+- `star_plan`: which dimensions keep tables of their own
+- `star_tables`: copies of the tables, and how often facts refer to a row
+- `star_dimension`: keys and their codes; whether to sum by key
 - `session`: the connection and its temporary tables
 """

@@ -22,6 +22,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
+    "CountedRows",
     "Sample",
     "SqlColumn",
     "count_values",
@@ -59,8 +60,66 @@ class SqlColumn:
         return f"CAST({column} AS VARCHAR) COLLATE C" if self.type.is_categorical else column
 
 
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """The rows that cuts and categories come from.
+
+    Attributes
+    ----------
+    source
+        Their table, view or query.
+    n_rows
+        How many there are.
+    sample
+        The condition on ``source`` that cuts look at a row.
+    n
+        A column that says how many rows of the data a row stands for; by default one.
+    read_again
+        Whether reading them twice takes no long time.
+    """
+
+    source: str
+    n_rows: int
+    sample: str = "TRUE"
+    n: str | None = None
+    read_again: bool = True
+
+    @classmethod
+    def of_source(cls, session: DuckDBSession, n_rows: int, places: Places | None = None) -> CountedRows:
+        """Return the rows of a session's source, given the number of all rows and the places of these among them."""
+        source, condition = session.source, "TRUE"
+        position = session.column("position")
+        sample = cls.sample_of(n_rows, position)
+        if sample is not None:
+            place = (places or Places()).sql("(row_number() OVER () - 1)")
+            source, condition = f"(SELECT *, {place} AS {position} FROM {source})", sample
+        return cls(source, n_rows, condition, read_again=session.is_table)
+
+    @staticmethod
+    def sample_of(n_rows: int, position: str) -> str | None:
+        """Return the condition that cuts look at a row, given its column with the position; None if at all."""
+        sample = sample_condition(n_rows)
+        if sample is None:
+            return None
+        modulus, multiplier, bound = sample
+        return f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
+
+    def parts(self, column: SqlColumn) -> dict[str, str]:
+        """Return the parts of a statement over the values of a column."""
+        return {
+            "source": self.source,
+            "column": column.sql,
+            "n": "" if self.n is None else f", source.{self.n} AS n",
+            "is_present": is_present(column.type, column.sql),
+            "sample": self.sample,
+            "physical": physical_sql(column.type, "value"),
+            "count": "COUNT(*)" if self.n is None else "CAST(SUM(n) AS BIGINT)",
+            "values": "value" if self.n is None else "value, n",
+        }
+
+
 def propose_bins(
-    session: DuckDBSession, feature: Feature, column: SqlColumn, max_bin: int, n_rows: int, *, missing: bool,
+    session: DuckDBSession, rows: CountedRows, feature: Feature, column: SqlColumn, max_bin: int, *, missing: bool,
     sample: Sample,
 ) -> Bins:  # fmt: skip
     """Return the bins of one column: its categories, or cuts as by `frameboost.binning.bins.cut_positions`.
@@ -70,31 +129,36 @@ def propose_bins(
     first, which is slower where most values are distinct.
     """
     if column.type.is_categorical:
-        return read_categories(session, feature, column, missing=missing)
+        return read_categories(session, feature, column, missing=missing, source=rows.source)
     most = max_bin - missing
-    parts = {**_sampled(session, column, n_rows, Places()), "max_bin": most}
+    parts = {**rows.parts(column), "max_bin": most}
     is_diverse = len(np.unique(sample)) > most
-    if is_diverse and n_rows >= FEWEST_ROWS and session.is_table:  # the source is read twice
+    if is_diverse and rows.n_rows >= FEWEST_ROWS and rows.read_again:
         near = cell_cuts(session, column.type, sample, most, parts)
         if near is not None:
             return Bins(feature, tuple(from_database(column.type, cut) for cut in near.tolist()), has_missing=missing)
-    rows = session.rows(render("propose_cuts_by_rank", **parts)) if is_diverse else []
-    if rows and rows[-1][1] > most:
-        found = [cut for cut, _ in rows[1:]]
+    by_rank = session.rows(render("propose_cuts_by_rank", **parts)) if is_diverse and rows.n is None else []
+    if by_rank and by_rank[-1][1] > most:
+        found = [cut for cut, _ in by_rank[1:]]
     else:
         found = [cut for (cut,) in session.rows(render("propose_cuts", **parts))]
     return Bins(feature, tuple(from_database(column.type, cut) for cut in found), has_missing=missing)
 
 
-def sample_columns(session: DuckDBSession, columns: Sequence[SqlColumn], max_bin: int) -> list[Sample]:
-    """Return some present values of each column, ascending but for texts of decimals; none of a string column."""
+def sample_columns(
+    session: DuckDBSession, columns: Sequence[SqlColumn], max_bin: int, source: str | None = None
+) -> list[Sample]:
+    """Return some present values of each column, ascending but for texts of decimals; none of a string column.
+
+    They are of the session's source, unless another table is named.
+    """
     values = ", ".join(
         f'{_plain(column)} AS "{i}"' for i, column in enumerate(columns) if not column.type.is_categorical
     )
     if not values:
         return [np.empty(0)] * len(columns)
     n_rows = max(_FEWEST_SAMPLED, _SAMPLED_PER_BIN * max_bin)
-    found = session.columns(render("sample_columns", source=session.source, values=values, n_rows=n_rows))
+    found = session.columns(render("sample_columns", source=source or session.source, values=values, n_rows=n_rows))
     return [_present(found[str(i)]) if str(i) in found else np.empty(0) for i in range(len(columns))]
 
 
@@ -108,27 +172,10 @@ def _present(values: Sample | np.ma.MaskedArray[Any, Any]) -> Sample:
     return np.sort(present[present == present])
 
 
-def _sampled(session: DuckDBSession, column: SqlColumn, n_rows: int, places: Places) -> dict[str, str]:
-    """Return the parts of a statement over the values that cuts of ``n_rows`` rows come from."""
-    source, condition = session.source, "TRUE"
-    sample = sample_condition(n_rows)
-    if sample is not None:
-        modulus, multiplier, bound = sample
-        position = session.column("position")
-        source = f"(SELECT *, {places.sql('(row_number() OVER () - 1)')} AS {position} FROM {source})"
-        condition = f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
-    return {
-        "source": source,
-        "column": column.sql,
-        "is_present": is_present(column.type, column.sql),
-        "sample": condition,
-        "physical": physical_sql(column.type, "value"),
-    }
-
-
 def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, places: Places) -> ValueCounts:
     """Return `ShardEngine.count_values` of a numeric column, given the positions of its rows among all rows."""
-    found = session.columns(render("count_values", **_sampled(session, column, n_rows, places)))
+    rows = CountedRows.of_source(session, n_rows, places)
+    found = session.columns(render("count_values", **rows.parts(column)))
     counts = found["n"].astype(np.int64)
     if column.type.is_float:
         dtype = np.float32 if column.type.name == "float32" else np.float64
@@ -141,55 +188,68 @@ def _fits_64_bits(values: Sequence[Physical]) -> bool:
     return not values or (values[0] >= -(2**63) and values[-1] < 2**63)  # type: ignore[operator]
 
 
-def read_categories(session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool) -> Bins:
-    """Return the bins of a string column: its categories."""
-    rows = session.rows(render("categories", source=session.source, column=column.sql))
+def read_categories(
+    session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool, source: str | None = None
+) -> Bins:
+    """Return the bins of a string column, of the session's source or of another table: its categories."""
+    rows = session.rows(render("categories", source=source or session.source, column=column.sql))
     categories = tuple(sorted(category for (category,) in rows))
     return Bins(Feature(feature.name, feature.type, categories), has_missing=missing)
 
 
 def store_bins(
     session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
-    in_order: bool,
+    in_order: bool, table: str | None = None, more_joins: Sequence[str] = (), numbers: Sequence[int] | None = None,
 ) -> str:  # fmt: skip
     """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
 
-    ``in_order`` keeps the order of the source at the cost of a sort; only where rows are identified by position.
+    Parameters
+    ----------
+    session, bins, columns, roles
+        What to store of the session's source.
+    in_order
+        Whether to keep its order at the cost of a sort; only where rows are identified by position.
+    table
+        Another table to read instead.
+    more_joins
+        Joins to it, whose columns ``roles`` may name.
+    numbers
+        The numbers of the features, by which the columns are named; by default they count from 0.
     """
+    numbers = numbers or range(len(bins))
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
-    cuts = _store_cuts(session, bins, columns, cells)
+    cuts = _store_cuts(session, bins, columns, cells, numbers)
     read, joins, codes = [], [], []
-    for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
+    for i, b, column, cell in zip(numbers, bins, columns, cells, strict=True):
         if column.type.is_categorical:
             joins.append(_category_join(session, f"category_{i}", b, column))
             read.append(f"category_{i}.code AS bin_{i}")
             missing = f"bin_{i} IS NULL"
         else:
-            read += _search_start(i, column.sql, b, cells[i])
+            read += _search_start(i, column.sql, b, cell)
             missing = is_missing(column.type, f"value_{i}")
         codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
     source, position, order = _ordered(session, in_order=in_order)
     read += position
+    read += [f"{sql} AS {role}" for role, sql in roles.items()]
     rows = render(
         "read_columns",
-        source=source,
+        source=table or source,
         columns=", ".join(read),
         cuts=cuts,
-        joins="\n".join(joins),
-        roles=", ".join(f"{sql} AS {role}" for role, sql in roles.items()),
+        joins="\n".join([*joins, *more_joins]),
     )
-    table = session.table("bins")
+    made = session.table("bins")
     session.run(
         render(
             "bin_columns",
-            bins=table,
-            codes=", ".join(codes),
-            roles=", ".join(roles),
-            rows=_search(rows, bins, cells),
+            bins=made,
+            columns=", ".join([*codes, *roles]),
+            rows=_search(rows, bins, cells, numbers),
             in_order=order,
         )
     )
-    return table
+    return made
 
 
 def _ordered(session: DuckDBSession, *, in_order: bool) -> tuple[str, list[str], str]:
@@ -233,7 +293,7 @@ def store_columns(
 def store_codes(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str) -> str:
     """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name."""
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
-    cuts = _store_cuts(session, bins, columns, cells)
+    cuts = _store_cuts(session, bins, columns, cells, range(len(bins)))
     read, numbers = [], []
     for i, b in enumerate(bins):
         if b.feature.type.is_categorical:
@@ -243,24 +303,30 @@ def store_codes(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[
             read += _search_start(i, f"source.value_{i}", b, cells[i])
             code = f"CASE WHEN value_{i} IS NULL THEN {b.missing} ELSE bin_{i} END"
         numbers.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
-    rows = render(
-        "read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="", roles="source.rowid AS position"
-    )
+    read.append("source.rowid AS position")
+    rows = render("read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="")
     table = session.table("codes")
-    session.run(render("rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins, cells)))
+    session.run(
+        render(
+            "rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins, cells, range(len(bins)))
+        )
+    )
     session.drop(cuts)
     return table
 
 
 def _store_cuts(
-    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], cells: Sequence[Cells | None]
-) -> str:
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], cells: Sequence[Cells | None],
+    numbers: Sequence[int],
+) -> str:  # fmt: skip
     """Store the cuts of all features, and the counts of their cells, as one row of lists; return the table's name."""
     table = session.table("cuts")
-    lists = [
-        f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, (b, c) in enumerate(zip(bins, columns, strict=True)) if b.cuts
+    lists = [f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, b, c in zip(numbers, bins, columns, strict=True) if b.cuts]
+    lists += [
+        f"CAST('{list(c.below)}' AS INTEGER[]) AS below_{i}"
+        for i, c in zip(numbers, cells, strict=True)
+        if c is not None
     ]
-    lists += [f"CAST('{list(c.below)}' AS INTEGER[]) AS below_{i}" for i, c in enumerate(cells) if c is not None]
     session.run(render("store_cuts", cuts=table, lists=", ".join(lists) or "NULL"))
     return table
 
@@ -293,14 +359,14 @@ def _search_start(i: int, column: str, bins: Bins, cells: Cells | None) -> list[
     return [f"{column} AS value_{i}, {start} AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
 
 
-def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None]) -> str:
+def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None], numbers: Sequence[int]) -> str:
     """Return the rows after all steps of the search, which are powers of two, the largest first."""
     n_steps = [len(b.cuts).bit_length() if c is None else c.n_steps for b, c in zip(bins, cells, strict=True)]
-    for bit in reversed(range(max(n_steps))):
+    for bit in reversed(range(max(n_steps, default=0))):
         step = 1 << bit
         steps = [
             f"bin_{i} + CASE WHEN value_{i} >= cuts_{i}[bin_{i} + {step}] THEN {step} ELSE 0 END AS bin_{i}"
-            for i, n in enumerate(n_steps)
+            for i, n in zip(numbers, n_steps, strict=True)
             if bit < n
         ]
         rows = render("search_cuts", rows=rows, steps=", ".join(steps))

@@ -10,15 +10,25 @@ import polars as pl
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.engines.contract import Sample
-from frameboost.engines.duckdb.binning import count_values, propose_bins, read_categories, sample_columns, store_bins
+from frameboost.engines.duckdb.binning import (
+    CountedRows,
+    count_values,
+    propose_bins,
+    read_categories,
+    sample_columns,
+    store_bins,
+)
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.histograms import HistogramQuery
+from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
 from frameboost.engines.duckdb.nodes import RowNodes, code_goes_left
 from frameboost.engines.duckdb.rows import TableEngine
+from frameboost.engines.linear_contract import LeafGrid
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+from frameboost.trees.linear_leaf import LinearLeaf
 
 __all__ = ["FEWEST_SORTED", "DuckDBEngine"]
 
@@ -42,21 +52,30 @@ class DuckDBEngine(TableEngine):
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        n_rows, n_missing = self.n_rows, self.count_missing()
-        samples = sample_columns(self.session, self.columns, max_bin)
-        columns = enumerate(zip(self.features, self.columns, n_missing, samples, strict=True))
-        return [
-            given[i]
-            if i in given
-            else propose_bins(self.session, feature, column, max_bin, n_rows, missing=n > 0, sample=sample)
-            for i, (feature, column, n, sample) in columns
-        ]
+        n_missing, found = self.count_missing(), dict(given)
+        for rows, features in self.tables_of_features():
+            columns = [self.columns[i] for i in features]
+            samples = sample_columns(self.session, columns, max_bin, rows.source if rows.n else None)
+            for i, column, sample in zip(features, columns, samples, strict=True):
+                if i not in found:
+                    found[i] = propose_bins(
+                        self.session, rows, self.features[i], column, max_bin, missing=n_missing[i] > 0, sample=sample
+                    )
+        return [found[i] for i in range(len(self.features))]
+
+    def tables_of_features(self) -> list[tuple[CountedRows, Sequence[int]]]:
+        """Return the tables that have the values of the features, each with the numbers of its own."""
+        return [(CountedRows.of_source(self.session, self.n_rows), range(len(self.features)))]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        self._bins = store_bins(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
+        self._bins = self.store_bins(bins)
         self._may_sort = not self.in_source_order and FEWEST_SORTED <= self.n_rows <= _MOST_SORTED
+
+    def store_bins(self, bins: Sequence[Bins]) -> str:
+        """Store the codes and the roles of every row; return the table's name."""
+        return store_bins(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -145,13 +164,28 @@ class DuckDBEngine(TableEngine):
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
+        self._add({node: float_literal(value) for node, value in values.items()}, margin)
+
+    def _add(self, values: Mapping[int, str], margin: str) -> None:
+        """Add the value of each row's leaf, as SQL, to its margin."""
         old = self._margins[margin]
         self._margins[margin] = self.replace_table(
             old, "margins", "add_leaves", rows=" POSITIONAL JOIN ".join([*self.nodes.sources, old]),
             table=old, margin=margin,
-            leaves=self.nodes.case({node: float_literal(value) for node, value in values.items()}),
-            in_order=self.in_bin_order,
+            leaves=self.nodes.case(values), in_order=self.in_bin_order,
         )  # fmt: skip
+
+    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_ranges`."""
+        return LeafQuery(self.session, self.nodes, self.pair).ranges(features)
+
+    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_sums`."""
+        return LeafQuery(self.session, self.nodes, self.pair).sums(grids)
+
+    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+        """See `LinearEngine.add_linear_leaves`."""
+        self._add({node: leaf_sql(linear.get(node), value) for node, value in values.items()}, margin)
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""

@@ -13,7 +13,7 @@ from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["HistogramQuery"]
+__all__ = ["HistogramQuery", "node_key"]
 
 # Features summed in one pass over the rows: fewer would leave threads idle, more would take memory for all sums.
 _FEWEST_AT_ONCE, _MOST_AT_ONCE = 4, 32
@@ -38,6 +38,8 @@ class HistogramQuery:
         The tables to select from, joined by position: bin_0, ..., g, h and, unless all rows are in one node, ``node``.
     g, h
         The columns to sum.
+    columns
+        The columns of the features' codes; by default bin_0, bin_1, ...
     """
 
     session: DuckDBSession
@@ -45,6 +47,7 @@ class HistogramQuery:
     rows: str
     g: str
     h: str
+    columns: Sequence[str] = ()
 
     def run(self, n_nodes: int, totals: FloatArray | None, first: int, *, everywhere: bool) -> FloatArray:
         """Return the histograms of nodes numbered in a row from ``first``, (nodes, slots, 2).
@@ -57,11 +60,10 @@ class HistogramQuery:
             strides = self._shared(strides)
         found = []
         for part in self._parts(n_nodes, int(strides.min())):
-            asked = "TRUE" if everywhere else f"node BETWEEN {first + part[0]} AND {first + part[-1]}"
-            statement = "\nUNION ALL\n".join(
-                self._statement(features, first, n_nodes, strides, asked) for features in self._groups(len(strides))
+            groups = list(self._groups(len(strides)))
+            sums = self.session.columns(
+                self.statement(groups, first, n_nodes, strides, everywhere=everywhere, part=part)
             )
-            sums = self.session.columns(statement)
             place, code = np.divmod(sums["key"].astype(np.int64), strides[sums["feature"]])
             slots = self.layout.offsets[sums["feature"]] + code
             by_key = np.zeros((len(part) + 1, self.layout.n_slots, 2))
@@ -113,8 +115,21 @@ class HistogramQuery:
         size = min(max(size, _FEWEST_AT_ONCE), _MOST_AT_ONCE)
         return (range(start, min(start + size, n_features)) for start in range(0, n_features, size))
 
+    def statement(
+        self, groups: Sequence[Sequence[int]], first: int, n_nodes: int, strides: IntArray, *, everywhere: bool,
+        part: range | None = None,
+    ) -> str:  # fmt: skip
+        """Return the statement of the sums by feature and key, the place of the node * stride + code.
+
+        ``groups`` are features that are summed in one pass over the rows, and ``part`` the places of the nodes to ask
+        for; by default all ``n_nodes``.
+        """
+        places = part or range(n_nodes)
+        asked = "TRUE" if everywhere else f"node BETWEEN {first + places[0]} AND {first + places[-1]}"
+        return "\nUNION ALL\n".join(self._statement(group, first, n_nodes, strides, asked) for group in groups)
+
     def _statement(self, features: Sequence[int], first: int, n_nodes: int, strides: IntArray, asked: str) -> str:
-        keys = ", ".join(f"key_{i} := {_key(f'bin_{i}', strides[i], first, n_nodes)}" for i in features)
+        keys = ", ".join(f"key_{i} := {self._key(i, strides[i], first, n_nodes)}" for i in features)
         return render(
             "histograms",
             rows=self.rows,
@@ -125,11 +140,13 @@ class HistogramQuery:
             sums="\nUNION ALL\n".join(render("sum_by_bin", feature=i) for i in features),
         )
 
+    def _key(self, feature: int, stride: int, first: int, n_nodes: int) -> str:
+        column = self.columns[feature] if self.columns else f"bin_{feature}"
+        return column if n_nodes == 1 else node_key(column, stride, first, n_nodes)
 
-def _key(column: str, stride: int, first: int, n_nodes: int) -> str:
+
+def node_key(column: str, stride: int, first: int, n_nodes: int) -> str:
     """Return place of the node * stride + code, in the narrowest type: narrow keys are grouped faster."""
-    if n_nodes == 1:
-        return column
     n_keys = n_nodes * stride + 1
     kind = "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"
     return f"CAST(node - {first} AS {kind}) * {stride} + {column}"

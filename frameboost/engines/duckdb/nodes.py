@@ -8,7 +8,7 @@ from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 
-__all__ = ["RowNodes", "code_goes_left"]
+__all__ = ["RowNodes", "code_goes_left", "narrowest_integer"]
 
 # The most splits to put off: a deeper CASE is too deep for DuckDB.
 _MOST_PUT_OFF = 32
@@ -93,7 +93,7 @@ class RowNodes:
         fresh = dict.fromkeys([*together, *(leaf for node in moved for leaf in self._leaves(node))])
         numbered = {node: first + i for i, node in enumerate(fresh)}
         self._next = first + len(fresh)
-        kind = _narrowest_integer(self._next - 1)
+        kind = narrowest_integer(self._next - 1)
         moves = self._case({node: f"CAST({n} AS {kind})" for node, n in numbered.items()}, moved)
         self._store("apply_splits", rows=" POSITIONAL JOIN ".join(self.sources), moves=moves)
         self._numbers = {node: n for node, n in old.items() if node not in moved} | numbered
@@ -115,6 +115,10 @@ class RowNodes:
     def case(self, values: Mapping[int, str]) -> str:
         """Return an expression over `sources`: the value of the row's node after all splits."""
         return self._case(values, [*self._numbers])
+
+    def leaves(self) -> list[int]:
+        """Return the leaves of the tree so far."""
+        return list(self._leaves(0))
 
     @property
     def _n_new(self) -> int:
@@ -177,6 +181,6 @@ def code_goes_left(split: Split, column: str, missing: int) -> str:
     return f"{column} < {split.bin}" + (f" OR {column} = {missing}" if split.missing_left else "")
 
 
-def _narrowest_integer(largest: int) -> str:
+def narrowest_integer(largest: int) -> str:
     """Return the narrowest type for integers from 0 to ``largest``."""
     return "UTINYINT" if largest < 2**8 else "USMALLINT" if largest < 2**16 else "INTEGER"

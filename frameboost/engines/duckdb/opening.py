@@ -12,12 +12,16 @@ from frameboost.engines.description import EngineRequest
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
+from frameboost.engines.duckdb.star import DuckDBStarEngine
+from frameboost.engines.duckdb.star_plan import StarPlan, plan_star
+from frameboost.engines.duckdb.star_tables import copy_star
 from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.joins.relations import StarRelation
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
-__all__ = ["open_engine"]
+__all__ = ["open_engine", "open_histogram_engine"]
 
 # Arrow has no 128-bit integers.
 _WIDE = {"int128": "HUGEINT", "uint128": "UHUGEINT"}
@@ -30,6 +34,32 @@ def open_engine(kind: type[EngineClass], request: EngineRequest) -> EngineClass:
         return _in_place(kind, request, request.source)
     assert isinstance(request.source, FrameSource)
     return _in_own_database(kind, request, request.source)
+
+
+def open_histogram_engine(request: EngineRequest) -> DuckDBEngine:
+    """Open an engine that bins columns once, over a star without its join if that pays."""
+    plan = plan_star(request) if isinstance(request.source, StarRelation) else None
+    return open_engine(DuckDBEngine, request) if plan is None else _over_star(request, plan)
+
+
+def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBStarEngine:
+    """Open an engine over copies of the tables of a star."""
+    apart = {number for branch in plan.branches for number in branch.features}
+    own = {number: f.name for number, f in enumerate(request.features) if number not in apart}
+    query = _query_column(request)
+    in_order = _in_order(request)
+    session = DuckDBSession(plan.facts)
+    try:
+        facts, branches = copy_star(session, plan, own, request.roles, in_order=in_order or query is not None)
+    except BaseException:
+        session.close()
+        raise
+    return DuckDBStarEngine(
+        session, request.features, [SqlColumn(f"value_{i}", f.type) for i, f in enumerate(request.features)],
+        {role: f"role_{role}" for role in _numeric_roles(request)},
+        None if query is None else SqlColumn("role_qid", query.type),
+        in_order=in_order, facts=facts, branches=branches,
+    )  # fmt: skip
 
 
 def _in_place(kind: type[EngineClass], request: EngineRequest, source: RelationSource) -> EngineClass:

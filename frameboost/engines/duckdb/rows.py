@@ -14,6 +14,7 @@ from frameboost.engines.duckdb.gradients import GradientTable
 from frameboost.engines.duckdb.ranking import pair_parts, window_sql
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.fixed_terms import FixedTerms, names_used
+from frameboost.engines.linear_contract import linear_role
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.places import Places
@@ -148,7 +149,7 @@ class TableEngine:
             roles = [f"{sql} AS {role}" for role, sql in self.roles.items()] + self._unit_weight
             names = list(dict.fromkeys([*self.roles, "weight"]))
             return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names, terms)
-        columns = dict.fromkeys(self.roles, self._role_table) | self._margins
+        columns = dict.fromkeys(self._row_roles, self._role_table) | self._margins
         columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
         if self._pairs is not None:
             columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
@@ -180,6 +181,11 @@ class TableEngine:
     def _role_table(self) -> str:
         """The table that roles are read from: that of the only margin has them too, which saves a join."""
         return next(iter(self._margins.values())) if len(self._margins) == 1 else self.bins
+
+    @property
+    def _row_roles(self) -> list[str]:
+        """The roles but for the numbers that leaves may have slopes of, which stay with the bins."""
+        return [role for role in self.roles if not role.startswith(linear_role(""))]
 
     @property
     def _unit_weight(self) -> list[str]:
@@ -275,7 +281,7 @@ class TableEngine:
         names = {role: role for role in self.roles}
         for name, expression in margins.items():
             start = f"CAST({expression.to_sql(names)} AS DOUBLE) AS {name}"
-            columns = ", ".join([*(self.roles if len(margins) == 1 else ()), start])
+            columns = ", ".join([*(self._row_roles if len(margins) == 1 else ()), start])
             self._margins[name] = self.replace_table(
                 None, "margins", "start_margins", columns=columns, bins=self._bins, in_order=self.in_bin_order
             )

@@ -37,6 +37,8 @@ class DuckDBSession:
         self.is_table = relation.type == "TABLE_RELATION"  # not a query or a file, which may take long to read
         self._prefix = f"frameboost_{secrets.token_hex(6)}_"
         self.source = quote_identifier(f"{self._prefix}source")
+        self._view = self.source  # under which statements read the relation
+        self.other = quote_identifier(f"{self._prefix}other")
         self._nothing = quote_identifier(f"{self._prefix}nothing")
         self._aside: duckdb.DuckDBPyRelation | None = None
         self._numbers = itertools.count()
@@ -71,8 +73,8 @@ class DuckDBSession:
 
     def _query(self, statement: str) -> Any:
         beside = self._beside()
-        if self.source in statement:
-            result = self._relation.query(self.source[1:-1], statement)
+        if self._view in statement:
+            result = self._relation.query(self._view[1:-1], statement)
         else:
             result = beside.query(self._nothing[1:-1], statement)
         assert result is not None
@@ -116,6 +118,16 @@ class DuckDBSession:
         """Return a quoted column name that no column of the relation has."""
         return quote_identifier(f"{self._prefix}{name}")
 
+    def read_table(self, table: str) -> None:
+        """Have a table made here be the source from now on."""
+        self.source, self.is_table = table, True
+
+    def run_over(self, relation: duckdb.DuckDBPyRelation, command: str) -> None:
+        """Run a statement that reads another relation of the same connection, by the name ``session.other``."""
+        self._beside()
+        with first_duckdb_error():
+            relation.query(self.other[1:-1], command)
+
     def drop(self, table: str) -> None:
         """Drop a table made under a name from `table`."""
         self.run(f"DROP TABLE IF EXISTS {table}")
@@ -154,8 +166,8 @@ class DuckDBSession:
     def _drop_all(self) -> None:
         self._closed = True
         dropped = [("TABLE", table) for table in reversed(self._tables)]
-        # The view of the source exists during a call only, but stays if that call was interrupted.
-        dropped += [("VIEW", self._nothing), ("VIEW", self.source)]
+        # The view of a relation exists during a call only, but stays if that call was interrupted.
+        dropped += [("VIEW", name) for name in (self._nothing, self._view, self.other)]
         for kind, name in dropped:
             try:
                 self._drop(kind, name)

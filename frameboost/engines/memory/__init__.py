@@ -3,12 +3,15 @@
 - `engine`, `binning`: binned columns (``hist``)
 - `sparse_codes`, `sparse_kernels`, `sparse_columns`: columns where most rows have one code
 - `sparse_matrix`: the same over a sparse matrix
+- `star`, `star_tables`, `star_bins`: facts whose dimensions are not joined to them (`frameboost.join`)
+- `star_codes`, `star_kernels`: their codes by key
 - `bundled_codes`: several features of few bins as one
 - `histograms`, `histogram_kernels`: sums of g and h by node and bin
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)
 - `nodes`, `partition_kernels`: which rows each node has
 - `leaf_quantiles`: quantiles of the rows of a leaf
+- `linear`, `linear_kernels`: leaves with slopes
 - `split_tables`: splits of several nodes
 - `trees`, `tree_kernels`: a whole tree of few rows in one call
 - `rows`: the frame as arrays, labels and margins

@@ -14,7 +14,6 @@ from frameboost.binning.arrays import (
     MOST_IN_NUMPY,
     Codes,
     RareValues,
-    bin_column,
     places_by_type,
     propose_column,
 )
@@ -25,6 +24,7 @@ from frameboost.engines.memory.bundled_codes import BundledCodes, find_bundles
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
+from frameboost.engines.memory.star_codes import KeyedColumns
 from frameboost.engines.memory.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.storage import returned
 from frameboost.runtime.workers import Workers
@@ -81,6 +81,8 @@ class BinnedColumns:
         The sparse features, None if there are none.
     bundled
         The codes by row of features of few bins, which are in no group of ``by_row``; None if there are none.
+    keyed
+        The features of dimensions whose codes are stored by key; None if there are none.
     """
 
     def __init__(
@@ -89,29 +91,36 @@ class BinnedColumns:
         n_rows: int,
         common: Mapping[int, int] | None = None,
         room: BinnedColumns | None = None,
+        keyed: KeyedColumns | None = None,
     ) -> None:
         """Lay out the codes; ``common`` has the sparse features with the code of most rows (see `find_sparse`).
 
-        The codes take the place of those in ``room`` where they have the same types: fresh memory is slow.
+        The codes take the place of those in ``room`` where they have the same types: fresh memory is slow. Those of
+        ``keyed`` are stored by key alone.
         """
         self.layout = SlotLayout(bins)
         self.n_rows = n_rows
+        self.keyed = keyed
+        elsewhere = {*(common or ()), *(keyed.features if keyed is not None else ())}
         self.sparse = SparseCodes(self.layout, common, n_rows) if common else None
         by_type = () if room is None else zip(room._dense, room.by_row, strict=False)
         free = {columns.dtype: (columns, rows) for (_, columns), (rows, _) in by_type}
-        bundles = find_bundles(bins, n_rows, common or ())
+        bundles = find_bundles(bins, n_rows, elsewhere) if keyed is None else []  # records are as narrow
         bundled = [feature for bundle in bundles for feature in bundle]
         self.bundled = BundledCodes(self.layout, bundles, n_rows) if bundles else None
         self._dense: list[tuple[IntArray, Codes]] = []
         self.by_row: list[tuple[Codes, IntArray]] = []
         least = np.uint16 if is_small(n_rows, len(bins)) else np.uint8
-        for dtype, places in places_by_type(bins, {*(common or ()), *bundled}, least):
+        for dtype, places in places_by_type(bins, {*elsewhere, *bundled}, least):
             shape = int(places.max()) + 1, n_rows
             columns, rows = free.get(dtype, (None, None))
             if columns is None or rows is None or columns.shape != shape:
                 columns, rows = np.empty(shape, dtype), np.empty((0, 0), dtype)
             self._dense.append((places, columns))
+            if keyed is not None and dtype == np.uint8:
+                continue
             self.by_row.append((rows, self.layout.offsets[:-1][places >= 0]))
+        self._dense.sort(key=lambda group: keyed is not None and group[1].dtype == np.uint8)
         if bundled:  # last, as this group is not in `by_row`
             self._dense.append((_places(bundled, len(bins)), np.empty((len(bundled), n_rows), np.uint8)))
         self.columns = {
@@ -124,12 +133,12 @@ class BinnedColumns:
     def by_column(self) -> SplitColumns:
         """The columns that splits compare, once they are written."""
         sparse = None if self.sparse is None else self.sparse.by_column
-        return SplitColumns(self._dense, np.diff(self.layout.offsets), sparse)
+        return SplitColumns(self._dense, np.diff(self.layout.offsets), sparse, self.keyed)
 
     @property
     def in_one(self) -> tuple[Codes, Codes] | None:
         """The codes of all features in one array by row and one by column, of few rows; None where there is no such."""
-        is_one = len(self.by_row) == len(self._dense) == 1 and self.sparse is None
+        is_one = len(self.by_row) == len(self._dense) == 1 and self.sparse is None and self.keyed is None
         if not is_one or not is_small(self.n_rows, len(self.layout.bins)) or self.by_row[0][0].dtype != np.uint16:
             return None
         return self.by_row[0][0], self._dense[0][1]
@@ -140,13 +149,13 @@ class BinnedColumns:
         groups = [codes for codes, _ in self.by_row] + ([] if self.bundled is None else [self.bundled.codes])
         of_sparse = 0 if self.sparse is None else self.sparse.additions_per_row
         of_dense = sum(int(codes.shape[1]) for codes in groups)
-        return max(1, of_dense + of_sparse)
+        return max(1, of_dense + of_sparse + (0 if self.keyed is None else self.keyed.additions_per_row))
 
-    def fill(self, values: Callable[[int], pl.Series], workers: Workers, stored: StoredCodes) -> None:
-        """Write the codes of all columns, given each feature's physical values, or what `SparseCodes.fill` takes."""
+    def fill(self, write: Callable[[int, Bins, Codes], None], workers: Workers, stored: StoredCodes) -> None:
+        """Write the codes of all columns: ``write`` those of a feature, ``stored`` is what `SparseCodes.fill` takes."""
 
         def bin_(i: int) -> None:
-            bin_column(self.layout.bins[i], values(i), self.columns[i])
+            write(i, self.layout.bins[i], self.columns[i])
 
         is_small = self.n_rows * len(self.columns) < VALUES_PER_TASK
         workers.each(list(self.columns), bin_, alone=is_small)
@@ -159,6 +168,8 @@ class BinnedColumns:
         workers.each(list(self.columns.values()), lambda column: _sort_column(column, order))
         if self.sparse is not None:
             self.sparse.sort(order, workers)
+        if self.keyed is not None:
+            self.keyed.sort(order)
         self.interleave(workers)
 
     def interleave(self, workers: Workers) -> None:
@@ -173,6 +184,8 @@ class BinnedColumns:
                 workers.over(len(codes), partial(interleave, columns, codes, 0), smallest=VALUES_PER_TASK)
         if self.bundled is not None:
             self.bundled.fill(self.columns, workers)
+        if self.keyed is not None:
+            self.keyed.write_records([self.columns[i] for i in self.keyed.own], workers)
 
 
 def is_small(n_rows: int, n_features: int) -> bool:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_array
+from frameboost.binning.arrays import Codes, bin_array, bin_column
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import FeatureDraws, GrownNodes, Sample, TreeShape
+from frameboost.engines.linear_contract import LeafGrid
 from frameboost.engines.memory.binning import BinnedColumns, is_small
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.leaf_quantiles import interpolated_quantile, weighted_quantile
+from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.rows import ArrayEngine
@@ -25,6 +27,7 @@ from frameboost.engines.memory.trees import TreeKernels
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
+from frameboost.trees.linear_leaf import LinearLeaf
 
 __all__ = ["FEWEST_SORTED", "MemoryEngine"]
 
@@ -40,6 +43,7 @@ class MemoryEngine(ArrayEngine):
     partition: RowPartition
     _trees: TreeKernels | None = None
     _grown: GrownNodes | None = None
+    _kept_numbers: Numbers | None = None
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -47,10 +51,14 @@ class MemoryEngine(ArrayEngine):
         """See `HistogramEngine.bin_columns`."""
         self.load()
         self.binned = BinnedColumns(bins, self.n_rows, self.sparse_features(bins))
-        self.binned.fill(self.values, self.workers, self.stored_codes)
+        self.binned.fill(self.write_codes, self.workers, self.stored_codes)
         self.drop_columns()
         self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
+
+    def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
+        """Write the codes of a feature that is not sparse."""
+        bin_column(bins, self.values(number), codes)
 
     def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
         """Return the sparse features, each with the code of most rows."""
@@ -89,12 +97,16 @@ class MemoryEngine(ArrayEngine):
         Later trees split in similar places, so the rows of a node then lie close together in memory. No sum depends on
         the order of its rows (see `frameboost.expressions.grid`).
         """
-        assert self.rows is not None
-        self._may_sort = False
         # The pairs are about to be computed anew: their memory is free until then.
         buffer, free = np.split(self.gradients.pairs.ravel()[: 2 * self.n_rows], 2)
         order = free.view(np.uint32)[: self.n_rows]
         self.partition.write_order(order)
+        self.put_in_order(order, buffer)
+
+    def put_in_order(self, order: RowNumbers, buffer: FloatArray) -> None:
+        """Put the rows in another order for the rest of the fit; ``buffer`` has room for a number of each."""
+        assert self.rows is not None
+        self._may_sort = False
         self.forget_order(order)
         columns, self.rows = self.rows.get_columns(), pl.DataFrame()
         self.rows = pl.DataFrame([_in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])
@@ -126,11 +138,13 @@ class MemoryEngine(ArrayEngine):
         """See `TreeEngine.grows_trees`; a subclass with histograms of its own is asked for these."""
         return self.binned.in_one is not None and type(self).histograms is MemoryEngine.histograms
 
-    def grow_tree(self, shape: TreeShape, penalties: Penalties, draws: FeatureDraws | None) -> GrownNodes:
+    def grow_tree(
+        self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None
+    ) -> GrownNodes:
         """See `TreeEngine.grow_tree`."""
         if self._trees is None:
             self._trees = TreeKernels(self.binned, shape, penalties)
-        self._grown = self._trees.grow(self._totals, self.gradient_pairs, draws, self.partition)
+        self._grown = self._trees.grow(self._totals, self.gradient_pairs, draws, self.partition, shrinkage)
         return self._grown
 
     def add_grown(self, grown: GrownNodes, margin: str) -> None:
@@ -145,6 +159,7 @@ class MemoryEngine(ArrayEngine):
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         self.partition.start_tree()
+        self.may_have_samples = True  # the tree may be one of a checkpoint, and the one before that of the base margins
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
@@ -157,6 +172,30 @@ class MemoryEngine(ArrayEngine):
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         self.partition.add_leaf_values(values, self.margins(margin))
+
+    # --- linear leaves ------------------------------------------------------------------------------------------------
+
+    @property
+    def _numbers(self) -> Numbers:
+        assert self.rows is not None
+        if self._kept_numbers is None or self._kept_numbers.rows is not self.rows:  # in another order by now
+            self._kept_numbers = Numbers(self.rows, self.workers)
+        return self._kept_numbers
+
+    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_ranges`."""
+        return self._numbers.ranges(features, self.partition.leaves(), self.gradient_pairs)
+
+    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_sums`."""
+        return self._numbers.sums(grids, self.partition.leaves(), self.gradient_pairs)
+
+    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+        """See `LinearEngine.add_linear_leaves`."""
+        margins, leaves = self.margins(margin), self.partition.leaves(drawn_only=False)
+        self._numbers.add(values, linear, leaves, margins)
+        constant = {node: 0.0 if node in linear else value for node, value in values.items()}
+        self.partition.add_leaf_values(constant, margins)
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""

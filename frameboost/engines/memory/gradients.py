@@ -79,8 +79,9 @@ class GradientPairs:
             self._compute_by_polars(gradients, rows, None)
         else:
             n_rows = rows.n_rows
-            while (offsets := self._grids(self.run(program, arrays, n_rows), n_rows)) != self._offsets.tolist():
-                self._offsets = np.array(offsets)
+            grids = self._offsets.tolist()
+            while (offsets := self._grids(self.run(program, arrays, n_rows), n_rows)) != grids:
+                grids, self._offsets = offsets, np.array(offsets)
         self._is_current = True
 
     def compute_on(self, offsets: Sequence[float], gradients: Mapping[str, Expression], rows: _Rows) -> list[float]:
@@ -174,4 +175,5 @@ class GradientPairs:
         return largest.max(axis=0).tolist()  # type: ignore[no-any-return]
 
     def _set_totals(self, sums: FloatArray) -> None:
-        self.totals = [Stats(*pair) for pair in sums.reshape(-1, 2).tolist()]
+        given = sums.tolist()
+        self.totals = [Stats(given[k], given[k + 1]) for k in range(0, len(given), 2)]

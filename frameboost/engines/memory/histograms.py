@@ -52,6 +52,9 @@ def sum_by_bin(
             add_entries_in_order(team, sparse.starts, sparse.steps, sparse.entries, *to_add)
         else:
             add_entries(team, sparse.starts, sparse.entries, partition.rows, *to_add)
+    if binned.keyed is not None:
+        is_first = not binned.by_row and sparse is None
+        binned.keyed.add(team, partition.rows, parts, firsts, pairs, out, places, more, is_first=is_first)
     if count > 1:
         add_more(parts, firsts, more, out, places)
     if sparse is not None:

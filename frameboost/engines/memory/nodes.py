@@ -192,12 +192,12 @@ class RowPartition:
         """Add ``values``, float64 (nodes,), to the margins of the rows, where no splits wait, on this thread."""
         add_by_node(None, margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
 
-    def leaves(self) -> dict[int, npt.NDArray[np.uint32]]:
-        """Return the rows of each leaf that has any, without those that are set apart."""
+    def leaves(self, *, drawn_only: bool = True) -> dict[int, npt.NDArray[np.uint32]]:
+        """Return the rows of each leaf that has any, without those that are set apart unless all are asked for."""
         self._carry_out()
         found: dict[int, list[npt.NDArray[np.uint32]]] = {}
         for node, start, stop in self.pieces.tolist():
-            if start < stop and start % self.n_rows < self._n_added:
+            if start < stop and (start % self.n_rows < self._n_added or not drawn_only):
                 found.setdefault(node, []).append(self.rows[start:stop])
         return {node: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for node, pieces in found.items()}
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, exp_of, log_of
-from frameboost.engines.memory.programs import Program
+from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.expressions.expression import Expression
 from frameboost.runtime.kernel import is_compiled
 from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["MOST_ROWS", "Addresses", "compute_block", "compute_few", "evaluate", "is_for_numpy"]
+__all__ = ["MOST_ROWS", "Addresses", "compute_block", "compute_few", "evaluate", "is_for_numpy", "prepare_kernel"]
 
 # Up to here a round takes a fifth of a millisecond longer at most, while the kernel takes seconds to compile.
 MOST_ROWS = 1 << 13
@@ -27,6 +28,16 @@ MOST_ROWS = 1 << 13
 def is_for_numpy(n_rows: int) -> bool:
     """Whether to compute that many rows by numpy: few, as long as the kernel has not been compiled for others."""
     return n_rows <= MOST_ROWS and not is_compiled(compute_pairs)
+
+
+def prepare_kernel() -> None:
+    """Compile the kernel, or read what has been compiled: for many rounds it pays on few rows too."""
+    program = compile_program([Expression("x", ("x",))] * 2, {}, {})
+    assert program is not None
+    compute_pairs(
+        program.for_kernels, program.constants, Addresses().of([np.zeros(1)]), program.results, 0, 1, np.zeros(2),
+        np.empty((1, 1, 2)),
+    )  # fmt: skip
 
 
 class Addresses:

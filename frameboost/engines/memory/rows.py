@@ -66,6 +66,7 @@ class ArrayEngine(FrameEngine):
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
+        self.may_have_samples = True  # whether trees to come may be grown on samples
         self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
         self._ranking = TermArrays()
         self._programs = Programs()
@@ -355,11 +356,10 @@ class ArrayEngine(FrameEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self.gradients.pairs[output], self.gradients.totals[output]
-        if sample is None:  # all trees of a fit are grown on samples, or none
-            self.row_numbers = None
-        else:
+        if sample is not None:
             totals = self._draw(sample, self.gradient_pairs)
         self.give_to_root()
+        self.may_have_samples = sample is not None  # all trees of a fit are grown on samples, or none
         return totals
 
     def give_to_root(self) -> None:
@@ -377,8 +377,8 @@ class ArrayEngine(FrameEngine):
         return sample_pairs(sample, pairs, self._positions, self._of_sample, self.workers)
 
     def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
-        """Drop what depends on the order of the rows before they are put in another; keep their numbers for samples."""
-        self.row_numbers = order.copy()
+        """Drop what depends on the order of the rows before these change it; for samples, keep their numbers."""
+        self.row_numbers = order.copy() if self.may_have_samples else None
         self._positions = None
         self._role_arrays = None, {}
         self.fixed_values.clear()

@@ -10,6 +10,7 @@ import numpy as np
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.partition_kernels import fill_sides
 from frameboost.engines.memory.sparse_columns import SparseColumns
+from frameboost.engines.memory.star_codes import KeyedColumns
 from frameboost.runtime.workers import Pieces
 from frameboost.splits.split import IntArray, Split
 
@@ -29,11 +30,14 @@ class SplitColumns:
         int64 (features,): the number of codes of each feature. The last is that of a missing value.
     sparse
         Columns that are in no group, because few of their codes are stored.
+    keyed
+        Columns that are in no group, because their codes are stored by key.
     """
 
     groups: Sequence[tuple[IntArray, Codes]]
     n_codes: IntArray
     sparse: SparseColumns | None = None
+    keyed: KeyedColumns | None = None
 
 
 class SplitTables:
@@ -44,7 +48,8 @@ class SplitTables:
     nodes, children
         The nodes, and int64 (nodes, 2): the left and the right child of each.
     goes_left, starts
-        Whether each code goes left, one split after the other, and where each split's codes start.
+        Whether each code goes left, one split after the other, and where each split's codes start. Of columns that are
+        stored by key, whether each key does.
     """
 
     def __init__(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
@@ -58,6 +63,8 @@ class SplitTables:
         for split, start, n in zip(chosen, self.starts.tolist(), n_codes.tolist(), strict=False):
             if split.categories is not None:
                 self.goes_left[start : start + n] = split.goes_left(n)
+        if columns.keyed is not None:
+            self.goes_left, self.starts = columns.keyed.sides_of_keys(features, self.goes_left, self.starts)
         self._features, self._columns = features, columns
 
     def columns(self) -> Iterator[tuple[Codes, IntArray]]:
@@ -66,3 +73,5 @@ class SplitTables:
             yield codes, places[self._features]
         if self._columns.sparse is not None:
             yield from self._columns.sparse.dense(self._features)
+        if self._columns.keyed is not None:
+            yield from self._columns.keyed.columns(self._features)

@@ -58,7 +58,7 @@ class TreeKernels:
         self._scoring = (
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
-            shape.gamma, shape.shrinkage,
+            shape.gamma,
         )  # fmt: skip
         # The operating system gives memory to a place when it is first written to.
         self._histograms = np.empty((FIRST_NODES // 4 + 1, layout.n_slots, 2))
@@ -73,15 +73,21 @@ class TreeKernels:
         self._allowed = np.ones((n_nodes, len(self._offsets) - 1), np.bool_)
         self._leaves = np.empty((n_nodes, 3), np.int64)
 
-    def grow(self, totals: Stats, pairs: FloatArray, draws: FeatureDraws | None, partition: RowPartition) -> GrownNodes:
-        """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards."""
+    def grow(
+        self, totals: Stats, pairs: FloatArray, draws: FeatureDraws | None, partition: RowPartition, shrinkage: float
+    ) -> GrownNodes:
+        """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards.
+
+        ``shrinkage`` is the factor of leaf values.
+        """
+        scoring = *self._scoring, shrinkage
         drawn = None if draws is None else (draws.shares, draws.keys)
         while True:
             self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
             rows = partition.rows_to_write()
             n_nodes, n_leaves = grow_tree(
                 self._codes, self._columns, rows, pairs, self._offsets, self._is_categorical, self._monotone,
-                self._bounds, drawn, self._allowed, self._shape, self._scoring, self._histograms, self._splits_alone,
+                self._bounds, drawn, self._allowed, self._shape, scoring, self._histograms, self._splits_alone,
                 self._summed, self._tables, self._nodes, self._sums, self._leaves,
             )  # fmt: skip
             if n_nodes:

@@ -5,6 +5,7 @@
 - `gradients`: g and h as expressions on their grids
 - `histograms`: sums of g and h by node and bin, as group-bys
 - `nodes`: the node of every row
+- `linear`: leaves with slopes
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
 - `ranking`: aggregates over queries, and pairs of rows
 """

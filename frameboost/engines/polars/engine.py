@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 import polars as pl
+import polars.selectors as cs
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
@@ -13,9 +14,11 @@ from frameboost.engines.frame.aggregation import in_polars
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.gradients import tree_pairs
 from frameboost.engines.frame.ranking import window_expr
+from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.polars.binning import code_columns, propose_bins
 from frameboost.engines.polars.gradients import gradient_columns
 from frameboost.engines.polars.histograms import sum_by_bin
+from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
 from frameboost.engines.polars.nodes import child_of_row, code_goes_left, leaf_value, root_of_rows
 from frameboost.engines.polars.ranking import pair_sums
 from frameboost.expressions.expression import Expression
@@ -24,6 +27,7 @@ from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, 
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+from frameboost.trees.linear_leaf import LinearLeaf
 
 __all__ = ["PolarsEngine"]
 
@@ -148,6 +152,25 @@ class PolarsEngine(FrameEngine):
         """See `Engine.add_leaf_values`."""
         assert self.rows is not None
         self.rows = self.rows.with_columns(pl.col(margin) + leaf_value(self.node, values))
+
+    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_ranges`."""
+        return leaf_ranges(self._numbers_by_node(), features)
+
+    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_sums`."""
+        return leaf_sums(self._numbers_by_node(), grids)
+
+    def _numbers_by_node(self) -> pl.LazyFrame:
+        assert self.rows is not None
+        return self.rows.select(cs.starts_with(linear_role(""))).hstack([*self.pairs, self.node]).lazy()
+
+    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+        """See `LinearEngine.add_linear_leaves`."""
+        assert self.rows is not None
+        rows = self.rows.hstack([self.node])
+        added = rows.lazy().select(pl.col(margin) + linear_value(values, linear)).collect().to_series()
+        self.rows = self.rows.with_columns(added.alias(margin))
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""

@@ -19,6 +19,7 @@ from frameboost.interop.xgboost.trees import MOST_CATEGORIES
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
+from frameboost.trees.linear_leaf import refuse_linear
 from frameboost.trees.tree import Tree
 
 __all__ = ["to_xgboost"]
@@ -105,6 +106,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
 
 
 def _check(ensemble: Ensemble) -> None:
+    refuse_linear("a model of XGBoost", is_linear=ensemble.is_linear)
     if ensemble.loss.definition is not None:
         raise ParameterError(f"XGBoost has no objective {shown(ensemble.loss.name)}")
     if ensemble.calibration is not None:

@@ -7,7 +7,7 @@ import pytest
 
 from frameboost.binning.bins import cut_positions
 from frameboost.engines.duckdb import binning, cell_cuts
-from frameboost.engines.duckdb.binning import SqlColumn, propose_bins, sample_columns
+from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, propose_bins, sample_columns
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -54,18 +54,18 @@ def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
     kinds = [FeatureType(str(dtype).lower()) for dtype in frame.dtypes]
     asked = [SqlColumn(f'"{name}"', kind) for name, kind in zip(frame.columns, kinds, strict=True)]
     samples = sample_columns(session, asked, max_bin)
+    rows = CountedRows.of_source(session, N_ROWS)
     for column, kind, values, sample in zip(asked, kinds, frame, samples, strict=True):
         array = values.to_numpy()
         present, counts = np.unique(array[array == array], return_counts=True)
         missing = bool(np.isnan(array).any()) if kind.is_float else False
         at = cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin - missing)
-        found = propose_bins(
-            session, Feature(values.name, kind), column, max_bin, N_ROWS, missing=missing, sample=sample
-        )
+        found = propose_bins(session, rows, Feature(values.name, kind), column, max_bin, missing=missing, sample=sample)
         assert list(found.cuts) == present[at].tolist(), values.name
     n_calls = len(found_by_cells)
     query = DuckDBSession(con.sql("FROM t"))
-    propose_bins(query, Feature("normal", kinds[0]), asked[0], max_bin, N_ROWS, missing=False, sample=samples[0])
+    rows = CountedRows.of_source(query, N_ROWS)
+    propose_bins(query, rows, Feature("normal", kinds[0]), asked[0], max_bin, missing=False, sample=samples[0])
     assert len(found_by_cells) == n_calls, "a query may take long, and is read once a column"
     by_cells = [cuts for cuts in found_by_cells if cuts is not None]
     assert len(by_cells) >= 6, "or nothing is tested"

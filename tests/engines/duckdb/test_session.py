@@ -174,9 +174,20 @@ def fit_area_in_shards(con):
     fb.fit(con.table("flights"), "late", **more, **SHAPE)
 
 
+def fit_linear_leaves(con):
+    fb.fit(con.table("flights"), "amount", linear_tree=True, **SHAPE)
+
+
+def fit_star(con):
+    dimension = con.sql("SELECT i AS number, i * 2 AS a, -i AS b, i % 2 AS c, i + 1 AS d, i * i AS e, i % 3 AS f "
+                        "FROM range(3) AS r(i)")  # fmt: skip
+    facts = con.sql("SELECT *, CAST(amount AS BIGINT) % 4 AS number FROM flights")
+    fb.fit(fb.join(facts, dimension, on="number"), "amount", **SHAPE)
+
+
 FITS = [
-    fit_mean, fit_by_cells, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks, fit_approx,
-    fit_approx_in_nodes, fit_median_in_shards, fit_area_in_shards,
+    fit_linear_leaves, fit_star, fit_mean, fit_by_cells, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks,
+    fit_approx, fit_approx_in_nodes, fit_median_in_shards, fit_area_in_shards,
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning.arrays import rare_values
+from frameboost.binning.arrays import bin_column, rare_values
 from frameboost.binning.codes import propose_bins
 from frameboost.engines.memory import engine, sparse_codes, sparse_columns
 from frameboost.engines.memory.binning import BinnedColumns
@@ -37,7 +37,11 @@ def any_size(monkeypatch):
 def binned(frame, common, workers):
     bins = [propose_bins(Feature(each.name, FeatureType.from_polars(each.dtype)), each, 256) for each in frame]
     found = BinnedColumns(bins, len(frame), common)
-    found.fill(frame.to_series, workers, lambda feature, bins: (None, coded(bins, frame.to_series(feature))))
+    found.fill(
+        lambda feature, bins, codes: bin_column(bins, frame.to_series(feature), codes),
+        workers,
+        lambda feature, bins: (None, coded(bins, frame.to_series(feature))),
+    )
     return found
 
 

@@ -37,6 +37,7 @@ CASES = {
     "symmetric, by node": {"grow_policy": "symmetric", "colsample_bylevel": 0.8, "colsample_bynode": 0.8},
     "by gradient": {"subsample": 0.5, "sampling_method": "gradient_based"},
     "quantiles": {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.9], "target": "z"},
+    "growing rate": {"learning_rate": 0.1, "max_learning_rate": 0.1015, "num_parallel_tree": 2, "subsample": 0.7},
     "dart": {"booster": "dart", "rate_drop": 0.5},
     "classes": {"objective": "multi:softprob", "target": "k"},
 }  # fmt: skip

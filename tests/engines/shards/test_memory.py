@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.data.sources import open_source
+from frameboost.data.opening import open_source
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.memory import engine as memory
 from frameboost.engines.memory.engine import MemoryEngine

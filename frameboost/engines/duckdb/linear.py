@@ -1,0 +1,106 @@
+"""Linear leaves in a database: what a leaf's terms are is a CASE over leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.nodes import RowNodes
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.leaf_sums import own_sums
+from frameboost.engines.linear_contract import LeafGrid, linear_role
+from frameboost.expressions.expression import float_literal
+from frameboost.expressions.sql_files import render
+from frameboost.splits.split import FloatArray
+from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
+
+__all__ = ["LeafQuery", "leaf_sql"]
+
+
+class LeafQuery:
+    """Aggregates over the rows of leaves.
+
+    Parameters
+    ----------
+    session
+        Where the rows are.
+    nodes
+        The nodes of the rows.
+    pair
+        g and h of the tree.
+    """
+
+    def __init__(self, session: DuckDBSession, nodes: RowNodes, pair: TreePair) -> None:
+        self._session = session
+        self._nodes = nodes
+        self._pair = pair
+
+    def ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+        """Return `LinearEngine.leaf_ranges`."""
+        most = max(map(len, features.values()))
+        terms = {node: [linear_role(number) for number in own] for node, own in features.items()}
+        wanted = ["CAST(COUNT(*) AS DOUBLE)", "MAX(ABS(g))", "MAX(h)"]
+        wanted += [f"{function}(u_{k})" for k in range(most) for function in ("MIN", "MAX")]
+        found = self._run(features, terms, wanted, "g", "h")
+        return {node: values[: 3 + 2 * len(features[node])] for node, values in found.items()}
+
+    def sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+        """Return `LinearEngine.leaf_sums`."""
+        most = max(len(grid.terms) for grid in grids.values())
+        features = {node: [term.feature for term in grid.terms] for node, grid in grids.items()}
+        terms = {node: [_on_grid(term) for term in grid.terms] for node, grid in grids.items()}
+        pairs = [f"h * u_{k} * u_{j}" for k in range(most) for j in range(k + 1)]
+        products = ["g", "h", *(f"{side} * u_{k}" for side in "gh" for k in range(most)), *pairs]
+        rounded = [_rounded(side, {node: getattr(grid, f"{side}_offset") for node, grid in grids.items()})
+                   for side in "gh"]  # fmt: skip
+        found = self._run(features, terms, [f"SUM({each})" for each in products], *rounded)
+        return {node: own_sums(values, most, len(terms[node])) for node, values in found.items()}
+
+    def _run(
+        self, features: Mapping[int, Sequence[int]], terms: Mapping[int, Sequence[str]], wanted: Sequence[str],
+        g: str, h: str,
+    ) -> dict[int, FloatArray]:  # fmt: skip
+        most, nodes = max(map(len, terms.values())), self._nodes
+        slots = [{node: own[k] if k < len(own) else "0e0" for node, own in terms.items()} for k in range(most)]
+        read = sorted({number for own in features.values() for number in own})
+        statement = render(
+            "leaf_sums",
+            leaf=nodes.case({node: str(node) if node in terms else "-1" for node in nodes.leaves()}),
+            rows=" POSITIONAL JOIN ".join([*nodes.sources, self._pair.table]),
+            g=self._pair.g, h=self._pair.h, g_on_grid=g, h_on_grid=h,
+            numbers="".join(f", {linear_role(number)}" for number in read),
+            terms="".join(f", {_by_leaf(slot)} AS u_{k}" for k, slot in enumerate(slots)),
+            present=" ".join(f"AND u_{k} IS NOT NULL" for k in range(most)),
+            aggregates=", ".join(wanted),
+        )  # fmt: skip
+        return {leaf: np.array(values, np.float64) for leaf, *values in self._session.rows(statement)}
+
+
+def leaf_sql(leaf: LinearLeaf | None, value: float) -> str:
+    """Return the value of a leaf as SQL over the numbers' roles."""
+    if leaf is None:
+        return float_literal(value)
+    total = " + ".join(
+        [float_literal(leaf.constant), *(f"{float_literal(term.slope)} * {_on_grid(term)}" for term in leaf.terms)]
+    )
+    present = " AND ".join(f"{linear_role(term.feature)} IS NOT NULL" for term in leaf.terms)
+    return f"CASE WHEN {present} THEN {total} ELSE {float_literal(value)} END"
+
+
+def _on_grid(term: LinearTerm) -> str:
+    """Return u of a term; NULL where its number is missing."""
+    x = linear_role(term.feature)
+    offset, shift, low, high = map(float_literal, (term.offset, term.shift, term.low, term.high))
+    u = f"(({x} + {offset}) - {shift})"
+    return f"CASE WHEN {u} < {low} THEN {low} WHEN {u} > {high} THEN {high} ELSE {u} END"
+
+
+def _rounded(name: str, offsets: Mapping[int, float]) -> str:
+    offset = _by_leaf({node: float_literal(value) for node, value in offsets.items()})
+    return f"(({name} + {offset}) - {offset})"
+
+
+def _by_leaf(values: Mapping[int, str]) -> str:
+    return f"CASE leaf {' '.join(f'WHEN {node} THEN {value}' for node, value in values.items())} END"

@@ -1,0 +1,127 @@
+"""The engine over a star: facts in memory whose dimensions are not joined to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from frameboost.binning.arrays import Codes
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.memory.binning import BinnedColumns, is_small, propose_bins
+from frameboost.engines.memory.engine import FEWEST_SORTED, MemoryEngine
+from frameboost.engines.memory.nodes import RowPartition
+from frameboost.engines.memory.sparse_codes import find_sparse
+from frameboost.engines.memory.star_bins import CodedTable, code_table, propose_attribute
+from frameboost.engines.memory.star_codes import KeyedColumns, chosen
+from frameboost.engines.memory.star_kernels import order_by_key
+from frameboost.engines.memory.star_tables import StarTable, fact_columns, open_tables
+from frameboost.joins.frames import StarFrame
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import column
+
+__all__ = ["StarEngine"]
+
+
+class StarEngine(MemoryEngine):
+    """`MemoryEngine` whose features may be attributes of dimensions, binned once a row of the dimension.
+
+    Where it pays, their codes are stored by key (see `KeyedColumns`), and otherwise by fact, as of any other column.
+    """
+
+    def __init__(
+        self, source: StarFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers
+    ) -> None:
+        super().__init__(source.to_frame(list(dict.fromkeys(roles.values()))), features, roles, workers)
+        self._source = source
+        self._tables: list[StarTable] = []
+        self._table_of: dict[int, StarTable] = {}
+        self._coded: dict[int, tuple[CodedTable, int]] = {}  # attributes whose codes are stored by fact
+
+    def load(self) -> pl.DataFrame:
+        """See `ArrayEngine.load`; only the facts' own columns are returned."""
+        if self.rows is None:
+            of_facts = fact_columns(self._source, [feature.name for feature in self.features])
+            names = list(dict.fromkeys([*of_facts, *self.roles.values()]))
+            read = self._source.to_frame(names).collect()
+            self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect().rechunk())
+            self._tables = open_tables(self._source, self.features, read.select(map(column, of_facts)))
+            self._table_of = {i: table for table in self._tables for i in table.values}
+            own = ((i, feature) for i, feature in enumerate(self.features) if i not in self._table_of)
+            self._columns = read.select(column(feature.name).alias(str(i)) for i, feature in own)
+        return self._columns
+
+    def values(self, number: int) -> pl.Series:
+        """See `ArrayEngine.values`."""
+        self.load()
+        table = self._table_of.get(number)
+        return super().values(number) if table is None else table.values[number][pl.Series(table.rows)]
+
+    def count_missing(self) -> list[int]:
+        """See `Engine.count_missing`."""
+        self.load()
+        return [
+            self._table_of[i].count_missing(i) if i in self._table_of else self.values(i).null_count()
+            for i in range(len(self.features))
+        ]
+
+    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+        """See `HistogramEngine.propose_bins`."""
+        self.load()
+        wanted = [i for i in self._table_of if i not in given]
+        for table in self._tables:
+            _ = table.references, table.sampled_references  # before several threads ask for them
+
+        def propose(number: int) -> Bins:
+            return propose_attribute(self.features[number], number, self._table_of[number], max_bin)
+
+        known = dict(given) | dict(zip(wanted, self.workers.each(wanted, propose), strict=True))
+        return propose_bins(self.features, self.values, self.n_rows, max_bin, known, self.workers, self.rare_values)
+
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`."""
+        self.load()
+        may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
+        coded = self.workers.each(self._tables, lambda table: code_table(table, bins))
+        by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
+        layout, sparse, n_jobs = SlotLayout(bins), self.sparse_features(bins), self.workers.n_jobs
+        keyed = KeyedColumns(by_key, layout, sparse, sorted_by, n_jobs) if by_key else None
+        self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
+        self.binned = BinnedColumns(bins, self.n_rows, sparse, keyed=keyed)
+        self.binned.fill(self.write_codes, self.workers, self.stored_codes)
+        self.drop_columns()
+        self.partition = RowPartition(self.n_rows, self.workers)
+        self._may_sort = may_sort
+        if sorted_by is not None:
+            order = np.empty(self.n_rows, np.uint32)
+            counts = np.bincount(sorted_by.keys, minlength=sorted_by.n_keys)
+            order_by_key(sorted_by.keys, np.cumsum(counts) - counts, order)
+            self.put_in_order(order, np.empty(self.n_rows))
+
+    def drop_columns(self) -> None:
+        """See `ArrayEngine.drop_columns`."""
+        super().drop_columns()
+        self._tables.clear()
+        self._table_of.clear()
+        self._coded.clear()
+
+    def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
+        """See `MemoryEngine.write_codes`."""
+        if number not in self._coded:
+            super().write_codes(number, bins, codes)
+            return
+        table, place = self._coded[number]
+        codes[:] = table.codes[place][table.keys]
+
+    def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
+        """See `MemoryEngine.sparse_features`; attributes are not sparse."""
+        if is_small(self.n_rows, len(bins)):
+            return {}
+        own = [i for i in range(len(bins)) if i not in self._table_of]
+        found = find_sparse(
+            [bins[i] for i in own], lambda k: self.values(own[k]), self.n_rows, self.workers,
+            lambda k: self.rare_values(own[k]),
+        )  # fmt: skip
+        return {own[k]: code for k, code in found.items()}

@@ -1,0 +1,167 @@
+"""Codes of attributes that are stored by key, and how their histograms are summed and their splits carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.binning.arrays import Codes
+from frameboost.binning.bins import SlotLayout
+from frameboost.engines.memory.partition_kernels import take_rows
+from frameboost.engines.memory.star_bins import CodedTable
+from frameboost.engines.memory.star_kernels import add_by_key, take_sides, write_records
+from frameboost.engines.memory.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
+from frameboost.runtime.workers import Pieces, Workers
+from frameboost.splits.split import BoolArray, FloatArray, IntArray
+
+__all__ = ["KeyedColumns", "chosen"]
+
+RowNumbers = npt.NDArray[np.uint32]
+
+# With fewer facts, codes by fact are as fast.
+FEWEST_FACTS = 1 << 17
+# A row is added to one sum a dimension in place of one an attribute: of fewer attributes, to hardly fewer.
+FEWEST_ATTRIBUTES = 3
+# Facts for each key; and if their sums by key do not stay in the L2 cache, and facts are sorted by another key.
+FEWEST_PER_KEY, FEWEST_SCATTERED = 3, 16
+# Keys whose sums stay in the L2 cache.
+MOST_IN_CACHE = 1 << 15
+# Rows of a node for each key from which on they are added up by key.
+ROWS_PER_KEY = 2
+_NEVER = np.iinfo(np.int64).max
+# Bytes that are read of each key.
+_READ = 4
+
+
+def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tuple[list[CodedTable], CodedTable | None]:
+    """Return the dimensions whose codes are to be stored by key, and the one that facts are to be sorted by, if any.
+
+    ``n_codes`` is the number of codes of all facts.
+    """
+    if n_codes <= CODES_PER_TREE:  # trees are grown in one call
+        return [], None
+    found = [
+        table for table in tables
+        if len(table.keys) >= max(FEWEST_FACTS, FEWEST_PER_KEY * table.n_keys)
+        and len(table.features) >= FEWEST_ATTRIBUTES
+    ]  # fmt: skip
+    large = [table for table in found if table.n_keys > MOST_IN_CACHE]
+    sorted_by = max(large, key=lambda table: table.n_keys) if large and may_sort else None
+    scattered = [t for t in large if t is not sorted_by and len(t.keys) < FEWEST_SCATTERED * t.n_keys]
+    return [table for table in found if table not in scattered], sorted_by
+
+
+class KeyedColumns:
+    """The codes of the attributes of dimensions, one a key, and the keys of each row.
+
+    Say a dimension of 3 keys has the attributes 4 and 5, of the codes 0, 1, 1 and 2, 0, 2. The rows of a node have the
+    sums 10, 20 and 30 by key. Then those of attribute 4 are 10 and 50, and of attribute 5 20 (code 0) and 40 (code 2).
+    A split that code 1 of attribute 4 goes right in is one that keys 1 and 2 go right in.
+
+    Parameters
+    ----------
+    tables
+        The dimensions.
+    layout
+        The slots of all features.
+    elsewhere
+        Features of the facts whose codes are not stored here, as they are sparse.
+    sorted_by
+        The dimension by whose key the rows are sorted.
+    n_shares
+        The most shares that rows are divided into.
+    """
+
+    def __init__(
+        self, tables: Sequence[CodedTable], layout: SlotLayout, elsewhere: Collection[int],
+        sorted_by: CodedTable | None, n_shares: int,
+    ) -> None:  # fmt: skip
+        self.features = {feature for table in tables for feature in table.features}
+        self._codes = [table.codes for table in tables]
+        self._keys = [table.keys.astype(np.min_scalar_type(max(table.n_keys - 1, 0))) for table in tables]
+        self._place_of: IntArray = np.full((len(layout.bins), 2), -1)  # the dimension, and the attribute in it
+        for place, table in enumerate(tables):
+            self._place_of[table.features, 0] = place
+            self._place_of[table.features, 1] = range(len(table.features))
+        dtype = np.result_type(*self._codes)
+        self._by_key: Codes = np.concatenate([codes.T.ravel().astype(dtype) for codes in self._codes])
+        self._tables = np.zeros((len(tables), 6), np.int64)
+        n_sums, first_code, first_slot = 0, 0, 0
+        for place, table in enumerate(tables):
+            n_features, is_sorted = len(table.features), table is sorted_by
+            fewest = _NEVER if is_sorted else ROWS_PER_KEY * table.n_keys
+            self._tables[place] = fewest, table.n_keys, first_code, first_slot, n_features, n_sums
+            n_sums += 0 if is_sorted else table.n_keys
+            first_code, first_slot = first_code + table.codes.size, first_slot + n_features
+        self._sums = np.zeros((n_shares, 2 * n_sums))
+        own_bytes = [i for i, each in enumerate(layout.bins) if i not in self.features and each.largest_code < 256]
+        self.own = [i for i in own_bytes if i not in elsewhere]
+        in_order = [*(i for table in tables for i in table.features), *self.own]
+        self._slots = layout.offsets[in_order]
+        self._widths = [-(-int(table.n_keys - 1).bit_length() // 8) for table in tables]
+        self._own = np.array([0, 0, sum(self._widths), first_slot, len(self.own), 0])
+        firsts = np.cumsum([0, *self._widths])
+        self._fields = np.array([(at, (1 << 8 * n) - 1) for at, n in zip(firsts, self._widths, strict=False)])
+        n_bytes = max(int(firsts[-2]) + _READ, int(firsts[-1]) + len(self.own))  # the last key is read as the others
+        self._records = np.empty((0, n_bytes), np.uint8)
+
+    def write_records(self, own: Sequence[Codes], workers: Workers) -> None:
+        """Write the keys of each row and its ``own`` codes side by side, once the rows have their order."""
+        n_rows = len(self._keys[0])
+        if len(self._records) != n_rows:
+            self._records = np.zeros((n_rows, self._records.shape[1]), np.uint8)
+
+        def write(first: int, last: int) -> None:
+            at = 0
+            for values, width in [*zip(self._keys, self._widths, strict=True), *((each, 1) for each in own)]:
+                write_records(values, at, width, self._records, first, last)
+                at += width
+
+        workers.over(n_rows, write, smallest=VALUES_PER_TASK)
+
+    @property
+    def additions_per_row(self) -> int:
+        """How many sums a row is added to, at most half of which are those of keys."""
+        return 2 * len(self._codes) + len(self.own)
+
+    def sort(self, order: RowNumbers) -> None:
+        """Put the rows into another order."""
+        for place, keys in enumerate(self._keys):
+            self._keys[place] = np.empty_like(keys)
+            take_rows(keys, order, self._keys[place])
+
+    def add(
+        self, team: IntArray | None, rows: RowNumbers, parts: Pieces, firsts: IntArray, pairs: FloatArray,
+        out: FloatArray, places: IntArray, more: FloatArray, *, is_first: bool,
+    ) -> None:  # fmt: skip
+        """Add the pairs of rows to histograms (see `add_by_key`)."""
+        add_by_key(
+            team, self._records, self._fields, self._tables, self._by_key, self._slots, self._own, rows, parts,
+            firsts, pairs, out, places, more, self._sums, True if self._by_key.itemsize == 1 else None, is_first,
+        )  # fmt: skip
+
+    def sides_of_keys(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
+        """Return the sides of splits with those of codes replaced by those of keys, where codes are stored by key."""
+        chosen = self._place_of[features].tolist()
+        if all(table < 0 for table, _ in chosen):
+            return goes_left, starts
+        counts = np.diff(starts).tolist()
+        sizes = [count if t < 0 else self._codes[t].shape[1] for (t, _), count in zip(chosen, counts, strict=True)]
+        ends = np.cumsum([0, *sizes])
+        found = np.empty(ends[-1], np.bool_)
+        for (table, place), start, stop, first, last in zip(
+            chosen, starts[:-1].tolist(), starts[1:].tolist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True
+        ):
+            if table < 0:
+                found[first:last] = goes_left[start:stop]
+            else:
+                take_sides(self._codes[table][place], goes_left[start:stop], found[first:last])
+        return found, ends
+
+    def columns(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
+        """Yield the keys of each dimension that splits compare, as one column, and 0 for each such split, else -1."""
+        tables = self._place_of[features, 0]
+        for table in np.unique(tables[tables >= 0]).tolist():
+            yield self._keys[table][None, :], np.where(tables == table, 0, -1)

@@ -1,0 +1,278 @@
+"""Kernels over facts whose attributes are in dimensions: rows of keys, and sums by key.
+
+Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.engines.memory.histogram_kernels import FEWEST_ROWS, clearing
+from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.team_intrinsics import outlined
+from frameboost.runtime.team_kernels import share_out
+
+__all__ = ["add_by_key", "look_up", "order_by_key", "take_sides", "write_records"]
+
+_ONE = np.uint64(1)
+# Rows that are read together: their pairs and keys stay in the L1 cache.
+_ROWS = 1024
+# Features whose bins are added to at a time.
+_FEATURES = np.uint64(16)
+_WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
+# The fields of a dimension's row in ``tables``, see `add_by_key`.
+_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM = range(6)
+
+
+@kernel
+def look_up(values, lowest, table, unknown, out):  # type: ignore[no-untyped-def]
+    """Write to ``out`` (uint32) the row of each key: ``table[value - lowest]``, or ``unknown`` beyond the table."""
+    size = np.uint64(len(table))
+    for i in range(len(values)):
+        place = np.uint64(np.int64(values[i]) - lowest)  # of a value below, a large number
+        out[i] = table[place] if place < size else unknown
+
+
+@kernel
+def order_by_key(keys, starts, order):  # type: ignore[no-untyped-def]
+    """Write the row numbers to ``order`` (uint32) by ascending key, those of equal keys in order.
+
+    ``starts`` (int64) is where the rows of each key start, and is changed.
+    """
+    for row in range(np.uint64(0), np.uint64(len(keys))):
+        key = np.uint64(keys[row])
+        order[np.uint64(starts[key])] = row
+        starts[key] += 1
+
+
+@kernel
+def write_records(values, at, width, records, first, last):  # type: ignore[no-untyped-def]
+    """Write the ``width`` lowest bytes of the values (unsigned) of some rows to their records, from ``at`` on."""
+    for row in range(first, last):
+        rest = np.uint32(values[row])
+        for k in range(at, at + width):
+            records[row, k] = np.uint8(rest & np.uint32(255))
+            rest >>= np.uint32(8)
+
+
+@kernel
+def take_sides(codes, sides, out):  # type: ignore[no-untyped-def]
+    """Write to ``out`` the side (bool) of each code."""
+    for i in range(len(codes)):
+        out[i] = sides[np.uint64(codes[i])]
+
+
+@kernel
+def _add_to_slots(histogram, slots, codes, starts, count, pairs, n_features):  # type: ignore[no-untyped-def]
+    """Add pairs to the bins of the codes from each of ``starts`` on."""
+    for i in range(np.uint64(0), count):
+        g, h = pairs[i << _ONE], pairs[(i << _ONE) + _ONE]
+        for feature in range(n_features):
+            slot = np.uint64(slots[feature]) + np.uint64(codes[starts[i] + feature])
+            add_pair(histogram, slot << _ONE, g, h)
+
+
+@kernel
+def _add_in_blocks(sums, codes, starts, count, pairs, n_features):  # type: ignore[no-untyped-def]
+    """Do the same to 256 bins of each feature, some features at a time (see `histogram_kernels`)."""
+    for feature in range(np.uint64(0), n_features, _FEATURES):
+        end = min(feature + _FEATURES, n_features)
+        whole = end - (end - feature) % _WIDTH
+        for i in range(np.uint64(0), count):
+            g, h, start = pairs[i << _ONE], pairs[(i << _ONE) + _ONE], starts[i]
+            for k in range(feature, whole, _WIDTH):
+                add_pairs(sums, k * _STRIDE, codes, start + k, g, h)
+            for k in range(whole, end):
+                add_pair(sums, k * _STRIDE + (np.uint64(codes[start + k]) << _ONE), g, h)
+
+
+@kernel
+def _add(table, may_block, blocks, histogram, slots, codes, starts, count, pairs):  # type: ignore[no-untyped-def]
+    """Add pairs to the bins of a dimension's attributes, of which ``starts`` are the codes' places."""
+    n_features = np.uint64(table[_N_FEATURES])
+    if may_block is not None and blocks is not None:
+        _add_in_blocks(blocks[table[_FIRST_SLOT] * STRIDE :], codes, starts, count, pairs, n_features)
+    else:
+        _add_to_slots(histogram, slots[table[_FIRST_SLOT] :], codes, starts, count, pairs, n_features)
+
+
+@kernel
+def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
+    """Add the sums of 256 bins of each feature to the feature's slots, and clear them."""
+    for k in range(len(slots)):
+        # Behind the feature's own slots are those of other features: 0 is added to them.
+        own, found = histogram[2 * slots[k] :][:512], blocks[k * STRIDE :]
+        for i in range(len(own)):
+            own[i] += found[i]
+        for i in range(512):
+            found[i] = 0.0
+
+
+@kernel
+def _read_block(records, fields, rows, first, last, stop, gradients, keys, pairs, starts):  # type: ignore[no-untyped-def]
+    """Copy the pairs of ``rows[first:last]``, their keys, (dimensions, rows), and where their records start."""
+    width = np.uint64(records.shape[1])
+    bytes_, all_pairs = records.ravel(), gradients.ravel()
+    for i in range(first, last):
+        if i + AHEAD < stop:
+            later = np.uint64(rows[i + AHEAD])
+            prefetch(bytes_, later * width)
+            prefetch(all_pairs, later << _ONE)
+        row, at = np.uint64(rows[i]), (i - first) << _ONE
+        pairs[at], pairs[at + _ONE] = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE]
+        starts[i - first] = row * width
+        for k in range(np.uint64(len(fields))):
+            byte = row * width + np.uint64(fields[k, 0])
+            found = np.uint32(bytes_[byte])
+            found |= np.uint32(bytes_[byte + np.uint64(1)]) << np.uint32(8)
+            found |= np.uint32(bytes_[byte + np.uint64(2)]) << np.uint32(16)
+            found |= np.uint32(bytes_[byte + np.uint64(3)]) << np.uint32(24)
+            keys[k, i - first] = found & np.uint32(fields[k, 1])
+
+
+@kernel
+def _merge_runs(table, keys, pairs, count, codes, starts, sums):  # type: ignore[no-untyped-def]
+    """Write where the codes of each run of rows of one key start, and the sum of its pairs; return how many."""
+    first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
+    run, before = np.uint64(0), np.uint32(0xFFFFFFFF)  # no key
+    g = h = 0.0
+    for i in range(np.uint64(0), count):
+        key = keys[i]
+        is_new = key != before
+        run += np.uint64(is_new)
+        g = pairs[i << _ONE] + (0.0 if is_new else g)
+        h = pairs[(i << _ONE) + _ONE] + (0.0 if is_new else h)
+        at = run - _ONE
+        starts[at], sums[at << _ONE], sums[(at << _ONE) + _ONE] = first + np.uint64(key) * n_features, g, h
+        prefetch(codes, starts[at])
+        before = key
+    return run
+
+
+@kernel
+def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts, pairs):  # type: ignore[no-untyped-def]
+    """Add the sums of all keys to the bins of their codes, and clear them."""
+    first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
+    count = np.uint64(0)
+    for key in range(np.uint64(0), np.uint64(table[_N_KEYS])):
+        at = key << _ONE
+        g, h = by_key[at], by_key[at + _ONE]
+        starts[count], pairs[count << _ONE], pairs[(count << _ONE) + _ONE] = first + key * n_features, g, h
+        by_key[at] = by_key[at + _ONE] = 0.0
+        count += np.uint64(g != 0.0 or h != 0.0)  # the next key overwrites one without rows: no branch
+        if count == np.uint64(_ROWS):
+            _add(table, may_block, blocks, histogram, slots, codes, starts, count, pairs)
+            count = np.uint64(0)
+    _add(table, may_block, blocks, histogram, slots, codes, starts, count, pairs)
+
+
+@kernel
+def _add_part(  # type: ignore[no-untyped-def]
+    records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram, by_key, may_block, blocks,
+    n_rows, room,
+):  # fmt: skip
+    """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key that are taken at the end of the node."""
+    keys, pairs, starts, run_starts, run_pairs = room
+    for start in range(first, stop, np.uint64(_ROWS)):
+        last = min(start + np.uint64(_ROWS), stop)
+        _read_block(records, fields, rows, start, last, stop, gradients, keys, pairs, starts)
+        count = last - start
+        if own[_N_FEATURES] > 0:
+            bytes_ = records.ravel()[own[_FIRST_CODE] :]
+            n_features = np.uint64(own[_N_FEATURES])
+            if blocks is not None:
+                _add_in_blocks(blocks[own[_FIRST_SLOT] * STRIDE :], bytes_, starts, count, pairs, n_features)
+            else:
+                _add_to_slots(histogram, slots[own[_FIRST_SLOT] :], bytes_, starts, count, pairs, n_features)
+        for k in range(len(tables)):
+            table, of_rows = tables[k], keys[k]
+            if n_rows >= table[_FEWEST]:
+                sums = by_key[2 * table[_FIRST_SUM] :]
+                for i in range(count):
+                    at = i << _ONE
+                    add_pair(sums, np.uint64(of_rows[i]) << _ONE, pairs[at], pairs[at + _ONE])
+            else:
+                n_runs = _merge_runs(table, of_rows, pairs, count, codes, run_starts, run_pairs)
+                _add(table, may_block, blocks, histogram, slots, codes, run_starts, n_runs, run_pairs)
+
+
+@kernel
+def _add_share_by_key(  # type: ignore[no-untyped-def]
+    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, places, more, by_key,
+    may_block, share,
+):  # fmt: skip
+    room = (
+        np.empty((len(tables), _ROWS), np.uint32), np.empty(2 * _ROWS), np.empty(_ROWS, np.uint64),
+        np.empty(_ROWS + 1, np.uint64), np.empty(2 * _ROWS + 2),
+    )  # fmt: skip
+    blocks = np.empty(len(slots) * STRIDE)
+    blocks[:] = 0.0
+    before = parts[firsts[share] - 1, 0] if share > 0 else -1
+    part = firsts[share]
+    while part < firsts[share + 1]:
+        node, end, n_rows = parts[part, 0], part, 0
+        while end < firsts[share + 1] and parts[end, 0] == node:
+            n_rows += parts[end, 2] - parts[end, 1]
+            end += 1
+        histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
+        is_large = n_rows >= FEWEST_ROWS
+        for each in range(part, end):
+            first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
+            values = records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram, by_key[share]
+            if is_large:
+                _add_part(*values, may_block, blocks, n_rows, room)
+            else:
+                _add_part(*values, may_block, None, n_rows, room)
+        for k in range(len(tables)):
+            if n_rows >= tables[k, _FEWEST]:
+                sums = by_key[share, 2 * tables[k, _FIRST_SUM] :]
+                if is_large:
+                    _take_sums(tables[k], sums, may_block, blocks, histogram, slots, codes, room[3], room[4])
+                else:
+                    _take_sums(tables[k], sums, may_block, None, histogram, slots, codes, room[3], room[4])
+        if is_large:
+            _merge_blocks(blocks, slots, histogram)
+        part = end
+
+
+_adding_by_key = outlined(_add_share_by_key)
+
+
+@kernel
+def add_by_key(  # type: ignore[no-untyped-def]
+    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, places, more,
+    by_key, may_block, is_first,
+):  # fmt: skip
+    """Add each row's gradient pair to the bins of its own codes, and of the attributes that its keys refer to.
+
+    Of a node of many rows, the pairs are first added up by key, and then once for each key to the bins of its
+    attributes. Of a node of fewer rows, the pairs of rows side by side that have one key are added up.
+
+    Parameters
+    ----------
+    team, rows, parts, firsts, gradients, histograms, places, more, is_first
+        As for `frameboost.engines.memory.histogram_kernels.build_histograms`.
+    records, fields
+        uint8 (rows, bytes): the keys and the own codes of each row; and int64 (dimensions, 2): the first byte of each
+        key, of four that are read, and a mask of the bits that are its own.
+    tables
+        int64 (dimensions, 6): the rows of a node from which on they are added up by key; the number of keys; where the
+        codes start, by key; the first of the slots; the number of features; where the dimension's sums start.
+    codes, slots
+        uint8, uint16 or uint32: the codes of the features of each key, of all dimensions; and int64: the first slot of
+        each feature, those of the rows' own last.
+    own
+        int64 (6,), as a row of ``tables``: where a record's own codes start, the first of their slots, their number.
+    by_key
+        float64 (shares, 2 sums): zero before and after.
+    may_block
+        Whether codes of dimensions are bytes; None in place of False.
+    """
+    if is_first:
+        share_out(team, clearing((histograms, places)), len(places))
+    values = (
+        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, places, more, by_key,
+        may_block,
+    )  # fmt: skip
+    share_out(team, _adding_by_key(values), len(firsts) - 1)

@@ -1,0 +1,63 @@
+"""A dimension of a star: a table that is joined by its key, and the names of its columns in the join."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from frameboost.data.sources import LocalSource
+from frameboost.joins.aggregation import Aggregation
+
+__all__ = ["FACTS", "Dimension", "needed"]
+
+FACTS = -1
+"""The number of the facts among the tables of a star; dimensions count from 0."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A table of which each row of the facts finds at most one row, by a key.
+
+    Attributes
+    ----------
+    name
+        What messages call the table, and by default its name in a query.
+    source
+        Its rows.
+    left_on
+        The columns of the key, as those of the tables joined before are named in the join.
+    right_on
+        The columns of the key in this table.
+    key_types
+        The polars types in which the columns of the key are compared.
+    columns
+        The columns that the table adds: its own names, by the names in the join. The key is not among them.
+    parent
+        The number of the table that has ``left_on``: `FACTS`, a dimension before this one (a snowflake), or None where
+        the columns are of several tables.
+    aggregation
+        How its rows are made of a table with many rows a key, if they are.
+    """
+
+    name: str
+    source: LocalSource
+    left_on: tuple[str, ...]
+    right_on: tuple[str, ...]
+    key_types: tuple[pl.DataType, ...]
+    columns: Mapping[str, str]
+    parent: int | None
+    aggregation: Aggregation | None = None
+
+
+def needed(dimensions: Sequence[Dimension], names: Collection[str] | None) -> list[Dimension]:
+    """Return the dimensions that some columns of the join come from, in order, and those with their keys; None: all."""
+    if names is None:
+        return list(dimensions)
+    wanted, found = set(names), list[Dimension]()
+    for dimension in reversed(dimensions):
+        if not wanted.isdisjoint(dimension.columns):
+            found.insert(0, dimension)
+            wanted.update(dimension.left_on)
+    return found

@@ -1,0 +1,301 @@
+"""`join`: facts and their dimensions as one table, which is not joined before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import duckdb
+import polars as pl
+
+from frameboost.checks.arguments import anything, checked, is_text, name_of
+from frameboost.checks.arguments import column as column_name
+from frameboost.checks.messages import counted, listed, shown
+from frameboost.data.opening import open_source
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.joins.aggregates import Aggregates, aggregated
+from frameboost.joins.aggregation import Aggregation
+from frameboost.joins.dimension import FACTS, Dimension
+from frameboost.joins.frames import star_frame
+from frameboost.joins.keys import check_unique, key_types
+from frameboost.joins.relations import star_relation
+from frameboost.schema.polars_columns import column
+
+__all__ = ["Star", "join"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+On = str | Sequence[str] | None
+
+
+def _prefix(argument: str, value: object) -> None:
+    if not isinstance(value, str) or not is_text(value):
+        raise ParameterError(f"{argument} must be what the names of columns begin with, a string, not {shown(value)}")
+
+
+_CHECKS = {
+    "left": anything, "right": anything, "on": anything, "left_on": anything, "right_on": anything,
+    "prefix": _prefix, "name": name_of("the name of a dimension"), "before": column_name,
+}  # fmt: skip
+
+
+@checked(**_CHECKS)
+def join(
+    left: Any, right: Any, on: On = None, *, left_on: On = None, right_on: On = None, prefix: str = "",
+    name: str | None = None, before: str | None = None,
+) -> Star:  # fmt: skip
+    """Join a table of facts and what is known of one of its keys, a dimension, as data to train on and to score.
+
+    The result is a star: every row of ``left``, in its order, with the columns of the row of ``right`` that has its
+    key. Where the key is NULL or not in ``right``, these columns are missing. The join is not carried out here, and
+    the engines in memory and in DuckDB need not carry it out at all: attributes are binned once a row of the dimension,
+    and the trees are those of the joined table.
+
+    Parameters
+    ----------
+    left : polars frame, DuckDB relation, or anything else that `fit` takes; or a Star
+        The facts: one example in each row.
+    right : polars frame, DuckDB relation, or anything else that `fit` takes; or Aggregates
+        The dimension: at most one row for each key. Of relations, both must be of one connection. What has many rows a
+        key is aggregated first (`frameboost.aggregate`).
+    on : str or list of str, optional
+        The columns of the key, of the same names in both tables.
+    left_on, right_on : str or list of str, optional
+        The columns of the key where their names differ. Those of ``right`` are not in the join, as they repeat the
+        others.
+    prefix : str, default ""
+        What the names of the columns that ``right`` adds begin with in the join: with ``"weather."`` its ``temp`` is
+        ``weather.temp``. A key on which a later dimension is joined is named with its prefix too.
+    name : str, optional
+        What messages and queries call the dimension; by default the alias of a relation, or else its place.
+    before : str, optional
+        Of aggregates, the column of the facts' own times: each fact sees only the rows before its time, so that nothing
+        of the future leaks into training.
+
+    Returns
+    -------
+    Star
+        What `fit`, `cv`, `Model.predict` and all else that takes data takes; its method ``join`` adds a dimension.
+
+    Raises
+    ------
+    DataError
+        If a column of the key is not in a table, has another type in the other, or if a column of ``right`` is in
+        ``left`` too. Where the data is read, if a key has several rows in ``right``, with some of these keys.
+    ParameterError
+        If ``on`` is given with ``left_on`` or ``right_on``, or these name different numbers of columns.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> flights = pl.DataFrame({"plane": ["N1", "N2", "N1", None], "delay": [10.0, 0.0, 10.0, 2.0]})
+    >>> planes = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
+    >>> star = fb.join(flights, planes, on="plane")
+    >>> star.collect().rows()
+    [('N1', 10.0, 55), ('N2', 0.0, 200), ('N1', 10.0, 55), (None, 2.0, None)]
+    >>> fb.fit(star, target="delay", n_estimators=1).features
+    ['plane', 'seats']
+    """
+    star = left if isinstance(left, Star) else Star(open_source(left, "left"), ())
+    return star.join(right, on, left_on=left_on, right_on=right_on, prefix=prefix, name=name, before=before)
+
+
+class Star:
+    """Facts and the dimensions that are joined to them; made by `frameboost.join`."""
+
+    def __init__(self, facts: LocalSource, dimensions: Sequence[Dimension]) -> None:
+        self._facts = facts
+        self._dimensions = tuple(dimensions)
+        self._tables_of = dict.fromkeys(facts.names(), FACTS) | {
+            name: number for number, dimension in enumerate(self._dimensions) for name in dimension.columns
+        }
+
+    def __repr__(self) -> str:
+        tables = ", ".join(dimension.name for dimension in self._dimensions)
+        return f"Star: {counted(len(self.columns), 'column')} of the facts and of {tables}"
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of the join: those of the facts, then those that each dimension adds.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> fb.join(pl.DataFrame({"id": [1], "y": [0.5]}), pl.DataFrame({"id": [1], "x": [2]}), on="id").columns
+        ['id', 'y', 'x']
+        """
+        return list(self._tables_of)
+
+    @checked(**_CHECKS)
+    def join(
+        self, right: Any, on: On = None, *, left_on: On = None, right_on: On = None, prefix: str = "",
+        name: str | None = None, before: str | None = None,
+    ) -> Star:  # fmt: skip
+        """Return the star with one more dimension; its key may be in another (a snowflake). See `frameboost.join`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> flights = pl.DataFrame({"to": ["SEA"], "from": ["JFK"]})
+        >>> airports = pl.DataFrame({"code": ["JFK", "SEA"], "alt": [13, 433]})
+        >>> star = fb.join(flights, airports, left_on="to", right_on="code", prefix="to.")
+        >>> star.join(airports, left_on="from", right_on="code", prefix="from.").collect().rows()
+        [('SEA', 'JFK', 433, 13)]
+        """
+        table = right.source if isinstance(right, Aggregates) else right
+        own_name = name or _name_of(table, len(self._dimensions) + 1)
+        source = _of_kind(open_source(table, "right"), self._facts, own_name)
+        if isinstance(right, Aggregates):
+            right = replace(right, source=source)
+            left_names, right_names = _keys_of_aggregates(right.aggregation, on, left_on, right_on, before)
+        else:
+            if before is not None:
+                raise ParameterError("before is for a table that fb.aggregate makes one row a key of")
+            left_names, right_names = _keys(on, left_on, right_on)
+        types = key_types(self.open_tables(check=False), source, left_names, right_names, own_name)
+        parents = {self._tables_of[each] for each in left_names}
+        parent = parents.pop() if len(parents) == 1 else None
+        aggregation = None
+        if isinstance(right, Aggregates):
+            aggregation = replace(right.aggregation, is_before=before is not None)
+            source = aggregated(right, None if before is None else self._pairs(left_names, right_names, types, parent))
+        columns = {prefix + own: own for own in source.names() if own not in right_names}
+        self._refuse_repeated(columns, own_name, prefix)
+        added = Dimension(own_name, source, left_names, right_names, types, columns, parent, aggregation)
+        return Star(self._facts, (*self._dimensions, added))
+
+    def _pairs(
+        self, left: Sequence[str], right: Sequence[str], types: Sequence[pl.DataType], parent: int | None
+    ) -> LocalSource:
+        """Return the distinct keys and times of the facts, under the names of the key of the aggregates."""
+        if parent != FACTS:
+            raise DataError(f"with before, the columns {listed(left)} must be those of the facts")
+        if isinstance(self._facts, RelationSource):
+            named = (f"{quote_identifier(a)} AS {quote_identifier(b)}" for a, b in zip(left, right, strict=True))
+            return RelationSource(self._facts.relation.project(", ".join(named)).distinct())
+        named_exprs = (column(a).cast(t).alias(b) for a, b, t in zip(left, right, types, strict=True))
+        return FrameSource(self._facts.frame.select(named_exprs).unique())
+
+    def _refuse_repeated(self, columns: dict[str, str], name: str, prefix: str) -> None:
+        # DuckDB ignores the case of names; a star of frames may be scored there.
+        folds = str.lower if isinstance(self._facts, RelationSource) else str
+        known = {folds(each): number for each, number in self._tables_of.items()}
+        for joined, own in columns.items():
+            if folds(joined) in known:
+                number = known[folds(joined)]
+                other = "the facts" if number == FACTS else self._dimensions[number].name
+                way = f"prefix={shown(f'{name}.')}" if not prefix else "another prefix"
+                raise DataError(
+                    f"column {shown(own)} of {name} would be a second {shown(joined)} beside that of {other}; give "
+                    f"{way}, or leave it out of {name}"
+                )
+
+    def pipe(self, function: Callable[Concatenate[Star, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return ``function(star, ...)``, as frames do: ``star.pipe(fb.fit, target="delay")``."""
+        return function(self, *args, **kwargs)
+
+    def lazy(self) -> pl.LazyFrame:
+        """Return the join as a lazy frame; rows of relations are read into memory.
+
+        Raises
+        ------
+        DataError
+            If a key has several rows in a dimension.
+        """
+        return self.open_tables().to_frame(self.columns)
+
+    def collect(self) -> pl.DataFrame:
+        """Return the join as a frame; otherwise as `lazy`."""
+        return self.lazy().collect()
+
+    def relation(self) -> duckdb.DuckDBPyRelation:
+        """Return the join as a relation of DuckDB, if its tables are relations.
+
+        Raises
+        ------
+        DataError
+            If its tables are frames, or a key has several rows in a dimension.
+        """
+        source = self.open_tables()
+        if not isinstance(source, RelationSource):
+            raise DataError("the tables of the star are frames; its lazy() and collect() are the join of frames")
+        return source.relation
+
+    def open_tables(self, argument: str = "data", *, check: bool = True) -> LocalSource:
+        """Return the join as the data of a fit, by default after a check that keys occur once in each dimension."""
+        if check:
+            for dimension in self._dimensions:
+                if dimension.aggregation is None:
+                    check_unique(dimension)
+        if isinstance(self._facts, RelationSource):
+            return star_relation(self._facts.relation, self._dimensions)
+        return star_frame(self._facts.frame, self._dimensions)
+
+
+def _keys(on: On, left_on: On, right_on: On) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of the key in both tables."""
+    if on is not None and (left_on is not None or right_on is not None):
+        raise ParameterError("on names the columns of the key in both tables; give it, or left_on and right_on")
+    given = {"on": on} if on is not None else {"left_on": left_on, "right_on": right_on}
+    found = [_names(argument, value) for argument, value in given.items()]
+    if len(found[0]) != len(found[-1]):
+        raise ParameterError(
+            f"left_on names {counted(len(found[0]), 'column')} and right_on {len(found[1])}; a key has as many in both"
+        )
+    return found[0], found[-1]
+
+
+def _keys_of_aggregates(
+    aggregation: Aggregation, on: On, left_on: On, right_on: On, before: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of the key in the facts and in the aggregates, by default those that these are by."""
+    if on is None and right_on is None:
+        right_on = aggregation.by
+        left_on = aggregation.by if left_on is None else left_on
+    left, right = _keys(on, left_on, right_on)
+    if set(right) != set(aggregation.by):
+        raise ParameterError(f"the key of the aggregates is {listed(aggregation.by)}, not {listed(right)}")
+    if before is None:
+        return left, right
+    if aggregation.time is None:
+        raise ParameterError("before needs the times of the rows; give them as fb.aggregate(..., time=)")
+    in_order = dict(zip(right, left, strict=True))
+    return (*(in_order[name] for name in aggregation.by), before), (*aggregation.by, aggregation.time)
+
+
+def _names(argument: str, value: On) -> tuple[str, ...]:
+    if value is None:
+        raise ParameterError(
+            "a join needs the columns of its key: on='id', or left_on and right_on where their names differ"
+        )
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not names or not all(isinstance(each, str) for each in names):
+        raise ParameterError(f"{argument} must be a column name or a list of them, not {shown(value)}")
+    if len(set(names)) < len(names):
+        raise ParameterError(f"{argument} names a column twice: {listed(names)}")
+    return names
+
+
+def _name_of(table: Any, number: int) -> str:
+    """Return what messages call a table: the alias of a relation, or its place."""
+    alias = getattr(table, "alias", None) if isinstance(table, duckdb.DuckDBPyRelation) else None
+    if isinstance(alias, str) and not alias.startswith("unnamed_relation"):
+        return alias
+    return f"dimension {number}"
+
+
+def _of_kind(dimension: LocalSource, facts: LocalSource, name: str) -> LocalSource:
+    """Return a dimension as the facts are: a relation is read into memory where these are a frame."""
+    if isinstance(facts, RelationSource):
+        if not isinstance(dimension, RelationSource):
+            raise DataError(
+                f"the facts are a DuckDB relation, and {name} is a frame; give con.from_arrow(frame), or a table of "
+                "the same connection"
+            )
+        return dimension
+    if isinstance(dimension, RelationSource):
+        return FrameSource(dimension.to_frame(dimension.names()))
+    return dimension

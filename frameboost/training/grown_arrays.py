@@ -1,0 +1,116 @@
+"""Trees as an engine has grown them, made into those of the model all at once: one by one they take as long as growing.
+
+A node of an engine's tree asks a bin. Its threshold is looked up in one array of the thresholds of all features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.binning.bins import Bins
+from frameboost.engines.contract import GrownNodes
+from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
+from frameboost.schema.types import Physical
+from frameboost.splits.split import IntArray
+from frameboost.trees.tree import Tree
+
+__all__ = ["BinThresholds", "GrownArrays", "as_tree", "as_trees"]
+
+
+class BinThresholds:
+    """The thresholds of all splits.
+
+    Attributes
+    ----------
+    firsts
+        int64 (features,): where the thresholds of each feature start, by `Split.bin`.
+    of_slots
+        All thresholds: None for categories and past the last cut, and at 0.
+    floats
+        float64: those that are floats, NaN for the others.
+    is_integer
+        bool: where they are neither floats nor None.
+    """
+
+    def __init__(self, bins: Sequence[Bins]) -> None:
+        self.firsts: IntArray = np.zeros(len(bins), np.int64)
+        found: list[Physical | None] = [None]
+        for number, each in enumerate(bins):
+            self.firsts[number] = len(found) - 1  # bins are counted from 1 on
+            cuts = () if each.feature.type.is_categorical else each.cuts
+            found += [*cuts, *[None] * (each.count + 1 - len(cuts))]
+        self.of_slots = found
+        self.is_integer = np.array([not isinstance(each, float | None) for each in found])
+        self.floats = np.array([each if isinstance(each, float) else np.nan for each in found])
+
+
+class GrownArrays:
+    """The nodes of a tree that an engine has grown, copied from where the next tree is going to be.
+
+    Parameters
+    ----------
+    grown
+        The nodes, with the values of their leaves.
+    thresholds
+        The thresholds of their bins.
+    categories
+        The categories that nodes name, by node, ascending.
+    output
+        The output that the tree is for.
+    """
+
+    __slots__ = ("categories", "nodes", "output", "thresholds")
+
+    def __init__(
+        self, grown: GrownNodes, thresholds: BinThresholds, categories: Mapping[int, tuple[int, ...]], output: int
+    ) -> None:
+        g = grown
+        self.nodes = tuple(
+            [each.copy() for each in (g.feature, g.bin, g.missing_left, g.left, g.gain, g.cover, g.value)]
+        )
+        self.thresholds, self.categories, self.output = thresholds, categories, output
+
+
+def as_tree(grown: Tree | GrownArrays) -> Tree:
+    """Return one tree."""
+    return grown if isinstance(grown, Tree) else _columns_of([grown]).trees()[0]
+
+
+def as_trees(grown: Sequence[Tree | GrownArrays]) -> Sequence[Tree]:
+    """Return all trees of a fit."""
+    arrays = [each for each in grown if isinstance(each, GrownArrays)]
+    if not grown or len(arrays) < len(grown):  # the first rounds may be those of a checkpoint
+        return tuple(map(as_tree, grown))
+    return ColumnTrees(_columns_of(arrays))
+
+
+def _columns_of(grown: Sequence[GrownArrays]) -> TreeColumns:
+    feature, bin_, missing_left, left, gain, cover, value = (
+        np.concatenate(arrays) for arrays in zip(*(each.nodes for each in grown), strict=True)
+    )
+    sizes, is_inner, thresholds = np.array([len(each.nodes[0]) for each in grown]), feature >= 0, grown[0].thresholds
+    slots = np.where(is_inner, thresholds.firsts[feature] + bin_, 0)
+    integer_at = np.flatnonzero(thresholds.is_integer[slots])
+    starts = np.cumsum(sizes) - sizes
+    named = {start + node: codes for start, each in zip(starts.tolist(), grown, strict=True)
+             for node, codes in each.categories.items()}  # fmt: skip
+    nodes: dict[str, npt.NDArray[Any]] = {
+        "feature": feature.astype(np.int32),
+        "threshold": thresholds.floats[slots],
+        "missing_left": (missing_left == 1).astype(np.uint8),
+        "left": left.astype(np.int32),
+        "right": (left + is_inner).astype(np.int32),  # `LEAF` stays what it is
+        "gain": gain,
+        "cover": cover,
+        "value": value,
+    }
+    return TreeColumns(
+        sizes, np.array([each.output for each in grown]), nodes,
+        integer_at, [thresholds.of_slots[slot] for slot in slots[integer_at].tolist()],
+        np.array(list(named), np.int64), np.array(list(map(len, named.values())), np.int64),
+        np.array([code for codes in named.values() for code in codes], np.int64),
+    )  # fmt: skip

@@ -1,0 +1,133 @@
+"""Linear leaves score to the same bits everywhere, and what can't have them says so."""
+
+import random
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.dialects.built_in import DIALECTS
+from frameboost.errors import ParameterError
+from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
+from tests.support.random_models import (
+    naive_leaves,
+    naive_margins,
+    random_model,
+    random_values,
+    to_duckdb,
+    to_polars,
+)
+from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
+
+TYPES = ["float64", "float32", "int64", "int8", "uint32", "uint64", "string", "date"]
+N_ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def con():
+    return duckdb.connect()
+
+
+def bits(values) -> list[int]:
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
+
+
+def drawn(seed: int, type_names: list[str]) -> tuple[fb.Model, list[FeatureType], dict[str, list]]:
+    """Return a model with linear leaves, and rows of odd and of usual values."""
+    rng = random.Random(seed)
+    kinds = [FeatureType(name) for name in ["float64", *type_names]]
+    names = [f"x{i}" for i in range(len(kinds))]
+    model = random_model(kinds, names, rng, n_trees=4, depth=3, linear=True)
+    columns = {name: random_values(kind, N_ROWS, rng) for name, kind in zip(names, kinds, strict=True)}
+    for name, kind in zip(names, kinds, strict=True):
+        if kind.is_float or kind.is_integer:
+            usual = [rng.uniform(0, 100) for _ in range(N_ROWS // 2)]
+            exact = [float(np.float32(v)) if kind.name == "float32" else v if kind.is_float else int(v) for v in usual]
+            columns[name][: N_ROWS // 2] = exact
+    return model, kinds, columns
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3))
+@settings(max_examples=25, deadline=None)
+def test_margins_are_exact_everywhere(con, seed, type_names):
+    model, kinds, columns = drawn(seed, type_names)
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+    to_duckdb(con, frame, "t")
+    expected = bits(naive_margins(model, columns))
+    assert bits(model.predict(frame, output="margin")) == expected
+    assert bits(model.predict(frame[:1], output="margin")) == expected[:1]
+    assert model.predict(frame, output="leaf").to_list() == naive_leaves(model, columns)
+    assert bits(frame.select(model.expr("margin")).to_series()) == expected
+    for form in ("auto", "case", "staged", "sorted"):
+        query = model.query("t", keep=["position"], output="margin", form=form)
+        found = con.execute(f"SELECT prediction FROM ({query}) ORDER BY position").fetchnumpy()["prediction"]
+        assert bits(found) == expected
+    model.register(con, "score", output="margin", form="udf")
+    found = con.execute(f"SELECT score({', '.join(columns)}) AS s FROM t ORDER BY position").fetchnumpy()["s"]
+    assert bits(found) == expected
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+@cases("seed", range(3))
+def test_margins_are_exact_in_databases(name, seed):
+    warehouse = open_warehouse(name)
+    model, kinds, columns = drawn(seed, ["int64", "float64", "string"])
+    held = {
+        each: [v if v is None or warehouse.holds(kind, v) else None for v in columns[each]]
+        for kind, each in zip(kinds, columns, strict=True)
+    }
+    warehouse.fill("t", {each: (kind, held[each]) for kind, each in zip(kinds, held, strict=True)})
+    rows = sorted(warehouse.rows(model.query("t", warehouse.name, keep=["id"], output="margin")))
+    assert bits([row[1] for row in rows]) == bits(naive_margins(model, held))
+
+
+def test_every_dialect_writes_them():
+    model, _, _ = drawn(1, ["int64"])
+    for name, dialect in DIALECTS.items():
+        query = model.query("t", name, keep=["id"], output="margin")
+        terms = [term for tree in model.ensemble.trees for leaf in tree.linear_leaves().values() for term in leaf.terms]
+        assert query.count(dialect.call("GREATEST", ["("]).removesuffix(")")) == len(terms) > 0
+
+
+def test_without_numba_polars_scores(monkeypatch):
+    from frameboost.prediction import predictor
+
+    model, kinds, columns = drawn(5, ["float32"])
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+    monkeypatch.setattr(predictor, "has_numba", lambda: False)
+    assert bits(model.predict(frame, output="margin")) == bits(naive_margins(model, columns))
+
+
+@cases(
+    "call",
+    [
+        lambda model, frame: model.explain(frame),
+        lambda model, frame: model.explain(frame, interactions=True),
+        lambda model, frame: model.database().explain_query("t", keep=[]),
+        lambda model, frame: model.database().table_frame(),
+        lambda model, frame: model.database().table_statements("trees"),
+        lambda model, frame: model.query("t", form="lists"),
+        lambda model, frame: model.query("t", form="table", trees="trees"),
+        lambda model, frame: model.to_xgboost("never written.json"),
+    ],
+)
+def test_what_needs_one_value_a_leaf_says_so(call):
+    model, kinds, columns = drawn(2, [])
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+    with pytest.raises(ParameterError, match=r"needs leaves with one value each.*linear_tree=True"):
+        call(model, frame)
+
+
+def test_partial_dependence_is_the_mean_of_predictions():
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame({"x": rng.normal(size=200), "z": rng.normal(size=200)})
+    frame = frame.with_columns(y=pl.col("x") * 2 + pl.col("z"))
+    model = fb.fit(frame, "y", n_estimators=5, max_depth=2, linear_tree=True, verbose=False)
+    found = model.partial_dependence(frame, "x", grid=[-1.0, 0.25])
+    expected = [model.predict(frame.with_columns(x=pl.lit(value))).mean() for value in (-1.0, 0.25)]
+    np.testing.assert_allclose(found["prediction"], expected, rtol=1e-12)

@@ -1,0 +1,189 @@
+"""Queries of a model that was trained on a star: the joins are in them, in every database."""
+
+import json
+
+import duckdb
+import jinja2
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.schema.types import FeatureType
+from tests.support.warehouses import ALL, open_warehouse
+
+STRING, INT, FLOAT = (FeatureType(name) for name in ("string", "int64", "float64"))
+SHIPS = "ships"
+# Facts with a key that is missing, one that is unknown, and one that differs from a known one in case only.
+FACTS = {
+    "key": (STRING, ["a", "b", "c", None, "z", "A", "a", "b", "c", "b"]),
+    "x": (INT, [0, 1, 0, 1, 0, 1, 1, 0, 1, None]),
+    "y": (FLOAT, [1.0, 5.0, 3.0, 0.0, 0.5, 0.0, 2.0, 6.0, 4.0, 7.0]),
+}
+SHIPS_COLUMNS = {
+    "key": (STRING, ["a", "b", "c", "d"]),
+    "size": (INT, [10, 30, 20, 40]),
+    "yard": (INT, [1, 2, None, 1]),
+}
+YARDS = {"number": (INT, [1, 2]), "land": (STRING, ["no", "se"])}
+
+
+def frame(columns):
+    return pl.DataFrame({name: pl.Series(values, dtype=kind.to_polars()) for name, (kind, values) in columns.items()})
+
+
+@pytest.fixture(scope="module")
+def star():
+    ships = fb.join(frame(FACTS), frame(SHIPS_COLUMNS), on="key", prefix="ship.", name=SHIPS)
+    return ships.join(frame(YARDS), left_on="ship.yard", right_on="number", name="yards")
+
+
+@pytest.fixture(scope="module")
+def model(star):
+    features = ["x", "ship.size", "land"]
+    return star.pipe(fb.fit, target="y", features=features, n_estimators=6, max_depth=3, min_child_weight=0)
+
+
+def filled(name):
+    database = open_warehouse(name)
+    for table, columns in {"facts_of_day": FACTS, SHIPS: SHIPS_COLUMNS, "yards": YARDS}.items():
+        database.fill(table, columns)
+    return database
+
+
+@pytest.mark.parametrize("form", ["case", "staged"])
+@pytest.mark.parametrize("name", ALL)
+def test_a_query_has_the_joins(name, form, star, model):
+    database = filled(name)
+    found = database.rows(model.query("facts_of_day", name, keep=["id"], form=form))
+    assert [value for _, value in sorted(found)] == model.predict(star).to_list()
+    assert len(set(model.predict(star).to_list())) > 4
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_explanations_and_drift_have_the_joins(name, star, model):
+    database, of_model = filled(name), model.database(name)
+    found = sorted(database.rows(of_model.explain_query("facts_of_day", keep=["id"])))
+    assert [row[1:] for row in found] == model.explain(star, approx=True).rows()
+    drift = database.rows(of_model.drift_query("facts_of_day", of_model.baseline(star)))
+    assert {row[0] for row in drift} == set(model.features)
+    assert {round(row[5], 12) for row in drift} == {0.0}
+
+
+def test_tables_and_columns_may_be_called_otherwise(star, model):
+    with duckdb.connect() as con:
+        con.register("f", frame(FACTS).rename({"x": "X1"}))
+        con.register('s" --', frame(SHIPS_COLUMNS).rename({"size": "metres"}))
+        con.register("yards", frame(YARDS))
+        names = {"x": "X1", "ship.size": "metres"}
+        query = model.query("f", columns=names, tables={SHIPS: 's" --'}, keep=["key", "ship.yard"])
+        found = con.sql(query).fetchall()
+    assert [row[0] for row in found] == frame(FACTS)["key"].to_list()
+    assert [row[1] for row in found] == [1, 2, None, None, None, None, 1, 2, None, 2]
+    assert [row[2] for row in found] == model.predict(star).to_list()
+
+
+def test_a_joined_table_is_scored_as_it_is(star, model):
+    with duckdb.connect() as con:
+        con.register("all_columns", star.collect())
+        query = model.query("all_columns", tables="joined")
+        assert "JOIN" not in query
+        assert con.sql(query).pl()["prediction"].to_list() == model.predict(star).to_list()
+        assert star.collect().with_columns(model.expr())["prediction"].to_list() == model.predict(star).to_list()
+
+
+def test_only_tables_that_are_read_are_joined(star):
+    by_size = star.pipe(fb.fit, target="y", features=["x", "ship.size"], n_estimators=2, min_child_weight=0)
+    assert "yards" not in by_size.query("t")
+    by_facts = star.pipe(fb.fit, target="y", features=["x"], n_estimators=2, min_child_weight=0)
+    assert "JOIN" not in by_facts.query("t")
+    assert by_facts.to_json() == fb.fit(frame(FACTS), "y", features=["x"], n_estimators=2, min_child_weight=0).to_json()
+
+
+def test_a_column_that_bigquery_cannot_name(model):
+    query = model.query("t", "bigquery", tables={SHIPS: "ships"})
+    assert "dimension_1.`size` AS `dimension_1_size`" in query
+    assert "`dimension_1_size` < " in query
+    assert "`ship.size`" not in query
+
+
+def test_the_joins_are_in_the_file(tmp_path, model):
+    for path in (tmp_path / "m.json", tmp_path / "m.ubj"):
+        model.save(path)
+        loaded = fb.load(path)
+        assert loaded == model
+        assert loaded.query("t") == model.query("t")
+    head = json.loads(model.to_json())["joins"]
+    assert head == [
+        {
+            "table": SHIPS,
+            "on": [{"left": "key", "right": "key", "text": True}],
+            "columns": {"ship.size": "size", "ship.yard": "yard"},
+        },
+        {
+            "table": "yards",
+            "on": [{"left": "ship.yard", "right": "number", "text": False}],
+            "columns": {"land": "land"},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["joins"], 3),
+        (["joins", 0], []),
+        (["joins", 0, "table"], ""),
+        (["joins", 0, "on"], []),
+        (["joins", 0, "on", 0], "key"),
+        (["joins", 0, "on", 0, "left"], 1),
+        (["joins", 0, "on", 0, "text"], "yes"),
+        (["joins", 0, "columns"], ["size"]),
+        (["joins", 0, "columns"], {"size": 1}),
+        (["joins", 1, "columns"], {"ship.size": "size"}),
+        (["joins", 0, "more"], 1),
+    ],
+)
+def test_damaged_files(tmp_path, model, path, value):
+    document = json.loads(model.to_json())
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    (tmp_path / "m.json").write_text(json.dumps(document))
+    with pytest.raises(fb.ModelFileError, match="join"):
+        fb.load(tmp_path / "m.json")
+
+
+def test_a_dbt_model_refers_to_every_table(tmp_path, star, model):
+    database = model.database(tables={SHIPS: "stg_ships"})
+    database.to_dbt(tmp_path, "scored", "stg_facts", keep=["key"])
+    text = (tmp_path / "models" / "scored.sql").read_text()
+    rendered = jinja2.Environment().from_string(text).render(ref=lambda name: f'"{name}"', config=lambda **_: "")
+    with duckdb.connect() as con:
+        for name, columns in {"stg_facts": FACTS, "stg_ships": SHIPS_COLUMNS, "yards": YARDS}.items():
+            con.register(name, frame(columns))
+        assert [row[1] for row in con.sql(rendered).fetchall()] == model.predict(star).to_list()
+    with pytest.raises(fb.ParameterError, match="a dbt model is named with letters"):
+        model.database(tables={SHIPS: "ship s"}).to_dbt(tmp_path, "scored", "stg_facts")
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"ship": "s"}, "tables names 'ship'; the dimensions of the model are"),
+        ({"yards": ""}, "tables must give 'yards' the name of a table"),
+        (["yards"], "tables must be a dict"),
+        ("join", "tables must be a dict of the tables' names by dimension, or 'joined'"),
+    ],
+)
+def test_refused_tables(model, tables, message):
+    with pytest.raises(fb.ParameterError, match=message):
+        model.query("t", tables=tables)
+
+
+def test_what_joins_do_not_go_with(model):
+    with pytest.raises(fb.ParameterError, match="update_sql reads the columns of one table"):
+        model.database().update_sql("facts", "score")
+    plain = fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weight=0)
+    with pytest.raises(fb.ParameterError, match="tables is for a model that was trained on a star"):
+        plain.query("t", tables="joined")

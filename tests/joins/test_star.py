@@ -1,0 +1,218 @@
+"""A star gives what its joined table gives: rows, trees, predictions, folds."""
+
+import re
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import frameboost as fb
+from tests.support.stars import random_star, without_joins
+
+SEEDS = st.integers(0, 10**6)
+SMALL = {"n_estimators": 4, "max_depth": 4, "max_bin": 16}
+FLIGHTS = pl.DataFrame({"plane": ["N1", "N2", "N1", None], "delay": [10.0, 0.0, 10.0, 2.0]})
+PLANES = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
+
+
+@settings(deadline=None, max_examples=40)
+@given(SEEDS)
+def test_the_join_is_that_of_dicts(seed):
+    star = random_star(seed)
+    expected = star.by_hand()
+    assert_frame_equal(star.of_frames().collect(), expected)
+    with duckdb.connect() as con:
+        found = star.of_relations(con).collect()
+    assert found.columns == expected.columns
+    assert found.rows() == expected.rows()
+
+
+@settings(deadline=None, max_examples=12)
+@given(SEEDS)
+@pytest.mark.parametrize("engine", ["numba", "polars"])
+def test_trees_are_those_of_the_joined_frame(engine, seed):
+    star = random_star(seed)
+    how = {"features": star.features(), **SMALL}
+    found = star.of_frames().pipe(fb.fit, target="y", engine=engine, **how)
+    assert without_joins(found) == fb.fit(star.by_hand(), "y", engine=engine, **how).to_json()
+
+
+@settings(deadline=None, max_examples=12)
+@given(SEEDS)
+def test_trees_in_duckdb_are_those_of_the_joined_frame(seed):
+    star = random_star(seed)
+    how = {"features": star.features(), "subsample": 0.7, **SMALL}
+    with duckdb.connect() as con:
+        tables = star.of_relations(con)
+        found = tables.pipe(fb.fit, target="y", **how)
+        scores = found.predict(tables)
+    joined = star.by_hand()
+    assert without_joins(found) == fb.fit(joined, "y", **how).to_json()
+    assert scores.to_list() == found.predict(joined).to_list()
+
+
+@settings(deadline=None, max_examples=10)
+@given(SEEDS, st.sampled_from([0.3, "x > 0.5", '"d0.i" > 2', "last 20%"]))
+def test_rows_are_held_out_as_of_the_joined_frame(seed, valid):
+    star = random_star(seed)
+    how = {"features": star.features(), "valid": valid, "time": "x" if valid == "last 20%" else None, **SMALL}
+    try:
+        expected = fb.fit(star.by_hand(), "y", **how)
+    except fb.DataError as error:  # no row is held out, or a feature has no value in the others
+        with pytest.raises(fb.DataError, match=re.escape(str(error))):
+            star.of_frames().pipe(fb.fit, target="y", **how)
+        return
+    found = star.of_frames().pipe(fb.fit, target="y", **how)
+    assert without_joins(found) == expected.to_json()
+    assert_frame_equal(found.history, expected.history)
+
+
+@pytest.mark.parametrize("tree_method", ["exact", "approx"])
+def test_other_tree_methods(tree_method):
+    star = random_star(7)
+    how = {"features": star.features(), **SMALL}
+    found = star.of_frames().pipe(fb.fit, target="y", tree_method=tree_method, **how)
+    assert without_joins(found) == fb.fit(star.by_hand(), "y", tree_method=tree_method, **how).to_json()
+
+
+def test_folds_are_those_of_the_joined_frame():
+    star = random_star(3)
+    how = {"features": star.features(), "folds": 3, **SMALL}
+    found = fb.cv(star.of_frames(), "y", **how)
+    assert_frame_equal(found, fb.cv(star.by_hand(), "y", **how))
+    with duckdb.connect() as con:
+        assert_frame_equal(fb.cv(star.of_relations(con), "y", **how), found)
+
+
+def test_the_target_may_be_in_a_dimension():
+    star = fb.join(FLIGHTS.drop_nulls(), PLANES, on="plane")
+    assert star.pipe(fb.fit, target="seats", n_estimators=1).features == ["plane", "delay"]
+
+
+def test_a_file_is_a_table(tmp_path):
+    PLANES.write_parquet(tmp_path / "planes.parquet")
+    star = fb.join(FLIGHTS, tmp_path / "planes.parquet", on="plane")
+    assert star.collect().rows() == [("N1", 10.0, 55), ("N2", 0.0, 200), ("N1", 10.0, 55), (None, 2.0, None)]
+
+
+def test_a_relation_is_read_beside_frames():
+    with duckdb.connect() as con:
+        con.register("planes", PLANES)
+        star = fb.join(FLIGHTS, con.table("planes"), on="plane")
+        assert star.collect()["seats"].to_list() == [55, 200, 55, None]
+        assert repr(star) == "Star: 3 columns of the facts and of planes"
+
+
+def test_the_tables_are_left_as_they_are():
+    star = random_star(11)
+    how = {"features": star.features(), **SMALL}
+    before = {name: frame.clone() for name, frame in star.tables.items()}
+    star.of_frames(lambda frame: frame).pipe(fb.fit, target="y", **how)
+    for name, frame in star.tables.items():
+        assert_frame_equal(frame, before[name])
+    with duckdb.connect() as con:
+        star.of_relations(con).pipe(fb.fit, target="y", **how)
+        assert sorted(name for (name,) in con.sql("SHOW TABLES").fetchall()) == sorted(star.tables)
+
+
+def test_a_star_of_relations_is_a_relation():
+    with duckdb.connect() as con:
+        con.register("flights", FLIGHTS)
+        con.register("planes", PLANES)
+        star = fb.join(con.table("flights"), con.table("planes"), on="plane")
+        assert star.relation().order("delay").fetchall() == [
+            ("N2", 0.0, 200),
+            (None, 2.0, None),
+            *[("N1", 10.0, 55)] * 2,
+        ]
+    with pytest.raises(fb.DataError, match=r"tables of the star are frames; its lazy\(\) and collect\(\)"):
+        fb.join(FLIGHTS, PLANES, on="plane").relation()
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("right", "how", "error", "message"),
+    [
+        (PLANES, {}, fb.ParameterError, "needs the columns of its key"),
+        (PLANES, {"on": "plane", "left_on": "plane"}, fb.ParameterError, "give it, or left_on and right_on"),
+        (PLANES, {"left_on": ["plane", "delay"], "right_on": "plane"}, fb.ParameterError, "2 columns and right_on 1"),
+        (PLANES, {"on": []}, fb.ParameterError, "on must be a column name or a list"),
+        (PLANES, {"on": ["plane", "plane"]}, fb.ParameterError, "names a column twice"),
+        (PLANES, {"on": "plane", "prefix": 3}, fb.ParameterError, "prefix must be"),
+        (PLANES, {"left_on": "tail", "right_on": "plane"}, fb.DataError, "'tail' is not among the columns"),
+        (PLANES, {"on": "delay"}, fb.DataError, "'delay' is not in planes, which has 'plane'"),
+        (PLANES, {"left_on": "plane", "right_on": "seats"}, fb.DataError, "and 'seats' of planes has type Int64"),
+        (PLANES.with_columns(delay=1), {"on": "plane"}, fb.DataError, "second 'delay' .* give prefix='planes.'"),
+    ],
+)  # fmt: skip
+def test_refused_joins(right, how, error, message):
+    with pytest.raises(error, match=message):
+        fb.join(FLIGHTS, right, name="planes", **how)
+
+
+def test_a_dimension_has_a_name():
+    with pytest.raises(fb.ParameterError, match="name must be the name of a dimension, not 3"):
+        fb.join(FLIGHTS, PLANES, on="plane", name=3)
+
+
+def test_a_key_of_several_rows_is_refused_before_any_work():
+    orders = pl.DataFrame({"plane": ["N1", "N1", "N2", None, None], "price": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    star = fb.join(FLIGHTS, orders, on="plane", name="orders")
+    message = (
+        r"orders has several rows for one key of .plane.: .N1. \(2 rows\); .*with fb\.aggregate\(orders, by=.plane."
+    )
+    with pytest.raises(fb.DataError, match=message):
+        star.pipe(fb.fit, target="delay")
+    with duckdb.connect() as con:
+        con.register("flights", FLIGHTS)
+        con.register("orders", orders)
+        star = fb.join(con.table("flights"), con.table("orders"), on="plane")
+        with pytest.raises(fb.DataError, match=message):
+            star.relation()
+    assert fb.join(FLIGHTS, orders.filter(price=3.0), on="plane").collect().height == 4
+
+
+def test_a_frame_beside_relations_is_refused():
+    with duckdb.connect() as con:
+        con.register("flights", FLIGHTS)
+        with pytest.raises(fb.DataError, match=r"dimension 1 is a frame; give con\.from_arrow"):
+            fb.join(con.table("flights"), PLANES, on="plane")
+
+
+def test_keys_of_other_widths_are_equal():
+    right = pl.DataFrame({"id": pl.Series([1, 2**40], dtype=pl.UInt64), "v": [1, 2]})
+    left = pl.DataFrame({"id": pl.Series([1, -1], dtype=pl.Int8), "y": [0.0, 1.0]})
+    assert fb.join(left, right, on="id").collect()["v"].to_list() == [1, None]
+
+
+# --- what else takes data ---------------------------------------------------------------------------------------------
+
+
+def test_auto_takes_a_star():
+    star = random_star(3)
+    how = {"features": star.features(), "quality": 2, "max_depth": 3, "n_estimators": 20, "verbose": False}
+    found = star.of_frames().pipe(fb.auto, target="y", **how)
+    joined = star.by_hand()
+    assert found.trees.equals(fb.auto(joined, "y", **how).trees)
+    assert [join.table for join in found.ensemble.joins] == [name for name, _ in star.joins]
+    assert_frame_equal(
+        found.predict(star.of_frames(), output="interval").struct.unnest(),
+        found.predict(joined, output="interval").struct.unnest(),
+    )
+
+
+def test_models_evaluate_and_explain_a_star():
+    star = random_star(3)
+    tables, joined = star.of_frames(), star.by_hand()
+    model = tables.pipe(fb.fit, target="y", features=star.features(), **SMALL)
+    assert_frame_equal(model.explain(tables), model.explain(joined))
+    assert_frame_equal(model.evaluate(tables, "y").metrics, model.evaluate(joined, "y").metrics)
+    assert_frame_equal(model.partial_dependence(tables, "x"), model.partial_dependence(joined, "x"))
+    more = fb.fit(tables, "y", init_model=model, **SMALL)
+    assert more.trees.equals(fb.fit(joined, "y", init_model=model, **SMALL).trees)
+    assert more.ensemble.joins == model.ensemble.joins

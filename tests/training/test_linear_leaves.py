@@ -1,0 +1,333 @@
+"""Slopes of leaves: by hand, by numpy's solver, beside LightGBM, and the same in every engine."""
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.engines.duckdb import engine as sql
+from frameboost.engines.memory import engine as numba
+from frameboost.ensemble.averaging import average
+from frameboost.errors import ParameterError
+from frameboost.training.linear_leaves import solve_slopes
+from tests.support.cases import cases
+
+ENGINES = ["numba", "polars", "duckdb"]
+# One tree of two leaves, whose values are −G/H.
+STUMP = {"n_estimators": 1, "max_depth": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "verbose": False,
+         "linear_tree": True}  # fmt: skip
+
+
+def two_lines() -> pl.DataFrame:
+    """Return 40 rows: y = 2 x for x from 0 to 19, and y = 200 − x for x from 50 to 69."""
+    x = [*range(20), *range(50, 70)]
+    return pl.DataFrame({"x": x, "y": [float(2 * v if v < 20 else 200 - v) for v in x]})
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+
+
+@cases("engine", ENGINES)
+def test_without_a_penalty_each_leaf_is_its_line(engine):
+    frame = two_lines()
+    model = fb.fit(frame, "y", engine=engine, linear_lambda=0.0, **STUMP)
+    np.testing.assert_allclose(model.predict(frame), frame["y"], atol=1e-8)
+    tree = model.ensemble.trees[0]
+    assert [leaf.terms[0].slope for leaf in tree.linear_leaves().values()] == pytest.approx([2.0, -1.0], abs=1e-9)
+    # Beyond the rows of a leaf its line goes no further.
+    beyond = model.predict(pl.DataFrame({"x": [-1000, 30, 10**9]}))
+    np.testing.assert_allclose(beyond, [0.0, 38.0, 131.0], atol=1e-8)
+
+
+@cases("penalty", [5.0, 60.0])
+def test_the_penalty_shrinks_slopes_of_features_in_units_of_their_deviation(penalty):
+    """With H = 20 rows the slope b of z = (x − 9.5) / deviation solves (20 + μ) b = 20 · 2 · deviation."""
+    frame = two_lines()
+    model = fb.fit(frame, "y", linear_lambda=penalty, **STUMP)
+    shrunk = 20 / (20 + penalty)
+    left = 19 + 2 * shrunk * (np.arange(20) - 9.5)
+    right = 140.5 - shrunk * (np.arange(20) - 9.5)
+    np.testing.assert_allclose(model.predict(frame), [*left, *right], atol=1e-8)
+
+
+def test_a_row_without_a_number_gets_the_constant():
+    frame = pl.concat([two_lines(), pl.DataFrame({"x": [None], "y": [57.0]}, schema={"x": pl.Int64, "y": pl.Float64})])
+    model = fb.fit(frame, "y", linear_lambda=0.0, **STUMP)
+    node = model.predict(frame, output="leaf").to_list()[-1][0]
+    with_it = frame.filter(pl.Series([leaf[0] == node for leaf in model.predict(frame, output="leaf").to_list()]))
+    assert model.predict(frame)[-1] == pytest.approx(with_it["y"].mean())
+    np.testing.assert_allclose(model.predict(two_lines()), two_lines()["y"], atol=1e-8)
+
+
+def test_leaves_of_fewer_than_twenty_rows_and_of_one_value_have_no_slopes():
+    few = two_lines().head(39)  # 19 rows on the right
+    linear = fb.fit(few, "y", **STUMP).ensemble.trees[0].linear_leaves()
+    assert list(linear) == [1]
+    flat = pl.DataFrame({"x": [0] * 30 + [1] * 30, "y": [0.0, 1.0] * 15 + [50.0, 60.0] * 15})
+    assert fb.fit(flat, "y", **STUMP).ensemble.trees[0].linear == ()
+
+
+def test_strings_have_no_slopes():
+    frame = two_lines().with_columns(s=pl.when(pl.col("x") < 20).then(pl.lit("a")).otherwise(pl.lit("b"))).drop("x")
+    assert not fb.fit(frame, "y", **STUMP).ensemble.is_linear
+
+
+def test_the_largest_step_bounds_slopes():
+    frame = two_lines()
+    model = fb.fit(frame, "y", max_delta_step=3.0, linear_lambda=0.0, base_score=20.0, **STUMP)
+    assert np.abs(model.predict(frame).to_numpy() - 20.0).max() <= 3.0 + 1e-9
+
+
+def test_a_model_shows_its_slopes():
+    model = fb.fit(two_lines(), "y", linear_lambda=0.0, **STUMP)
+    assert "2 leaves, 2 with slopes" in repr(model)
+    assert "2 leaves, 2 with slopes" in model._repr_html_()
+    shown = model.trees.filter(pl.col("slopes").is_not_null())
+    assert shown["node"].to_list() == [1, 2]
+    for row, (slope, start) in zip(shown.iter_rows(named=True), [(2.0, 0.0), (-1.0, 200.0)], strict=True):
+        [own] = row["slopes"]
+        assert own["feature"] == "x"
+        assert own["slope"] == pytest.approx(slope)
+        line = model.base_margin + row["constant"] - own["slope"] * own["centre"]
+        assert line == pytest.approx(start, abs=1e-7)
+
+
+# --- by numpy ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_leaf_is_a_ridge_regression_on_the_features_of_its_path():
+    rng = np.random.default_rng(0)
+    n = 1500
+    frame = pl.DataFrame({f"x{i}": rng.integers(0, 60, n) for i in range(4)} | {"w": rng.integers(1, 4, n) / 2})
+    frame = frame.with_columns(y=pl.col("x0") * pl.col("x1") / 30 + pl.col("x2") + pl.Series(rng.normal(size=n)))
+    options = {"n_estimators": 1, "max_depth": 3, "learning_rate": 0.5, "reg_lambda": 2.0, "linear_lambda": 7.0}
+    model = fb.fit(frame, "y", weight="w", linear_tree=True, verbose=False, **options)
+    tree = model.ensemble.trees[0]
+    leaf_of = np.array(model.predict(frame, output="leaf").to_list())[:, 0]
+    assert len(tree.linear_leaves()) == 8
+    predicted, g = model.predict(frame).to_numpy(), (model.base_margin - frame["y"]).to_numpy()
+    parent = {child: node for node in range(len(tree)) for child in (tree.left[node], tree.right[node])}
+    for leaf, own in tree.linear_leaves().items():
+        path, node = [], leaf
+        while node in parent and node != 0:
+            node = parent[node]
+            path.append(tree.feature[node])
+        assert [term.feature for term in own.terms] == list(dict.fromkeys(path))
+        rows = leaf_of == leaf
+        x = np.stack([frame[f"x{term.feature}"].to_numpy()[rows] for term in own.terms], axis=1).astype(float)
+        w = frame["w"].to_numpy()[rows]
+        mean = (w @ x) / w.sum()
+        z = (x - mean) / np.sqrt((w @ (x - mean) ** 2) / w.sum())
+        slopes = -np.linalg.solve((z.T * w) @ z + 7.0 * np.eye(len(own.terms)), (z.T * w) @ g[rows])
+        constant = -(w @ g[rows]) / (w.sum() + 2.0)
+        expected = model.base_margin + 0.5 * (constant + z @ slopes)
+        # g is rounded to a grid of some 30 bits, numbers of whole steps are exact
+        np.testing.assert_allclose(predicted[rows], expected, atol=1e-4 * frame["y"].std())
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 30.0]))
+@settings(max_examples=30, deadline=None)
+def test_slopes_solve_the_equations(seed, penalty):
+    rng = np.random.default_rng(seed)
+    sums, expected = [], []
+    for n_terms in rng.integers(1, 6, 4):
+        u, g, h = rng.normal(size=(50, n_terms)), rng.normal(size=50), rng.random(50) + 0.1
+        pairs = [h @ (u[:, k] * u[:, j]) for k in range(n_terms) for j in range(k + 1)]
+        sums.append(np.array([g.sum(), h.sum(), *(g @ u), *(h @ u), *pairs]))
+        mean = h @ u / h.sum()
+        deviation = np.sqrt(h @ (u - mean) ** 2 / h.sum())
+        z = (u - mean) / deviation
+        expected.append(-np.linalg.solve((z.T * h) @ z + penalty * np.eye(n_terms), z.T @ g) / deviation)
+    G, H, means, slopes = solve_slopes(sums, penalty)
+    for place, each in enumerate(expected):
+        np.testing.assert_allclose(slopes[place, : len(each)], each, rtol=1e-7, atol=1e-9)
+        assert (slopes[place, len(each) :] == 0).all()
+        assert G[place] == sums[place][0]
+        assert H[place] == sums[place][1]
+        assert means[place, 0] == sums[place][2 + len(each)] / sums[place][1]
+
+
+def test_a_feature_that_another_one_repeats_has_no_slope():
+    u = np.arange(30.0)
+    h = np.ones(30)
+    g = -3 * (u - u.mean())
+    sums = [g.sum(), h.sum(), g @ u, g @ u, h @ u, h @ u, u @ u, u @ u, u @ u]
+    _, _, _, slopes = solve_slopes([np.array(sums)], 0.0)
+    np.testing.assert_allclose(slopes[0], [3.0, 0.0], rtol=1e-9)
+
+
+# --- the promises -----------------------------------------------------------------------------------------------------
+
+
+def random_rows(rng: np.random.Generator, n: int) -> pl.DataFrame:
+    x = rng.normal(size=(n, 3)) * 10.0 ** rng.integers(-3, 6, 3) + rng.choice([0.0, 1e7])
+    frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(3)})
+    label = x[:, 0] / np.abs(x[:, 0]).max() + (x[:, 1] > x[:, 1].mean()) + rng.normal(size=n) / 5
+    return frame.with_columns(
+        pl.when(pl.Series(rng.random(n) < 0.1)).then(None).otherwise(pl.col("x1")).alias("x1"),
+        pl.when(pl.Series(rng.random(n) < 0.05)).then(pl.lit(rng.choice([np.inf, np.nan]))).otherwise("x2").alias("x2"),
+        k=pl.Series(rng.integers(-9, 30, n), dtype=pl.Int16), f=pl.Series(rng.normal(size=n), dtype=pl.Float32),
+        s=pl.Series(rng.choice(list("abc"), n)), y=pl.Series(label), late=pl.Series(label > 0.5),
+        w=pl.Series(rng.integers(1, 4, n) / 2),
+    )  # fmt: skip
+
+
+SHAPES = [{"max_depth": 3}, {"grow_policy": "symmetric", "max_depth": 3},
+          {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 7}, {"max_depth": 4, "subsample": 0.6},
+          {"max_depth": 2, "num_parallel_tree": 2, "colsample_bynode": 0.7},
+          {"max_depth": 3, "subsample": 0.5, "sampling_method": "gradient_based"}]  # fmt: skip
+
+
+@given(st.integers(0, 2**32), st.sampled_from(SHAPES), st.booleans())
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_engine_gives_the_same_model(seed, shape, is_weighted):
+    rng = np.random.default_rng(seed)
+    frame, held_out = random_rows(rng, 300), random_rows(rng, 60)
+    options = {"target": "y", "features": ["x0", "x1", "x2", "k", "f", "s"], "linear_tree": True, "n_estimators": 3,
+               "learning_rate": 0.5, "verbose": False, "valid": held_out, **shape}  # fmt: skip
+    options |= {"weight": "w"} if is_weighted else {}
+    models = [fb.fit(frame, engine=engine, **options) for engine in ENGINES]
+    assert models[0].ensemble.is_linear
+    assert models[1].to_json() == models[0].to_json()
+    assert models[2].to_json() == models[0].to_json()
+    for model in models:
+        errors = (held_out["y"] - model.predict(held_out)).to_numpy()
+        weights = held_out["w"].to_numpy() if is_weighted else np.ones(len(held_out))
+        expected = np.sqrt((weights @ errors**2) / weights.sum())
+        assert model.history["valid_rmse"][-1] == pytest.approx(expected, rel=1e-7)
+
+
+@cases("objective", ["binary:logistic", "count:poisson", "multi:softprob"])
+def test_other_objectives_give_one_structure(objective):
+    rng = np.random.default_rng(5)
+    frame = random_rows(rng, 400)
+    target = {"binary:logistic": pl.col("y") > pl.col("y").median(), "count:poisson": pl.col("y").abs().round(),
+              "multi:softprob": pl.col("y").rank().cast(pl.Int64) % 3}[objective]  # fmt: skip
+    frame = frame.select("x0", "x1", "k", target=target)
+    models = [fb.fit(frame, "target", engine=engine, objective=objective, linear_tree=True, n_estimators=3, max_depth=2,
+                     verbose=False) for engine in ENGINES]  # fmt: skip
+    for other in models[1:]:
+        np.testing.assert_allclose(
+            np.array(other.predict(frame, output="margin").to_list()),
+            np.array(models[0].predict(frame, output="margin").to_list()), rtol=1e-6, atol=1e-8,
+        )  # fmt: skip
+
+
+def test_neither_threads_nor_the_order_of_rows_matter(monkeypatch):
+    monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    frame = random_rows(np.random.default_rng(1), 500)
+    options = {"target": "y", "features": ["x0", "x1", "k"], "linear_tree": True, "n_estimators": 4, "max_depth": 3,
+               "verbose": False}  # fmt: skip
+    first = fb.fit(frame, engine="numba", n_jobs=1, **options).to_json()
+    shuffled = frame.sample(fraction=1, shuffle=True, seed=3)
+    assert fb.fit(shuffled, engine="numba", n_jobs=3, **options).to_json() == first
+    assert fb.fit(shuffled.lazy(), engine="polars", **options).to_json() == first
+    con = duckdb.connect()
+    con.register("frame", shuffled)
+    assert fb.fit(con.sql("SELECT * FROM frame"), engine="duckdb", **options).to_json() == first
+
+
+def test_a_fit_goes_on_from_a_checkpoint_and_from_a_model(tmp_path):
+    frame = random_rows(np.random.default_rng(2), 300)
+    options = {"target": "y", "features": ["x0", "x1", "k"], "linear_tree": True, "max_depth": 3, "verbose": False}
+    whole = fb.fit(frame, n_estimators=5, **options)
+    path = tmp_path / "fit.ckpt"
+
+    def stop(round_, metrics):
+        if round_ == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fb.fit(frame, n_estimators=5, checkpoint=path, checkpoint_every=1, callbacks=[stop], **options)
+    assert fb.fit(frame, n_estimators=5, checkpoint=path, checkpoint_every=1, **options).to_json() == whole.to_json()
+    first = fb.fit(frame, n_estimators=2, **options)
+    more = fb.fit(frame, n_estimators=3, init_model=first, **options)
+    np.testing.assert_allclose(more.predict(frame), whole.predict(frame), rtol=1e-6)
+
+
+def test_a_mean_of_models_is_the_mean_of_their_margins():
+    frame = random_rows(np.random.default_rng(4), 300)
+    options = {"target": "y", "features": ["x0", "x1", "k"], "linear_tree": True, "n_estimators": 3, "verbose": False}
+    models = [fb.fit(frame[:200], **options), fb.fit(frame[100:], **options)]
+    mean = fb.Model(average([model.ensemble for model in models], [1, 1]))
+    expected = sum(model.predict(frame).to_numpy() for model in models) / 2
+    np.testing.assert_allclose(mean.predict(frame), expected, atol=1e-8)
+
+
+# --- is it any good? --------------------------------------------------------------------------------------------------
+
+
+def test_on_a_smooth_function_it_is_as_good_as_lightgbms_and_better_than_constants():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (3000, 3))
+    y = np.sin(x[:, 0]) * x[:, 1] + x[:, 2] ** 2 / 3 + rng.normal(size=3000) / 20
+    frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=pl.Series(y))
+    shape = {"n_estimators": 60, "learning_rate": 0.1, "verbose": False}
+    leafwise = {"max_leaves": 15, "grow_policy": "lossguide", "max_depth": 0}
+    train, rest = frame[:2000], frame[2000:]
+
+    def error(predicted):
+        return float(np.sqrt(np.mean((np.asarray(predicted) - y[2000:]) ** 2)))
+
+    ours, constant = (
+        error(fb.fit(train, "y", linear_tree=linear, linear_lambda=0.1, **shape, **leafwise).predict(rest))
+        for linear in (True, False)
+    )
+    data = lightgbm.Dataset(x[:2000], y[:2000], params={"linear_tree": True, "verbose": -1})
+    theirs = lightgbm.train({"linear_tree": True, "num_leaves": 15, "learning_rate": 0.1, "verbose": -1,
+                             "linear_lambda": 0.0, "num_threads": 1}, data, 60)  # fmt: skip
+    assert ours < 1.1 * error(theirs.predict(x[2000:]))
+    assert ours < 0.8 * constant
+
+
+# --- what does not go with it -----------------------------------------------------------------------------------------
+
+
+@cases(
+    ("options", "message"),
+    [
+        ({"tree_method": "exact"}, "does not go with tree_method='exact'"),
+        ({"tree_method": "approx"}, "does not go with tree_method='approx'"),
+        ({"booster": "dart"}, "does not go with booster='dart'"),
+        ({"monotone_constraints": {"x": 1}}, "does not go with monotone_constraints"),
+        ({"objective": "reg:absoluteerror"}, "does not go with objective 'reg:absoluteerror'"),
+        ({"objective": "reg:quantileerror"}, "does not go with objective 'reg:quantileerror'"),
+        (
+            {"shards": 2},
+            "linear_tree=True needs one of the engines 'numba', 'polars', 'duckdb', not 'numba in 2 shards'",
+        ),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(options, message):
+    with pytest.raises(ParameterError, match=message):
+        fb.fit(two_lines(), "y", linear_tree=True, verbose=False, **options)
+
+
+def test_refit_is_refused():
+    model = fb.fit(two_lines(), "y", **STUMP)
+    with pytest.raises(ParameterError, match="has slopes in its leaves"):
+        model.refit(two_lines(), "y")
+
+
+def test_a_sparse_matrix_is_refused():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(ParameterError, match="does not go with a sparse matrix"):
+        fb.FrameBoostRegressor(linear_tree=True).fit(sparse.csr_matrix(np.eye(50)), np.arange(50.0))
+
+
+@pytest.mark.parametrize("engine", ["numba", "polars"])
+def test_slopes_shrink_by_a_learning_rate_that_grows(engine):
+    x = np.linspace(0, 6, 400)
+    frame = pl.DataFrame({"x": x, "y": np.sin(x)})
+    how = {"max_depth": 2, "linear_tree": True, "engine": engine}
+    grown = fb.fit(frame, "y", learning_rate=0.5, max_learning_rate=1.0, n_estimators=2, **how)
+    first = fb.fit(frame, "y", learning_rate=0.5, n_estimators=1, **how)
+    # The rate of the second round is 1 % larger than that of the first.
+    second = fb.fit(frame, "y", learning_rate=0.505, n_estimators=1, init_model=first, **how)
+    assert grown.ensemble.is_linear
+    np.testing.assert_allclose(grown.predict(frame), second.predict(frame), atol=1e-6)
