@@ -46,7 +46,9 @@ class FrameNamespace:
     def predict(
         self,
         model: Model,
-        output: Literal["mean", "margin", "class", "probability", "quantiles", "interval", "leaf"] = "mean",
+        output: Literal[
+            "mean", "margin", "class", "probability", "quantiles", "distribution", "interval", "leaf"
+        ] = "mean",
         *,
         name: str = "prediction",
     ) -> pl.DataFrame:
@@ -106,7 +108,7 @@ class LazyFrameNamespace:
     def predict(
         self,
         model: Model,
-        output: Literal["mean", "margin", "class", "probability", "quantiles", "interval"] = "mean",
+        output: Literal["mean", "margin", "class", "probability", "quantiles", "distribution", "interval"] = "mean",
         *,
         name: str = "prediction",
     ) -> pl.LazyFrame:

@@ -34,7 +34,7 @@ def add_score(commands: Commands) -> None:
     add("model", metavar="MODEL", help="the model's file")
     add_data(parser)
     add_output(parser, "a", required=True)
-    add("--output", default="mean", metavar="{mean,margin,class,probability,quantiles,interval,leaf}",
+    add("--output", default="mean", metavar="{mean,margin,class,probability,quantiles,distribution,interval,leaf}",
         help="what to predict; default mean, on the scale of the target")  # fmt: skip
     add("--keep", type=names, action="extend", metavar="COLUMNS",
         help="the columns to write beside the predictions, as id,day; by default all, of '' none")  # fmt: skip

@@ -27,7 +27,7 @@ def add_sql(commands: Commands) -> None:
     add("model", metavar="MODEL", help="the model's file")
     add("--dialect", default="duckdb", help="whose SQL (docs/dialects.md); default duckdb")
     add("-o", "--out", default=STDOUT, metavar="FILE", help="the file to write; by default standard output")
-    add("--output", default="mean", metavar="{mean,margin,class,probability,quantiles,interval,leaf}",
+    add("--output", default="mean", metavar="{mean,margin,class,probability,quantiles,distribution,interval,leaf}",
         help="what to predict; default mean, on the scale of the target")  # fmt: skip
     add("--column-map", type=pairs, metavar="FEATURE=COLUMN,...", help="columns called otherwise than in training")
     add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")

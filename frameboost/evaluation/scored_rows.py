@@ -147,7 +147,7 @@ def scores_for_ranking(loss: Loss, what: str) -> str:
     ParameterError
         If the model has several outputs that are no classes; ``what`` needs one score a row.
     """
-    if loss.n_outputs > 1 and not loss.has_margin_of_each_class:
+    if loss.n_predictions > 1 and not loss.has_margin_of_each_class:
         raise ParameterError(
             f"{what} is for models of one output or of classes, not for {shown(loss.name)} with {loss.n_outputs} "
             "outputs"

@@ -26,6 +26,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.aft import aft_loss
+from frameboost.losses.distributions import lognormal_loss, negbinomial_loss, normal_loss
 from frameboost.losses.loss import (
     Derivatives,
     Loss,
@@ -328,6 +329,9 @@ LOSSES: dict[str, Callable[..., Loss]] = {
     "reg:tweedie": _tweedie,
     "multi:softmax": lambda num_class: _softmax("multi:softmax", num_class),
     "multi:softprob": lambda num_class: _softmax("multi:softprob", num_class),
+    "dist:normal": normal_loss,
+    "dist:lognormal": lognormal_loss,
+    "dist:negbinomial": negbinomial_loss,
     "survival:cox": _cox,
     "survival:aft": aft_loss,
     "rank:pairwise": partial(ranking_loss, "pairwise"),

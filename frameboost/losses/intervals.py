@@ -111,7 +111,7 @@ def has_intervals(loss: Loss) -> bool:
 
 def _why_not(loss: Loss) -> str:
     """Return why a loss has no intervals, or nothing."""
-    if has_quantiles(loss):
+    if has_quantiles(loss) or loss.is_distribution:
         return ""
     if loss.classes:
         return f"has {loss.classes} classes"

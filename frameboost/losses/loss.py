@@ -62,11 +62,14 @@ class Start:
     - ``newton from mean``: one Newton step from the weighted mean label;
     - ``quantiles``: quantiles of the labels, one for each output;
     - ``frequencies``: the centred logarithms of the shares of the classes;
+    - ``moments``: the margins themselves, by ``margins_of`` of the mean and the variance of ``label``;
     - ``value``: ``value``.
     """
 
-    kind: Literal["mean", "newton", "newton from mean", "quantiles", "frequencies", "value"] = "mean"
+    kind: Literal["mean", "newton", "newton from mean", "quantiles", "frequencies", "moments", "value"] = "mean"
     value: float = 0.0
+    label: Expression | None = None
+    margins_of: Callable[[float, float], tuple[float, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -162,9 +165,19 @@ class Loss:
         return len(self.outputs)
 
     @property
+    def n_predictions(self) -> int:
+        """Number of values of a prediction; a class, and the mean of a distribution, is one of several margins."""
+        return len(self.links)
+
+    @property
     def has_margin_of_each_class(self) -> bool:
         """Whether there is a margin for each class; two classes may share one, the log-odds."""
         return self.classes > 0 and self.classes == self.n_outputs and len(self.labels) == 1
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether the margins say the mean and the standard deviation of a row's label."""
+        return self.n_outputs > 1 and self.spread is not None
 
     @cached_property
     def margins(self) -> tuple[str, ...]:

@@ -12,9 +12,11 @@ from frameboost.losses.intervals import ENDS, Interval, has_quantiles, interval_
 from frameboost.losses.lookups import Lookup
 from frameboost.losses.loss import Loss, argmax_class, largest_margin, margin_names
 
-__all__ = ["OUTPUTS", "Output", "leaf_output", "output_of"]
+__all__ = ["MOMENTS", "OUTPUTS", "Output", "leaf_output", "output_of"]
 
-OUTPUTS = ("mean", "margin", "class", "probability", "quantiles", "interval")
+OUTPUTS = ("mean", "margin", "class", "probability", "quantiles", "distribution", "interval")
+# What the two values of the output ``distribution`` are called.
+MOMENTS = ("mean", "std")
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,9 @@ def output_of(
         return Output(margins, loss.link_terms, shares, names=texts)
     if name == "quantiles" and has_quantiles(loss):
         return _sorted_quantiles(loss)
+    if name == "distribution" and loss.is_distribution:
+        assert loss.spread is not None
+        return Output(margins, loss.link_terms, (*links, loss.spread), names=MOMENTS)
     if name == "interval" and interval is not None:
         return _interval(loss, interval)
     if name == "interval" and not loss.classes:
@@ -137,7 +142,8 @@ def _outputs_of(loss: Loss, interval: Interval | None) -> tuple[str, ...]:
     names: tuple[str, ...] = OUTPUTS[:2]
     if loss.classes:
         names = OUTPUTS[:3] if loss.name == "binary:hinge" else OUTPUTS[:4]
-    return (*names, *(["quantiles"] if has_quantiles(loss) else []), *(["interval"] if interval is not None else []))
+    more = {"quantiles": has_quantiles(loss), "distribution": loss.is_distribution, "interval": interval is not None}
+    return (*names, *(name for name, is_there in more.items() if is_there))
 
 
 def _interval(loss: Loss, interval: Interval) -> Output:

@@ -12,6 +12,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.aft import aft_terms
+from frameboost.losses.distributions import log_gamma
 from frameboost.losses.loss import Loss, RunningSum, prediction_names
 from frameboost.metrics.metric import CurveMetric, Metric
 from frameboost.metrics.ranking import RANKING_METRICS, ranking_metric
@@ -22,19 +23,25 @@ AnyMetric = Metric | CurveMetric
 
 # No function here may be NULL or is a power, which have no program (see `frameboost.engines.memory.programs`).
 
-# ln Γ(y + 1), by Stirling's series at y + 8 and the recurrence back to y + 1; good to 1e-12 for y ≥ 0.
-_SHIFTED = "(label + 8)"
-_CUBED = f"({_SHIFTED} * {_SHIFTED} * {_SHIFTED})"
-_LOG_FACTORIAL = (
-    f"(({_SHIFTED} - 0.5) * LN({_SHIFTED}) - {_SHIFTED} + 0.9189385332046727 + 1 / (12 * {_SHIFTED})"
-    f" - 1 / (360 * {_CUBED}) + 1 / (1260 * {_CUBED} * {_SHIFTED} * {_SHIFTED})"
-    f" - 1 / (1680 * {_CUBED} * {_CUBED} * {_SHIFTED})"
-    " - LN((label + 1) * (label + 2) * (label + 3) * (label + 4) * (label + 5) * (label + 6) * (label + 7)))"
-)
+_LOG_FACTORIAL = log_gamma("(label + 1)")
 _LOG_LOSS = (
     "-(CASE WHEN label = 0 THEN 0 ELSE label * LN(GREATEST(prediction, 1e-16)) END"
     " + CASE WHEN label = 1 THEN 0 ELSE (1 - label) * LN(GREATEST(1 - prediction, 1e-16)) END)"
 )
+
+
+_Z = "((label - margin_0) * EXP(-margin_1))"
+_LOG_Z = "((LN(label) - margin_0) * EXP(-margin_1))"
+_HALF_LOG_2_PI = repr(math.log(2 * math.pi) / 2)
+# name -> −ln of the density or of the probability of a row's label, over the terms of its loss.
+_NEGATIVE_LOG_LIKELIHOODS = {
+    "normal-nloglik": f"{_Z} * {_Z} / 2 + margin_1 + {_HALF_LOG_2_PI}",
+    "lognormal-nloglik": f"{_LOG_Z} * {_LOG_Z} / 2 + margin_1 + LN(label) + {_HALF_LOG_2_PI}",
+    "negbinomial-nloglik": (
+        f"{log_gamma('shape')} + {_LOG_FACTORIAL} - {log_gamma('(label + shape)')} + shape * LN(1 + alpha * mean)"
+        " - label * LN(alpha * mean / (1 + alpha * mean))"
+    ),
+}
 
 
 def _mean(row: str) -> str:
@@ -158,6 +165,10 @@ def _aft(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any])
     return Metric(name, _mean(row), terms=dict(aft_terms(parameters["aft_loss_distribution"], sigma)))
 
 
+def _distribution(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    return Metric(name, _mean(_NEGATIVE_LOG_LIKELIHOODS[name]), terms=dict(loss.terms))
+
+
 _BINARY = ("binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic")
 METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMetric]] = {
     **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
@@ -169,12 +180,18 @@ METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMet
     "cox-nloglik": _cox,
     "aft-nloglik": _aft,
     "interval-regression-accuracy": _aft,
+    **dict.fromkeys(_NEGATIVE_LOG_LIKELIHOODS, _distribution),
 }
 _MAXIMISED = ("auc", "aucpr", "map", "ndcg", "pre")
 _TAKES_AT = ("error", "tweedie-nloglik")
 _MULTICLASS = ("mlogloss", "merror")
-_SURVIVAL = {"cox-nloglik": "survival:cox", "aft-nloglik": "survival:aft",
-             "interval-regression-accuracy": "survival:aft"}  # fmt: skip
+# name -> the only objective that it is for.
+_OF_OBJECTIVE = {
+    "cox-nloglik": "survival:cox",
+    "aft-nloglik": "survival:aft",
+    "interval-regression-accuracy": "survival:aft",
+    **{name: f"dist:{name.removesuffix('-nloglik')}" for name in _NEGATIVE_LOG_LIKELIHOODS},
+}
 
 
 def larger_is_better(name: str, wanted: Any = None) -> bool:
@@ -231,9 +248,9 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     at = _at(item, name, at_text)
     if name in _MULTICLASS and not loss.has_margin_of_each_class:
         raise ParameterError(f"eval_metric {shown(name)} is for the multi:* objectives, not for {shown(loss.name)}")
-    if name in _SURVIVAL and loss.name != _SURVIVAL[name]:
+    if loss.name != _OF_OBJECTIVE.get(name, loss.name):
         raise ParameterError(
-            f"eval_metric {shown(name)} is for objective {shown(_SURVIVAL[name])}, not for {shown(loss.name)}"
+            f"eval_metric {shown(name)} is for objective {shown(_OF_OBJECTIVE[name])}, not for {shown(loss.name)}"
         )
     if len(loss.labels) > 1:
         if name not in _OF_ONE_PREDICTION:

@@ -82,6 +82,8 @@ def _predicts(ensemble: Ensemble) -> str:
         return f"{len(loss.labels)} targets"
     if loss.classes:
         return f"{loss.classes} classes"
+    if loss.is_distribution:
+        return "a mean and a standard deviation"
     return "a number" if loss.n_outputs == 1 else f"{loss.n_outputs} numbers"
 
 

@@ -309,7 +309,9 @@ class Model:
     def predict(
         self,
         data: Any,
-        output: Literal["mean", "margin", "class", "probability", "quantiles", "interval", "leaf"] = "mean",
+        output: Literal[
+            "mean", "margin", "class", "probability", "quantiles", "distribution", "interval", "leaf"
+        ] = "mean",
         *,
         base_margin: str | Sequence[str] | None = None,
     ) -> pl.Series:
@@ -325,8 +327,10 @@ class Model:
             ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum of
             the trees; ``"class"``: the most probable class, as its label if the target had labels; ``"probability"``:
             of true or of class 1, or of each class if there are more than two or they have names; ``"quantiles"``:
-            those of ``reg:quantileerror`` in ascending order, where ``"mean"`` may have them cross; ``"interval"``: the
-            ends of the prediction interval (see `conform`); ``"leaf"``: the node number of the leaf in each tree.
+            those of ``reg:quantileerror`` in ascending order, where ``"mean"`` may have them cross;
+            ``"distribution"``: of ``dist:*``, the mean and the standard deviation, ``mean`` and ``std``;
+            ``"interval"``: the ends of the prediction interval (see `conform`); ``"leaf"``: the node number of the leaf
+            in each tree.
         base_margin
             Columns of margins to start from, one for each output, instead of the model's own. Where one is NULL,
             so is the prediction.
@@ -451,8 +455,8 @@ class Model:
         Parameters
         ----------
         output
-            As in `predict`: ``"mean"``, ``"margin"``, ``"class"``, ``"probability"``, ``"quantiles"`` or
-            ``"interval"``.
+            As in `predict`: ``"mean"``, ``"margin"``, ``"class"``, ``"probability"``, ``"quantiles"``,
+            ``"distribution"`` or ``"interval"``.
         dialect, columns, base_margin, limits
             As in `database`.
 
@@ -935,8 +939,9 @@ class Model:
         ``predict(data, output="interval")`` then has their ends, as have the SQL and the polars expression. If these
         rows and the new ones are exchangeable, the interval holds the label of a new row with a probability of at least
         ``coverage``, whatever the model is worth; ``docs/intervals.md`` says what is not promised. Intervals are the
-        prediction ± a distance (split conformal); for ``count:poisson``, ``reg:gamma`` and ``reg:tweedie`` ± a multiple
-        of what the loss takes for the standard deviation there, and never below 0; for ``reg:quantileerror`` with
+        prediction ± a distance (split conformal); for ``count:poisson``, ``reg:gamma``, ``reg:tweedie`` and
+        ``dist:*`` ± a multiple of what the loss takes for the standard deviation there, and not outside of what labels
+        can be; for ``reg:quantileerror`` with
         several quantiles the two nearest to the ends, moved by a distance (conformalised quantiles).
 
         Other models made of this one, such as slices, have no interval.

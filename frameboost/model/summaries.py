@@ -145,10 +145,15 @@ def interval_text(ensemble: Ensemble) -> str | None:
     alphas = [f"{ensemble.loss.renewal[number]:g}" for number in interval.quantiles]
     what = {
         "absolute": f"prediction ± {by}",
-        "scaled": f"prediction ± {by} × {ensemble.loss.spread.text if ensemble.loss.spread else ''}",
+        "scaled": f"prediction ± {by} × {_spread(ensemble)}",
         "quantiles": f"quantiles {' and '.join(alphas)}, moved apart by {by}",
     }[interval.kind]
     return f"{100 * interval.coverage:g} % coverage, {what}; {counted(interval.rows, 'row')}"
+
+
+def _spread(ensemble: Ensemble) -> str:
+    loss = ensemble.loss
+    return "its standard deviation" if loss.is_distribution else loss.spread.text if loss.spread else ""
 
 
 def _classes(ensemble: Ensemble) -> str:

@@ -55,7 +55,7 @@ def calibration(
     """
     one_target(model, "calibration")
     loss = model.ensemble.loss
-    if loss.n_outputs > 1 and not loss.classes:
+    if loss.n_predictions > 1 and not loss.classes:
         raise ParameterError(
             f"calibration is for models of one output or of classes, not for {shown(loss.name)} with {loss.n_outputs} "
             "outputs"

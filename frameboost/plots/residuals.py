@@ -53,7 +53,7 @@ def residuals(
     """
     one_target(model, "residuals")
     loss = model.ensemble.loss
-    if loss.classes or loss.n_outputs > 1:
+    if loss.classes or loss.n_predictions > 1:
         given = f"{shown(loss.name)} with {counted(loss.n_outputs, 'output')}"
         use = "; calibration and confusion are for classes" if loss.classes else ""
         raise ParameterError(f"residuals are of a regression with one output, not of {given}{use}")

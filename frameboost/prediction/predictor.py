@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OutputName", "Predictor"]
 
-OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "interval"]
+OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "distribution", "interval"]
 
 
 # The outputs whose values are worked out by one expression of polars, which is kept.

@@ -54,6 +54,8 @@ def _predicts(material: Material) -> Raw:
         return escaped(f"{len(loss.labels):,} numbers, of a target each")
     if loss.classes:
         return escaped(f"{loss.classes:,} classes, 0 to {loss.classes - 1:,}")
+    if loss.is_distribution:
+        return escaped("a mean and a standard deviation")
     return escaped("a number" if loss.n_outputs == 1 else f"{loss.n_outputs:,} numbers")
 
 

@@ -119,7 +119,7 @@ class Material:
         """Whether a prediction is a number on the scale of the label, neither of a class nor a rank nor a risk."""
         loss = self.ensemble.loss
         odd = self.is_ranking or loss.name.startswith("survival:")
-        return not odd and not loss.classes and loss.n_outputs == 1
+        return not odd and not loss.classes and loss.n_predictions == 1
 
     @cached_property
     def predictor(self) -> Predictor:

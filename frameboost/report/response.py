@@ -42,6 +42,8 @@ def _outputs(material: Material) -> list[Raw]:
     names: list[str] = []
     if ensemble.loss.name == "reg:quantileerror" and ensemble.n_outputs > 1:
         names = [f"the quantile {level:g}" for level in ensemble.loss.renewal]
+    if ensemble.loss.is_distribution:
+        names = ["the mean", "the logarithm of the spread"]
     shown = "; ".join(f"{number} is {name}" for number, name in enumerate(names[:MOST_CLASSES]))
     return [paragraph(f"Outputs: {shown}.", kind="note")] if shown else []
 

@@ -36,6 +36,8 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
         Whether the rows have weights; weighted quantiles have another definition.
     """
     n, start = loss.n_outputs, loss.start
+    if start.kind == "moments":
+        return _moments(rows, loss, base_score)
     if base_score is not None:
         return (loss.margin_of(base_score),) * n
     if start.kind == "value":
@@ -55,6 +57,22 @@ def _means(rows: Engine, loss: Loss) -> tuple[float, ...]:
     labels = {name: weighted(Expression(name, (name,))) for name in loss.labels}
     sums = exact_sum(rows, {**labels, "weight": _WEIGHT})
     return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(loss.n_outputs))
+
+
+def _moments(rows: Engine, loss: Loss, base_score: float | None) -> tuple[float, ...]:
+    """Return the margins of the mean label and of the variance about it; ``base_score`` is a mean that is given."""
+    label, margins_of = loss.start.label, loss.start.margins_of
+    assert label is not None
+    assert margins_of is not None
+    if base_score is None:
+        sums = exact_sum(rows, {"label": weighted(label), "weight": _WEIGHT})
+        mean = sums["label"] / sums["weight"]
+    else:
+        mean = float(pl.select(label.to_polars({"label": pl.lit(base_score)})).item())
+    residual = f"({label.text} - ({mean!r}))"
+    square = weighted(Expression(f"{residual} * {residual}", label.columns))
+    sums = exact_sum(rows, {"square": square, "weight": _WEIGHT})
+    return margins_of(mean, sums["square"] / sums["weight"])
 
 
 def _centred_frequencies(rows: Engine, loss: Loss) -> tuple[float, ...]:

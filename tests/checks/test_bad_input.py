@@ -178,8 +178,8 @@ def test_arrays_are_pointed_to_the_estimators():
          "objective must be an fb.Objective or one of 'reg:squarederror', 'reg:squaredlogerror', 'reg:logistic', "
          "'reg:pseudohubererror', 'reg:absoluteerror', 'reg:quantileerror', 'reg:expectileerror', 'binary:logistic', "
          "'binary:logitraw', 'binary:hinge', 'count:poisson', 'reg:gamma', 'reg:tweedie', 'multi:softmax', "
-         "'multi:softprob', 'survival:cox', 'survival:aft', 'rank:pairwise', 'rank:ndcg', 'rank:map', "
-         "not 'reg:linear'"),
+         "'multi:softprob', 'dist:normal', 'dist:lognormal', 'dist:negbinomial', 'survival:cox', 'survival:aft', "
+         "'rank:pairwise', 'rank:ndcg', 'rank:map', not 'reg:linear'"),
         ({"base_score": 1.5, "objective": "binary:logistic"},
          "base_score must lie between 0 and 1 for objective 'binary:logistic', not 1.5"),
     ],

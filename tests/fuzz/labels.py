@@ -28,6 +28,9 @@ _KINDS_BY_OBJECTIVE = {
     "reg:gamma": ["positive"],
     "reg:tweedie": ["positive", "count"],
     "count:poisson": ["count", "positive"],
+    "dist:normal": ["number", "small integer"],
+    "dist:lognormal": ["positive"],
+    "dist:negbinomial": ["count", "positive"],
     "survival:cox": ["signed time"],
     "survival:aft": ["positive"],
 } | {name: ["class"] for name in LOSSES if name.startswith(("multi:", "rank:"))}

@@ -379,14 +379,15 @@ def test_a_base_score_is_xgboosts(case):
 
 
 def test_every_objective_is_tested_and_documented():
-    # Ranking has tests and a page of its own; XGBoost 3.2 has no expectiles (test_expectile.py).
+    # Ranking has tests and a page of its own; XGBoost has no distributions, and 3.2 no expectiles (test_expectile.py).
     assert {case.objective for case in CASES} == {
-        name for name in LOSSES if not name.startswith("rank:") and name != EXPECTILE
+        name for name in LOSSES if not name.startswith(("rank:", "dist:")) and name != EXPECTILE
     }
     page = (Path(__file__).parents[2] / "docs" / "objectives.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\w+:\w+)` \|.*\| `([\w-]+)[\w@ρ-]*` \|$", page, re.M)
     metrics = {case.objective: loss_of(case).metric.partition("@")[0] for case in CASES}
-    assert dict(table) == metrics | {EXPECTILE: "expectile"}
+    distributions = {name: f"{name[5:]}-nloglik" for name in LOSSES if name.startswith("dist:")}
+    assert dict(table) == metrics | distributions | {EXPECTILE: "expectile"}
 
 
 def test_ties_are_breslows_in_any_order_of_rows():

@@ -28,6 +28,9 @@ OBJECTIVES = {
     "reg:gamma": ("amount", {}),
     "reg:tweedie": ("count", {"tweedie_variance_power": 1.3}),
     "reg:logistic": ("share", {}),
+    "dist:normal": ("y", {}),
+    "dist:lognormal": ("amount", {}),
+    "dist:negbinomial": ("count", {}),
 }
 
 
