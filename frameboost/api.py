@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked
@@ -23,6 +23,7 @@ from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.fold_models import mean_of_folds
 from frameboost.joins.recorded import recorded_joins
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective
@@ -42,6 +43,7 @@ from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, 
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from frameboost.training.checkpoint_facts import argument_facts
 from frameboost.training.checkpoint_file import CheckpointFile
 from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target
@@ -51,9 +53,6 @@ from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
 from frameboost.trees.leaf_grid import on_leaf_grid, values_on_grid
 from frameboost.trees.tree import Tree
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["fit"]
 
@@ -72,6 +71,7 @@ def fit(
     label_upper_bound: str | None = None,
     group: str | None = None,
     valid: Any = None,
+    folds: int | str | None = None,
     time: str | None = None,
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     train_metrics: bool = True,
@@ -86,6 +86,8 @@ def fit(
     **parameters: Any,
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database."""
+    if folds is not None:
+        return mean_of_folds(fit, **locals())
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.boosting import FitEngines, boost
@@ -96,8 +98,7 @@ def fit(
     method.check_cuts(cuts)
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
     initial, features = _continued(init_model, features, base_margin)
-    known = {} if initial is None else {col.name: col.type for col in labelled_columns(initial, target)}
-    data = open_training_data(data, types=known)
+    data = open_training_data(data, types=_known_types(initial, target))
     source, held_out = held_out_sources(data, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     if initial is not None:
@@ -129,8 +130,7 @@ def fit(
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         watched = ({"train": training} if train_metrics or not others else {}) | others if looked_at else {}
-        before = 0 if initial is None else initial.n_rounds
-        log = EvaluationLog(watched, metrics, settings.early_stopping_rounds, callbacks, before)
+        log = EvaluationLog(watched, metrics, settings.early_stopping_rounds, callbacks, _rounds_of(initial))
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
         if saved is not None:
             open_engines.enter_context(closed_after(saved))
@@ -141,6 +141,14 @@ def fit(
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
     ensemble = replace(ensemble, joins=recorded_joins(data, ensemble.feature_names))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log, hint)
+
+
+def _known_types(initial: Ensemble | None, target: str | Sequence[str]) -> dict[str, FeatureType]:
+    return {} if initial is None else {col.name: col.type for col in labelled_columns(initial, target)}
+
+
+def _rounds_of(initial: Ensemble | None) -> int:
+    return 0 if initial is None else initial.n_rounds
 
 
 def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[str, float]:
@@ -182,7 +190,7 @@ def _settings(objective: object, valid: object, keywords: dict[str, Any]) -> Par
     """Return the parameters, checked as far as is possible without a look at the data."""
     settings = Parameters.from_keywords(under_our_names(keywords))
     if settings.early_stopping_rounds is not None and valid is None:
-        raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=...")
+        raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5")
     if objective is None:
         return settings
     if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
@@ -321,6 +329,11 @@ valid : float, str, data, or dict of name to data, optional
     columns, true for the rows; or other data, as ``data`` is given. Of several, early stopping uses the last. A
     predicate is inserted into queries unchanged, so do not take it from people who may not query the data. Volatile
     functions such as ``random()`` are refused.
+folds : int or str, optional
+    Train a model for each of so many folds of the rows, on the other folds, with early stopping on this one, and return
+    their mean as one model, with the trees of all: it has seen all rows, and is better than one fit, at so many times
+    the cost. Rows are dealt by a hash of their positions and the ``seed``, with ``group`` whole queries. Or a column,
+    each value of which is a fold. ``frameboost.auto`` chooses settings as well.
 time : str, optional
     For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
     stay together, and so do queries. It is a feature unless ``exclude`` names it.

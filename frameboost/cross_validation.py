@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 
 from frameboost.api import fit
 from frameboost.checks.arguments import BY_NAME, checked
-from frameboost.data.column_choice import chosen_names
-from frameboost.data.folds import fold_parts
-from frameboost.data.opening import open_source
-from frameboost.data.sources import LocalSource
 from frameboost.errors import ParameterError
+from frameboost.fold_models import fold_models
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.parameters.aliases import under_our_names
-from frameboost.training.class_labels import read_target
 
 __all__ = ["cv"]
 
@@ -79,30 +75,12 @@ def cv(
     for name in ("valid", "init_model", "callbacks", "checkpoint"):
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
-    source = open_source(data)
-    features = _features(source, target, folds, options)
-    options = {"seed": seed, "verbose": False} | options | {"features": features}
-    # The classes are those of all rows: a fold may lack some.
-    if (positive := options.pop("positive", None)) is not None:  # the folds' labels are numbers
-        BY_NAME["positive"]("positive", positive)
-    goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"), None, positive)
-    options |= {"objective": goal.objective, "num_class": goal.num_class}
-    histories = []
-    for training, held_out in fold_parts(cast("LocalSource", goal.source), folds, time, seed):
-        histories.append(fit(training, target, valid=held_out, **options).history)
+    models, _ = fold_models(fit, data, target, folds, time, seed, {"verbose": False} | options)
+    histories = [model.history for model in models]
     table = _summary(histories)
     if early_stopping_rounds is None:
         return table
     return _stopped(table, early_stopping_rounds, options.get("eval_metric"))
-
-
-def _features(source: LocalSource, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> Any:
-    """Return the features: by default all columns without a role; the column of folds has one."""
-    roles: set[str] = set()
-    for given in (folds, target, *map(options.get, ("weight", "group", "label_upper_bound", "base_margin"))):
-        several = given if isinstance(given, list | tuple) else [given]
-        roles |= {name for name in several if isinstance(name, str)}
-    return chosen_names(source, options.get("features"), options.pop("exclude", None), roles)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

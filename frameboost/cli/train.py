@@ -56,6 +56,8 @@ def add_train(commands: Commands) -> None:
     add("--valid", metavar="ROWS",
         help="rows to validate on: a share such as 0.2, 'last 20%%' by --time, another table, a Boolean column, or a "
              "SQL condition")  # fmt: skip
+    add("--folds", metavar="FOLDS",
+        help="the mean of a model for each fold, trained on the others; a number, or a column")  # fmt: skip
     add("--time", metavar="COLUMN", help="with --valid 'last 20%%', the column that tells which rows are last")
     add("--eval-metric", type=names, action="extend", metavar="NAMES",
         help="metrics (docs/metrics.md); early stopping watches the last")  # fmt: skip
@@ -124,7 +126,9 @@ def _train(given: argparse.Namespace) -> None:
     model = fit(
         data, target, objective=given.objective, positive=given.positive, features=given.features,
         exclude=given.exclude, weight=given.weight, group=given.group, base_margin=given.base_margin,
-        label_upper_bound=given.label_upper_bound, valid=valid, time=given.time, eval_metric=given.eval_metric,
+        label_upper_bound=given.label_upper_bound, valid=valid,
+        folds=int(given.folds) if (given.folds or "").isdecimal() else given.folds, time=given.time,
+        eval_metric=given.eval_metric,
         init_model=None if given.init_model is None else open_model(given.init_model),
         engine=given.engine, checkpoint=given.checkpoint, checkpoint_every=given.checkpoint_every,
         verbose=False if given.quiet else None, **parameters,

@@ -331,7 +331,8 @@ _OTHER_NAMES = {
 }
 _FIT_ARGUMENTS = (
     "target", "objective", "features", "exclude", "weight", "group", "base_margin", "label_upper_bound", "valid",
-    "time", "eval_metric", "callbacks", "init_model", "engine", "cuts", "checkpoint", "checkpoint_every", "verbose",
+    "folds", "time", "eval_metric", "callbacks", "init_model", "engine", "cuts", "checkpoint", "checkpoint_every",
+    "verbose",
 )  # fmt: skip
 
 

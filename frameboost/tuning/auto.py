@@ -47,6 +47,7 @@ _LAST_ROWS = "last 20%"
 _ROLES = ("weight", "group", "label_upper_bound")
 _REFUSED = {
     "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
+    "folds": "it deals the rows to folds by itself",
     "callbacks": "it trains many models",
     "init_model": "it starts from no model",
     "train_metrics": "it looks at the rows that it holds out",

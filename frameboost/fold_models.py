@@ -1,0 +1,97 @@
+"""A model for each fold, trained on the others: `cv` says what they are worth, `fit(folds=...)` takes their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from frameboost.checks.arguments import BY_NAME
+from frameboost.data.column_choice import chosen_names
+from frameboost.data.folds import fold_parts
+from frameboost.data.opening import open_source
+from frameboost.data.sources import LocalSource
+from frameboost.ensemble.averaging import average
+from frameboost.ensemble.ensemble import Labels
+from frameboost.errors import ParameterError
+from frameboost.model.model import Model
+from frameboost.training.class_labels import read_target
+
+__all__ = ["fold_models", "mean_of_folds"]
+
+_ROLES = ("weight", "group", "label_upper_bound", "base_margin")
+_REFUSED = {
+    "valid": "it holds out each fold in turn",
+    "time": "a fold is predicted from later rows too",
+    "init_model": "their mean is not a continuation of it",
+    "callbacks": "there are several fits",
+    "checkpoint": "there are several fits",
+}
+
+
+def fold_models(
+    train: Callable[..., Model], data: Any, target: str | Sequence[str], folds: int | str, time: str | None, seed: int,
+    options: Mapping[str, Any], groups: str | None = None,
+) -> tuple[Iterator[Model], Labels]:  # fmt: skip
+    """Return the models of the folds, each trained when it is asked for, and the labels of all rows.
+
+    Parameters
+    ----------
+    train
+        `frameboost.fit`. It gets numbered classes: a fold may lack some of the labels.
+    data, target, folds, time, seed
+        As for `frameboost.cv`.
+    options
+        The other arguments of ``train``.
+    groups
+        A column whose rows of one value stay together.
+
+    Raises
+    ------
+    ParameterError, DataError
+        As `frameboost.fit`; if there are fewer than 2 folds, or a fold has no rows.
+    """
+    options = dict(options)
+    source = open_source(data)
+    features = _features(source, target, folds, options)
+    if (positive := options.pop("positive", None)) is not None:  # the folds' labels are numbers
+        BY_NAME["positive"]("positive", positive)
+    goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"), None, positive)
+    options |= {"features": features, "objective": goal.objective, "num_class": goal.num_class, "seed": seed}
+    parts = fold_parts(cast("LocalSource", goal.source), folds, time, seed, groups)
+    return (train(training, target, valid=held_out, **options) for training, held_out in parts), goal.labels
+
+
+def mean_of_folds(
+    train: Callable[..., Model], *, data: Any, target: str | Sequence[str], folds: int | str,
+    parameters: Mapping[str, Any], **options: Any,
+) -> Model:  # fmt: skip
+    """Return one model whose margins are the mean of those of the folds' models.
+
+    Each stops early on the fold that it was not trained on, if the parameters say so. Queries of ranking stay together.
+    The arguments are those of ``train``, and its keywords as ``parameters``.
+
+    Raises
+    ------
+    ParameterError, DataError
+        As `fold_models`; if an option does not go with several fits.
+    """
+    for name, why in _REFUSED.items():
+        value = options.pop(name, None)
+        if value is not None and not (isinstance(value, tuple) and not value):
+            raise ParameterError(f"folds does not go with {name}: {why}")
+    options |= {**parameters, "train_metrics": False}
+    groups = options.get("group") if isinstance(folds, int) else None
+    models, labels = fold_models(train, data, target, folds, None, options.pop("seed", 0), options, groups)
+    ensembles = [model.ensemble for model in models]
+    ensemble = average(ensembles, [1.0] * len(ensembles))
+    return Model(replace(ensemble, labels=labels))
+
+
+def _features(source: LocalSource, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> list[str]:
+    """Return the features: by default all columns without a role; the column of folds has one."""
+    roles: set[str] = set()
+    for given in (folds, target, *map(options.get, _ROLES)):
+        several = given if isinstance(given, list | tuple) else [given]
+        roles |= {name for name in several if isinstance(name, str)}
+    return chosen_names(source, options.pop("features", None), options.pop("exclude", None), roles)

@@ -1,0 +1,88 @@
+"""`fit(folds=...)`: the mean of a model for each fold, worked out here from the folds' own fits."""
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.data.folds import fold_parts
+from frameboost.data.opening import open_source
+from tests.support.cases import cases
+
+OPTIONS = {"features": ["x", "z", "kind"], "n_estimators": 30, "early_stopping_rounds": 3, "max_depth": 3}
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 600))
+    kind = rng.choice(["a", "it's", "c", None], 600)
+    y = x + z**2 + (kind == "c") + 0.3 * rng.normal(size=600)
+    return pl.DataFrame({
+        "x": x, "z": z, "kind": pl.Series(kind, dtype=pl.String), "who": rng.integers(0, 4, 600), "y": y,
+        "label": np.where(y > 2, "high", np.where(y > 0.5, "middle", "low")), "query": rng.integers(0, 60, 600),
+        "w": rng.uniform(0.5, 2, 600),
+    })  # fmt: skip
+
+
+def by_hand(frame: pl.DataFrame, folds, target: str = "y", **options) -> np.ndarray:
+    """Return the mean of the margins of a fit for each fold, stopped early on it."""
+    parts = fold_parts(open_source(frame), folds, None, options.get("seed", 0), options.get("group"))
+    models = [fb.fit(part, target, valid=held_out, **OPTIONS | options) for part, held_out in parts]
+    return np.mean([model.predict(frame, "margin").to_numpy() for model in models], axis=0)
+
+
+@cases(("folds", "options"), [
+    (3, {}), (2, {"seed": 7, "weight": "w"}), ("who", {}),
+    (3, {"target": "label"}), (2, {"group": "query", "objective": "rank:pairwise", "target": "who"}),
+])  # fmt: skip
+def test_the_model_is_the_mean_of_the_folds_models(frame, folds, options):
+    model = fb.fit(frame, folds=folds, **OPTIONS | {"target": "y"} | options)
+    np.testing.assert_allclose(model.predict(frame, "margin").to_numpy(), by_hand(frame, folds, **options), rtol=1e-6,
+                               atol=1e-9)  # fmt: skip
+    if options.get("target") == "label":
+        assert model.classes == ["high", "low", "middle"]
+        assert set(model.predict(frame, "class")) <= {"high", "low", "middle"}
+
+
+def test_the_mean_is_one_ordinary_model_in_every_engine(frame, tmp_path):
+    con = duckdb.connect()
+    con.register("rows", frame)
+    model = fb.fit(frame, "y", folds=3, **OPTIONS)
+    for engine, data in (("polars", frame), ("duckdb", con.table("rows"))):
+        assert fb.fit(data, "y", folds=3, engine=engine, **OPTIONS).to_json() == model.to_json()
+    expected = model.predict(frame)
+    assert frame.select(model.expr())["prediction"].equals(expected)
+    found = con.sql(model.query("rows", keep=["x"])).pl()
+    assert sorted(found["prediction"]) == sorted(expected)
+    model.save(tmp_path / "model.json")
+    assert fb.load(tmp_path / "model.json").predict(frame).equals(expected)
+
+
+def test_what_does_not_go_with_several_fits_is_refused(frame, tmp_path):
+    for name, value in {"valid": frame, "time": "x", "init_model": fb.fit(frame, "y", n_estimators=1),
+                        "callbacks": [lambda number, found: None], "checkpoint": tmp_path / "c"}.items():  # fmt: skip
+        with pytest.raises(fb.ParameterError, match=f"folds does not go with {name}: "):
+            fb.fit(frame, "y", folds=3, **{name: value})
+    for folds in (1, 2.5, True):
+        with pytest.raises(fb.ParameterError, match="folds must be an integer from 2"):
+            fb.fit(frame, "y", folds=folds)
+    with pytest.raises(fb.DataError, match="column 'nobody', of folds, is not in the data"):
+        fb.fit(frame, "y", folds="nobody")
+    with pytest.raises(fb.ParameterError, match="auto takes no folds"):
+        fb.auto(frame, "y", folds=3)
+
+
+def test_a_tenth_of_the_error_is_noise_of_one_fit():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(4000, 4))
+    y = x[:, 0] + np.sin(2 * x[:, 1]) + rng.normal(size=4000)
+    frame = pl.DataFrame(x, schema=list("abcd")).with_columns(y=pl.Series(y))
+    training, new = frame[:1500], frame[1500:]
+    options = {"n_estimators": 200, "early_stopping_rounds": 10, "max_depth": 4}
+
+    def error(model: fb.Model) -> float:
+        return float(((model.predict(new) - new["y"]) ** 2).mean())
+
+    assert error(fb.fit(training, "y", folds=5, **options)) < error(fb.fit(training, "y", valid=0.2, **options))
