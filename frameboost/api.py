@@ -20,7 +20,7 @@ from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
-from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
+from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.fold_models import mean_of_folds
@@ -51,8 +51,6 @@ from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
 from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
-from frameboost.trees.leaf_grid import on_leaf_grid, values_on_grid
-from frameboost.trees.tree import Tree
 
 __all__ = ["fit"]
 
@@ -160,13 +158,7 @@ def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[
 
 def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) -> Model:
     """Return the model of a trained ensemble, with its leaf values on their grid."""
-    trees: Sequence[Tree]
-    if ensemble.is_linear:
-        base_margins, trees = on_leaf_grid(ensemble.base_margins, ensemble.trees)
-    else:
-        columns = TreeColumns.of(ensemble.trees)
-        base_margins, values = values_on_grid(ensemble.base_margins, columns.node_values())
-        trees = ColumnTrees(columns.with_values(values))
+    base_margins, trees = trees_on_grid(ensemble.base_margins, TreeColumns.of(ensemble.trees))
     ensemble = replace(ensemble, base_margins=base_margins, trees=trees, labels=labels)
     return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score, hint=hint)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from frameboost.ensemble.categories import over_the_same_categories
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
 
 __all__ = ["average"]
 
@@ -51,9 +51,9 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
     same = over_the_same_categories(ensembles)
     first = same[0]
     bases = [float(np.dot(shares, margins)) for margins in zip(*(each.base_margins for each in same), strict=True)]
-    trees = [tree.times(float(share)) for each, share in zip(same, shares, strict=True) for tree in each.trees]
-    base_margins, on_grid = on_leaf_grid(bases, trees)
-    return replace(first, parameters=_common(same), base_margins=base_margins, trees=on_grid, interval=None)
+    parts = [TreeColumns.of(each.trees).times(float(share)) for each, share in zip(same, shares, strict=True)]
+    base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts))
+    return replace(first, parameters=_common(same), base_margins=base_margins, trees=trees, interval=None)
 
 
 def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.schema.feature import Feature
-from frameboost.trees.tree import Tree
 
 __all__ = ["over_the_same_categories"]
 
@@ -26,20 +28,10 @@ def over_the_same_categories(ensembles: Sequence[Ensemble]) -> list[Ensemble]:
 
 
 def _over(ensemble: Ensemble, features: tuple[Feature, ...]) -> Ensemble:
-    places: dict[int, list[int]] = {}
+    codes = {}
     for number, (before, after) in enumerate(zip(ensemble.features, features, strict=True)):
         if before.categories != after.categories:
-            place = {category: code for code, category in enumerate(after.categories)}
-            places[number] = [place[category] for category in before.categories]
-    trees = tuple(_renumbered(tree, places) for tree in ensemble.trees) if places else ensemble.trees
+            code_of = {category: code for code, category in enumerate(after.categories)}
+            codes[number] = np.array([code_of[category] for category in before.categories], dtype=np.int64)
+    trees = ColumnTrees(TreeColumns.of(ensemble.trees).renumbered(codes)) if codes else ensemble.trees
     return replace(ensemble, features=features, trees=trees)
-
-
-def _renumbered(tree: Tree, places: dict[int, list[int]]) -> Tree:
-    if places.keys().isdisjoint(tree.feature):
-        return tree
-    renumbered: list[tuple[int, ...] | None] = list(tree.categories)
-    for node, codes in enumerate(tree.categories):
-        if codes is not None and (place := places.get(tree.feature[node])) is not None:
-            renumbered[node] = tuple(sorted([place[code] for code in codes]))
-    return replace(tree, categories=tuple(renumbered))

@@ -20,11 +20,11 @@ import numpy.typing as npt
 from frameboost.checks.json_fields import check_keys, fail
 from frameboost.ensemble.linear_file import LINEAR_COLUMNS, linear_columns, linear_of_nodes
 from frameboost.errors import ModelFileError
-from frameboost.trees.leaf_grid import NodeValues
+from frameboost.trees.leaf_grid import NodeValues, on_leaf_grid, values_on_grid
 from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["ColumnTrees", "TreeColumns", "are_linear"]
+__all__ = ["ColumnTrees", "TreeColumns", "are_linear", "trees_on_grid"]
 
 IntArray = npt.NDArray[np.int64]
 _WHERE = "damaged model, trees"
@@ -190,6 +190,54 @@ class TreeColumns:
         """Return the same trees with those values of the nodes."""
         return replace(self, nodes={**self.nodes, "value": values})
 
+    # --- other trees --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def joined(cls, parts: Sequence[TreeColumns]) -> TreeColumns:
+        """Return the trees of the first, then those of the second, and so on.
+
+        Two parts of 3 and 5 nodes, each with an integer as the threshold of its node 1: ``integer_at`` is 1 and 4.
+        """
+        n_nodes = [len(part.nodes["feature"]) for part in parts]
+        starts = [0, *np.cumsum(n_nodes).tolist()]
+
+        def places(field: str) -> IntArray:
+            return np.concatenate([getattr(part, field) + start for part, start in zip(parts, starts, strict=False)])
+
+        def of_all(field: str) -> IntArray:
+            return np.concatenate([getattr(part, field) for part in parts])
+
+        some = [field for field in _OF_NODES if any(field in part.nodes for part in parts)]
+        nodes = {
+            field: np.concatenate([part.nodes.get(field, np.zeros(n, np.bool_))
+                                   for part, n in zip(parts, n_nodes, strict=True)])
+            for field in some
+        }  # fmt: skip
+        linear = {start + at: leaf for part, start in zip(parts, starts, strict=False)
+                  for at, leaf in part.linear.items()}  # fmt: skip
+        return cls(
+            of_all("sizes"), of_all("output"), nodes, places("integer_at"),
+            [*chain.from_iterable(part.integers for part in parts)], places("categories_at"),
+            of_all("categories_size"), of_all("categories"), linear,
+        )  # fmt: skip
+
+    def times(self, factor: float) -> TreeColumns:
+        """Return the trees with all of their values times a factor."""
+        linear = {node: leaf.times(factor) for node, leaf in self.linear.items()}
+        return replace(self.with_values(self.nodes["value"] * factor), linear=linear)
+
+    def renumbered(self, codes: Mapping[int, IntArray]) -> TreeColumns:
+        """Return the trees with other codes of categories: ``codes`` has, by feature, the new one of each old one."""
+        found, sizes = self.categories.copy(), self.categories_size
+        feature = np.repeat(self.nodes["feature"][self.categories_at], sizes)
+        for number, new in codes.items():
+            is_own = feature == number
+            found[is_own] = new[found[is_own]]
+        in_order = np.lexsort((found, np.repeat(np.arange(len(sizes)), sizes)))  # of each node ascending
+        return replace(self, categories=found[in_order])
+
+    # --- trees one by one ---------------------------------------------------------------------------------------------
+
     def _thresholds(self) -> npt.NDArray[np.object_]:
         found = self.nodes["threshold"].astype(object)
         found[np.isnan(self.nodes["threshold"])] = None
@@ -240,6 +288,14 @@ class ColumnTrees(Sequence[Tree]):
 
     def __repr__(self) -> str:
         return repr(self._trees)
+
+
+def trees_on_grid(base_margins: Sequence[float], columns: TreeColumns) -> tuple[tuple[float, ...], Sequence[Tree]]:
+    """Return base margins and trees with their values rounded (see `frameboost.trees.leaf_grid.on_leaf_grid`)."""
+    if columns.linear:
+        return on_leaf_grid(base_margins, columns.trees())
+    base_on_grid, values = values_on_grid(base_margins, columns.node_values())
+    return base_on_grid, ColumnTrees(columns.with_values(values))
 
 
 def are_linear(trees: Sequence[Tree]) -> bool:

@@ -16,7 +16,7 @@ node  feature  threshold  categories  missing_left  left  right  value
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from frameboost.schema.types import Physical
 from frameboost.trees.linear_leaf import LinearLeaf
@@ -96,14 +96,6 @@ class Tree:
     def linear_leaves(self) -> dict[int, LinearLeaf]:
         """Return the leaves that have slopes, by node."""
         return {node: leaf for node, leaf in enumerate(self.linear) if leaf is not None}
-
-    def times(self, factor: float) -> Tree:
-        """Return the tree with all of its values times a factor."""
-        return replace(
-            self,
-            value=tuple([value * factor for value in self.value]),
-            linear=tuple([leaf and leaf.times(factor) for leaf in self.linear]),
-        )
 
     def named_left(self, node: int) -> bool:
         """Whether the node's ``categories`` go left."""
