@@ -55,6 +55,7 @@ TESTED_OTHERWISE = {
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
     "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
     "pair_totals": "tests/engines/memory/test_programs.py",  # called by compute_pairs
+    "group_keys": "tests/engines/memory/test_score_kernels.py",  # numpy.sort
     "pack_scores": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "sum_by_step": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "exponentials": "tests/engines/memory/test_programs.py",  # the C library

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.scores import ScoreTable
 from frameboost.engines.memory.exact_sums import ExactSums
 from frameboost.engines.memory.program_arrays import is_for_numpy
-from frameboost.engines.memory.score_kernels import pack_scores, sum_by_step
+from frameboost.engines.memory.score_kernels import MOST_CROWDED, group_keys, pack_scores, sum_by_step
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum_in_two
 from frameboost.runtime.workers import Workers
@@ -83,10 +84,21 @@ def distinct_scores(score: FloatArray, positive: FloatArray, negative: FloatArra
     if not is_for_numpy(len(score)):
         keys = np.empty(len(score), np.int64)
         if pack_scores(columns[0], columns[1], columns[2], keys):
-            keys.sort()
             steps = np.empty((4, len(keys) + 1))
-            return list(steps[:, : sum_by_step(keys, steps)])
+            return list(steps[:, : sum_by_step(_in_order(columns[0], keys), steps)])
     return None if any(np.isnan(each).any() for each in columns) else _by_argsort(*columns)
+
+
+def _in_order(scores: FloatArray, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return keys in ascending order of their scores."""
+    grouped, crowded = np.empty_like(keys), np.empty((MOST_CROWDED, 2), np.int64)
+    n_crowded = group_keys(scores, keys, grouped, crowded)
+    if n_crowded < 0:
+        keys.sort()
+        return keys
+    for start, end in crowded[:n_crowded].tolist():
+        grouped[start:end].sort()
+    return grouped
 
 
 def _by_argsort(score: FloatArray, positive: FloatArray, negative: FloatArray) -> list[FloatArray]:
