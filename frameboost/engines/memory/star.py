@@ -87,7 +87,7 @@ class StarEngine(MemoryEngine):
         coded = self.workers.each(self._tables, lambda table: code_table(table, bins))
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         layout, sparse, n_jobs = SlotLayout(bins), self.sparse_features(bins), self.workers.n_jobs
-        keyed = KeyedColumns(by_key, layout, sparse, sorted_by, n_jobs) if by_key else None
+        keyed = KeyedColumns(by_key, layout, sparse, n_jobs) if by_key else None
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
         self.binned = BinnedColumns(bins, self.n_rows, sparse, keyed=keyed)
         self.binned.fill(self.write_codes, self.workers, self.stored_codes)
@@ -99,6 +99,7 @@ class StarEngine(MemoryEngine):
             counts = np.bincount(sorted_by.keys, minlength=sorted_by.n_keys)
             order_by_key(sorted_by.keys, np.cumsum(counts) - counts, order)
             self.put_in_order(order, np.empty(self.n_rows))
+            self._may_sort = may_sort  # once more, by leaf: rows of one key stay side by side within each
 
     def drop_columns(self) -> None:
         """See `ArrayEngine.drop_columns`."""

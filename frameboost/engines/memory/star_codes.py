@@ -29,8 +29,7 @@ FEWEST_PER_KEY, FEWEST_SCATTERED = 3, 16
 # Keys whose sums stay in the L2 cache.
 MOST_IN_CACHE = 1 << 15
 # Rows of a node for each key from which on they are added up by key.
-ROWS_PER_KEY = 2
-_NEVER = np.iinfo(np.int64).max
+ROWS_PER_KEY = 1
 # Bytes that are read of each key.
 _READ = 4
 
@@ -68,15 +67,13 @@ class KeyedColumns:
         The slots of all features.
     elsewhere
         Features of the facts whose codes are not stored here, as they are sparse.
-    sorted_by
-        The dimension by whose key the rows are sorted.
     n_shares
         The most shares that rows are divided into.
     """
 
     def __init__(
         self, tables: Sequence[CodedTable], layout: SlotLayout, elsewhere: Collection[int],
-        sorted_by: CodedTable | None, n_shares: int,
+        n_shares: int,
     ) -> None:  # fmt: skip
         self.features = {feature for table in tables for feature in table.features}
         self._codes = [table.codes for table in tables]
@@ -90,10 +87,9 @@ class KeyedColumns:
         self._tables = np.zeros((len(tables), 6), np.int64)
         n_sums, first_code, first_slot = 0, 0, 0
         for place, table in enumerate(tables):
-            n_features, is_sorted = len(table.features), table is sorted_by
-            fewest = _NEVER if is_sorted else ROWS_PER_KEY * table.n_keys
+            n_features, fewest = len(table.features), ROWS_PER_KEY * table.n_keys
             self._tables[place] = fewest, table.n_keys, first_code, first_slot, n_features, n_sums
-            n_sums += 0 if is_sorted else table.n_keys
+            n_sums += table.n_keys
             first_code, first_slot = first_code + table.codes.size, first_slot + n_features
         self._sums = np.zeros((n_shares, 2 * n_sums))
         own_bytes = [i for i, each in enumerate(layout.bins) if i not in self.features and each.largest_code < 256]

@@ -54,13 +54,13 @@ def by_key(request, monkeypatch):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The columns of each engine over a star that is opened."""
+    """The columns of each engine over a star that is opened, and the last keys of the rows at first."""
     found = []
     bin_columns = star.StarEngine.bin_columns
 
     def keep(engine, bins):
         bin_columns(engine, bins)
-        found.append(engine.binned)
+        found.append((engine.binned, engine.binned.keyed and engine.binned.keyed._keys[-1].copy()))
 
     monkeypatch.setattr(star.StarEngine, "bin_columns", keep)
     return found
@@ -96,7 +96,7 @@ def test_trees_are_those_of_the_joined_frame(how, by_key, seed, n_jobs):
 def test_codes_are_stored_by_key_then(by_key, opened):
     made = _star(3)
     _fit(made.of_frames(), made.features(), {"valid": 0.3})
-    assert [columns.keyed is not None for columns in opened] == [True, True]
+    assert [columns.keyed is not None for columns, _ in opened] == [True, True]
 
 
 def _large(n_keys, n_attributes, n_facts=150_000):
@@ -124,9 +124,8 @@ def test_the_way_is_chosen_from_counts(n_keys, n_attributes, by_key, is_sorted, 
     star_ = _large(n_keys, n_attributes)
     how = {"n_estimators": 3, "max_depth": 5, "exclude": ["a", "b"]}
     found = fb.fit(star_, "y", **how)
-    (columns,) = opened
+    ((columns, keys),) = opened
     assert sorted(columns.keyed.features) == by_key
-    keys = columns.keyed._keys[-1]
     assert bool((np.diff(keys.astype(int)) >= 0).all()) == is_sorted
     assert without_joins(found) == fb.fit(star_.collect(), "y", **how).to_json()
 
@@ -194,7 +193,7 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide):
     bounds = np.sort(rng.integers(0, n_rows, 2))
     parts = np.array([(0, 0, bounds[0]), (1, bounds[0], bounds[1]), (1, bounds[1], n_rows)])
     firsts = np.array([0, 2, 3]) if n_threads > 1 else np.array([0, 3])
-    keyed = KeyedColumns(tables, layout, (), tables[int(rng.integers(0, 2))], 2)
+    keyed = KeyedColumns(tables, layout, (), 2)
     places, out, more = np.array([2, 0]), np.full((3, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
     with closing(Workers(n_threads)) as workers:
         keyed.write_records([by_fact[i] for i in keyed.own], workers)
@@ -213,7 +212,7 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide):
 def test_four_bytes_are_read_of_each_key_within_its_record():
     codes = np.array([[0, 1, 1]], np.uint8)
     tables = [CodedTable([i], codes, np.array([2, 0, 1], np.uint32)) for i in range(4)]
-    keyed = KeyedColumns(tables, _Layout([3, 3, 3, 3]), (), None, 1)
+    keyed = KeyedColumns(tables, _Layout([3, 3, 3, 3]), (), 1)
     with closing(Workers(1)) as workers:
         keyed.write_records([], workers)
     assert keyed._fields[:, 0].tolist() == [0, 1, 2, 3]
@@ -222,7 +221,7 @@ def test_four_bytes_are_read_of_each_key_within_its_record():
 
 def test_sides_of_keys():
     tables = [CodedTable([1, 2], np.array([[0, 1, 1], [2, 0, 2]], np.uint8), np.array([2, 0, 1, 2], np.uint32))]
-    keyed = KeyedColumns(tables, _Layout([3, 3, 3]), (), None, 1)
+    keyed = KeyedColumns(tables, _Layout([3, 3, 3]), (), 1)
     splits, goes_left = np.array([0, 1, 2]), np.array([True, False, False, True, False, False, False, True, True])
     sides, starts = keyed.sides_of_keys(splits, goes_left, np.array([0, 3, 6, 9]))
     assert starts.tolist() == [0, 3, 6, 9]
