@@ -36,7 +36,17 @@ import polars as pl
 
 from frameboost.binning.bins import cut_positions
 
-__all__ = ["Interval", "Summary", "ValueCounts", "Within", "cut_intervals", "cuts_of_counts", "cuts_within", "in_numpy"]
+__all__ = [
+    "Interval",
+    "Summary",
+    "ValueCounts",
+    "Within",
+    "cut_intervals",
+    "cut_targets",
+    "cuts_of_counts",
+    "cuts_within",
+    "in_numpy",
+]
 
 _Counts = npt.NDArray[np.int64]
 _Values = npt.NDArray[Any]  # of a numeric type; of Python's integers where numpy's have too few bits
@@ -154,7 +164,7 @@ def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> li
         # Of the point before, the value itself lies below, too, at least once.
         fewest += np.where(is_equal | (after == len(summary.values)), below[after],
                            np.where(after > 0, below[np.maximum(after - 1, 0)] + 1, 0))  # fmt: skip
-    targets = _targets(n_rows, max_bin)
+    targets = cut_targets(n_rows, max_bin)
     lasts = np.searchsorted(fewest, targets, side="left")
     afters = np.searchsorted(most, targets, side="left") - 1
     found: list[tuple[int, int, tuple[int, ...]]] = []  # in numbers of points
@@ -186,7 +196,7 @@ def cuts_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> list[
     return cuts
 
 
-def _targets(n_rows: int, max_bin: int) -> _Counts:
+def cut_targets(n_rows: int, max_bin: int) -> _Counts:
     """Return the numbers of rows of which each cut has at least one more below it than the cut before.
 
     Value v is a cut if ⌊below(v) · max_bin / n⌋ is greater than for the value before it (`cut_positions`): if it is the
