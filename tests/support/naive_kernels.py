@@ -38,6 +38,8 @@ TESTED_OTHERWISE = {
     "leaf_weight": "tests/splits/test_gain.py",
     "split_score": "tests/training/test_constraints.py",
     # elsewhere
+    "add_packed_by_key": "tests/engines/memory/test_star.py",  # add_by_key
+    "pack_pairs": "tests/engines/memory/test_star.py",
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
     "add_tree": "tests/engines/memory/test_trees.py",  # rows that move level by level
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms

@@ -5,6 +5,7 @@
 - `sparse_matrix`: the same over a sparse matrix
 - `star`, `star_tables`, `star_bins`: facts whose dimensions are not joined to them (`frameboost.join`)
 - `star_codes`, `star_kernels`: their codes by key
+- `star_packed`, `star_packed_kernels`: their sums where h is the same in all rows
 - `bundled_codes`: several features of few bins as one
 - `histograms`, `histogram_kernels`: sums of g and h by node and bin
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)

@@ -15,7 +15,7 @@ from frameboost.engines.memory.program_kernels import compute_shares
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import grid_offset
+from frameboost.expressions.grid import grid_offset, offset_step
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
@@ -120,6 +120,10 @@ class GradientPairs:
     def forget(self) -> None:
         """Leave the pairs out of `columns` until they are computed again."""
         self._is_current = False
+
+    def step(self, output: int) -> float:
+        """Return the step of the grid of an output's g; 0, or one of earlier rounds, if by polars."""
+        return offset_step(float(self._offsets[2 * output]))
 
     def columns(self) -> list[pl.Series]:
         """Return this round's pairs as the columns ``g_0``, ``h_0``, ``g_1``, ...; none while they are computed."""

@@ -9,18 +9,21 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.contract import Sample
 from frameboost.engines.memory.binning import BinnedColumns, is_small, propose_bins
 from frameboost.engines.memory.engine import FEWEST_SORTED, MemoryEngine
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse_codes import find_sparse
-from frameboost.engines.memory.star_bins import CodedTable, code_table, propose_attribute
+from frameboost.engines.memory.star_bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star_codes import KeyedColumns, chosen
 from frameboost.engines.memory.star_kernels import order_by_key
+from frameboost.engines.memory.star_packed import most_in_one
 from frameboost.engines.memory.star_tables import StarTable, fact_columns, open_tables
 from frameboost.joins.frames import StarFrame
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
+from frameboost.splits.split import Stats
 
 __all__ = ["StarEngine"]
 
@@ -87,8 +90,9 @@ class StarEngine(MemoryEngine):
         coded = self.workers.each(self._tables, lambda table: code_table(table, bins))
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         layout, sparse, n_jobs = SlotLayout(bins), self.sparse_features(bins), self.workers.n_jobs
-        keyed = KeyedColumns(by_key, layout, sparse, n_jobs) if by_key else None
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
+        by_key = [part_keys(table, most_in_one(self.n_rows)) for table in by_key]
+        keyed = KeyedColumns(by_key, layout, sparse, n_jobs) if by_key else None
         self.binned = BinnedColumns(bins, self.n_rows, sparse, keyed=keyed)
         self.binned.fill(self.write_codes, self.workers, self.stored_codes)
         self.drop_columns()
@@ -100,6 +104,13 @@ class StarEngine(MemoryEngine):
             order_by_key(sorted_by.keys, np.cumsum(counts) - counts, order)
             self.put_in_order(order, np.empty(self.n_rows))
             self._may_sort = may_sort  # once more, by leaf: rows of one key stay side by side within each
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        totals = super().start_tree(output, sample)
+        if self.binned.keyed is not None:
+            self.binned.keyed.start_tree(self.gradient_pairs, self.gradients.step(output), self.workers)
+        return totals
 
     def drop_columns(self) -> None:
         """See `ArrayEngine.drop_columns`."""

@@ -21,7 +21,7 @@ from frameboost.splits.split import IntArray
 
 _Values = npt.NDArray[Any]
 
-__all__ = ["CodedTable", "code_table", "cuts_of", "propose_attribute"]
+__all__ = ["CodedTable", "code_table", "cuts_of", "part_keys", "propose_attribute"]
 
 # Cells that values are counted in, from so many values on; fewer are sorted.
 CELLS, FEWEST_IN_CELLS = 1 << 12, 1 << 15
@@ -122,6 +122,24 @@ def code_table(table: StarTable, bins: Sequence[Bins]) -> CodedTable:
     referred = np.flatnonzero(table.references)
     firsts, key_of[referred] = _distinct(codes[:, referred])
     return CodedTable(features, np.ascontiguousarray(codes[:, referred[firsts]]), key_of[table.rows])
+
+
+def part_keys(table: CodedTable, most: int) -> CodedTable:
+    """Return the table with keys of more than ``most`` facts in several, which have the same codes.
+
+    Of at most 2 facts, the keys 0, 1, 0, 0, 0, 0 of facts become 0, 1, 0, 2, 2, 3, and the codes of the keys 2 and 3
+    are those of key 0.
+    """
+    frequent = np.flatnonzero(np.bincount(table.keys, minlength=table.n_keys) > most)
+    if not len(frequent):
+        return table
+    keys, sources = table.keys.copy(), list(range(table.n_keys))
+    for key in frequent.tolist():
+        rows = np.flatnonzero(keys == key)
+        parts = np.arange(len(rows)) // most
+        keys[rows[most:]] = parts[most:] - 1 + len(sources)
+        sources += [key] * int(parts[-1])
+    return CodedTable(table.features, np.ascontiguousarray(table.codes[:, sources]), keys)
 
 
 def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]]:

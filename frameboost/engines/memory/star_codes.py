@@ -12,6 +12,8 @@ from frameboost.binning.bins import SlotLayout
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.star_bins import CodedTable
 from frameboost.engines.memory.star_kernels import add_by_key, take_sides, write_records
+from frameboost.engines.memory.star_packed import PackedPairs
+from frameboost.engines.memory.star_packed_kernels import add_packed_by_key
 from frameboost.engines.memory.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
@@ -102,6 +104,7 @@ class KeyedColumns:
         self._fields = np.array([(at, (1 << 8 * n) - 1) for at, n in zip(firsts, self._widths, strict=False)])
         n_bytes = max(int(firsts[-2]) + _READ, int(firsts[-1]) + len(self.own))  # the last key is read as the others
         self._records = np.empty((0, n_bytes), np.uint8)
+        self._packed = PackedPairs(len(self._keys[0])) if dtype == np.uint8 else None
 
     def write_records(self, own: Sequence[Codes], workers: Workers) -> None:
         """Write the keys of each row and its ``own`` codes side by side, once the rows have their order."""
@@ -128,15 +131,25 @@ class KeyedColumns:
             self._keys[place] = np.empty_like(keys)
             take_rows(keys, order, self._keys[place])
 
+    def start_tree(self, pairs: FloatArray, step: float, workers: Workers) -> None:
+        """Get ready to add the pairs of a tree; ``step`` is that of the grid of g, or 0 where it isn't known."""
+        if self._packed is not None:
+            self._packed.start_tree(pairs, step, workers)
+
     def add(
         self, team: IntArray | None, rows: RowNumbers, parts: Pieces, firsts: IntArray, pairs: FloatArray,
         out: FloatArray, places: IntArray, more: FloatArray, *, is_first: bool,
     ) -> None:  # fmt: skip
         """Add the pairs of rows to histograms (see `add_by_key`)."""
-        add_by_key(
-            team, self._records, self._fields, self._tables, self._by_key, self._slots, self._own, rows, parts,
-            firsts, pairs, out, places, more, self._sums, True if self._by_key.itemsize == 1 else None, is_first,
-        )  # fmt: skip
+        columns = self._records, self._fields, self._tables, self._by_key, self._slots, self._own
+        if self._packed is not None and self._packed.grid is not None:
+            add_packed_by_key(
+                team, *columns, rows, parts, firsts, self._packed.values, self._packed.grid, out, places, more,
+                self._sums.view(np.int64), is_first,
+            )  # fmt: skip
+            return
+        may_block = True if self._by_key.itemsize == 1 else None
+        add_by_key(team, *columns, rows, parts, firsts, pairs, out, places, more, self._sums, may_block, is_first)
 
     def sides_of_keys(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
         """Return the sides of splits with those of codes replaced by those of keys, where codes are stored by key."""

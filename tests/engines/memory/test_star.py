@@ -12,10 +12,12 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning.bins import Bins, cut_positions
 from frameboost.engines.memory import binning, histograms, nodes, star, star_bins, star_codes
-from frameboost.engines.memory.star_bins import CodedTable, code_table, cuts_of, propose_attribute
+from frameboost.engines.memory.star_bins import CodedTable, code_table, cuts_of, part_keys, propose_attribute
 from frameboost.engines.memory.star_codes import KeyedColumns, chosen
 from frameboost.engines.memory.star_kernels import look_up, order_by_key, take_sides, write_records
+from frameboost.engines.memory.star_packed import PackedPairs, most_in_one
 from frameboost.engines.memory.star_tables import StarTable
+from frameboost.expressions.grid import grid_step
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -227,6 +229,81 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide):
             np.add.at(expected, layout.offsets[i] + codes[rows].astype(int), pairs[rows])
         np.testing.assert_array_equal(out[places[node]], expected)
     assert out[1].min() == 9.0
+
+
+@settings(deadline=None, max_examples=12)
+@given(SEEDS, st.sampled_from([1, 2]), st.sampled_from([300, 20_000]), st.sampled_from([1.0, 0.25]), st.booleans())
+def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled):
+    rng = np.random.default_rng(seed)
+    layout = _Layout([int(n) for n in rng.integers(3, 257, 6)])
+    tables = [
+        CodedTable(
+            features, np.array([rng.integers(0, len(layout.bins[i].cuts) + 2, n) for i in features], np.uint8),
+            np.sort(rng.integers(0, n, n_rows)).astype(np.uint32),
+        )
+        for features, n in (([1, 2], 7), ([5, 0], 300))
+    ]  # fmt: skip
+    own = [rng.integers(0, 3, n_rows).astype(np.uint8) for _ in range(2)]
+    most = most_in_one(n_rows)
+    keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), 2)
+    step = grid_step(3.0, n_rows)
+    pairs = np.column_stack([np.round(rng.uniform(-3, 3, n_rows) / step) * step, np.full(n_rows, h)])
+    pairs[rng.random(n_rows) < 0.3] *= not is_sampled
+    order = rng.permutation(n_rows).astype(np.uint32)
+    middle = int(rng.integers(1, n_rows))
+    parts = np.array([(0, 0, middle), (1, middle, n_rows)])
+    firsts = np.array([0, 1, 2]) if n_threads > 1 else np.array([0, 2])
+    found = []
+    with closing(Workers(n_threads)) as workers:
+        keyed.write_records(own, workers)
+        for given_step in (step, step, 0.0):
+            keyed.start_tree(pairs, given_step, workers)
+            assert (keyed._packed.grid is None) == (given_step == 0)
+            out, more = np.full((2, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
+            team, places = workers.team(n_threads), np.array([1, 0])
+            keyed.add(team, order, parts, firsts, pairs, out, places, more, is_first=True)
+            found.append(out)
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found[1], found[2])
+    column, expected = tables[1].codes[0][tables[1].keys], np.zeros(len(layout.bins[5].cuts) + 2)
+    np.add.at(expected, column[order[:middle]], pairs[order[:middle], 0])
+    np.testing.assert_array_equal(found[0][1, layout.offsets[5] :][: len(expected), 0], expected)
+
+
+def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
+    packed, pairs = PackedPairs(10_000), np.column_stack([np.arange(10_000) % 7 - 3.0, np.full(10_000, 0.5)])
+    step = grid_step(3.0, 10_000)
+
+    def grid(row, column, value, step=step):
+        changed = pairs.copy()
+        changed[row, column] = value
+        with closing(Workers(1)) as workers:
+            packed.start_tree(changed, step, workers)
+        return packed.grid
+
+    bits = 12  # counts to 4,095: 4,095 rows of at most 2^(52 - 14) steps are less than 2^(63 - 12)
+    assert grid(0, 1, 0.5) == (step, 0.5, bits)
+    assert most_in_one(10_000) == 4095
+    assert packed.values[:4].tolist() == [int(g / step) * 2**bits + 1 for g in (-3, -2, -1, 0)]
+    assert grid(9_000, 0, 3 * step) is not None
+    assert grid(9_000, 0, step / 2) is None
+    assert grid(9_000, 0, 2.0**40 * step) is None
+    assert grid(9_000, 1, 1.0) is None
+    assert grid(9_000, 1, 0.0) is None
+    assert grid(slice(9_000, 9_010), slice(None), 0.0) is not None
+    assert grid(10, 1, 0.25) is None
+    assert grid(slice(None), 1, 0.0) is None
+    assert grid(0, 1, 0.5, step=0.0) is None
+
+
+def test_frequent_keys_are_parted():
+    keys = np.array([0, 1, 0, 0, 0, 0], np.uint32)
+    parted = part_keys(CodedTable([3], np.array([[7, 8]], np.uint8), keys), 2)
+    assert parted.keys.tolist() == [0, 1, 0, 2, 2, 3]
+    assert parted.codes.tolist() == [[7, 8, 7, 7]]
+    assert np.bincount(parted.keys).max() == 2
+    whole = CodedTable([3], np.array([[7, 8]], np.uint8), keys)
+    assert part_keys(whole, 5) is whole
 
 
 def test_four_bytes_are_read_of_each_key_within_its_record():
