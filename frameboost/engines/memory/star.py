@@ -15,7 +15,7 @@ from frameboost.engines.memory.engine import FEWEST_SORTED, MemoryEngine
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse_codes import find_sparse
 from frameboost.engines.memory.star_bins import CodedTable, code_table, part_keys, propose_attribute
-from frameboost.engines.memory.star_codes import KeyedColumns, chosen
+from frameboost.engines.memory.star_codes import KeyedColumns, chosen, most_keys
 from frameboost.engines.memory.star_kernels import order_by_key
 from frameboost.engines.memory.star_packed import most_in_one
 from frameboost.engines.memory.star_tables import StarTable, fact_columns, open_tables
@@ -87,7 +87,7 @@ class StarEngine(MemoryEngine):
         """See `HistogramEngine.bin_columns`."""
         self.load()
         may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
-        coded = self.workers.each(self._tables, lambda table: code_table(table, bins))
+        coded = self.workers.each(self._tables, lambda table: code_table(table, bins, most_keys(self.n_rows)))
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         layout, sparse, n_jobs = SlotLayout(bins), self.sparse_features(bins), self.workers.n_jobs
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}

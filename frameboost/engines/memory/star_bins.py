@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -111,15 +112,21 @@ class CodedTable:
         return int(self.codes.shape[1])
 
 
-def code_table(table: StarTable, bins: Sequence[Bins]) -> CodedTable:
-    """Return the codes of a dimension."""
+def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int) -> CodedTable:
+    """Return the codes of a dimension.
+
+    Where more than ``most_keys`` rows are referred to, and attributes have more combinations of codes than that, rows
+    are not compared: each is a key, also those that no fact refers to.
+    """
     features = list(table.values)
     dtype = np.min_scalar_type(max(bins[i].largest_code for i in features))
     codes: Codes = np.empty((len(features), table.n_rows), dtype)
     for place, i in enumerate(features):
         bin_column(bins[i], table.values[i], codes[place])
-    key_of = np.zeros(table.n_rows, np.uint32)
     referred = np.flatnonzero(table.references)
+    if len(referred) > most_keys < prod(bins[i].largest_code + 1 for i in features):
+        return CodedTable(features, codes, table.rows)
+    key_of = np.zeros(table.n_rows, np.uint32)
     firsts, key_of[referred] = _distinct(codes[:, referred])
     return CodedTable(features, np.ascontiguousarray(codes[:, referred[firsts]]), key_of[table.rows])
 

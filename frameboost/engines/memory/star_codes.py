@@ -18,7 +18,7 @@ from frameboost.engines.memory.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
-__all__ = ["KeyedColumns", "chosen"]
+__all__ = ["KeyedColumns", "chosen", "most_keys"]
 
 RowNumbers = npt.NDArray[np.uint32]
 
@@ -52,6 +52,11 @@ def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tup
     sorted_by = max(large, key=lambda table: table.n_keys) if large and may_sort else None
     scattered = [t for t in large if t is not sorted_by and len(t.keys) < FEWEST_SCATTERED * t.n_keys]
     return [table for table in found if table not in scattered], sorted_by
+
+
+def most_keys(n_facts: int) -> int:
+    """Return how many keys a dimension may have at most for its codes to be stored by key."""
+    return n_facts // max(FEWEST_PER_KEY, 1)
 
 
 class KeyedColumns:

@@ -179,9 +179,12 @@ def test_rows_of_equal_codes_have_one_key():
         Bins(Feature("x", kind("float64")), (4.0,)),
         Bins(Feature("i", kind("int64")), (2,)),
     ]
-    coded = code_table(table, bins)
+    coded = code_table(table, bins, 100)
     assert coded.codes.tolist() == [[0, 1, 2], [0, 1, 2]]
     assert coded.keys.tolist() == [0, 1, 0, 2, 0, 1]
+    apart = code_table(table, bins, 3)  # of nine combinations
+    assert apart.codes.tolist() == [[0, 1, 0, 1, 2], [0, 1, 0, 1, 2]]
+    assert apart.keys.tolist() == [0, 1, 2, 4, 2, 1]
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
