@@ -16,6 +16,8 @@
 - `star`: the engine over a star, without its join
 - `star_plan`: which dimensions keep tables of their own
 - `star_tables`: copies of the tables, and how often facts refer to a row
-- `star_dimension`: keys and their codes; whether to sum by key
+- `star_dimension`: keys and their codes
+- `star_sums`, `star_kernels`: sums of batches of facts, by bin and by key
+- `arrow_batches`: a result in batches
 - `session`: the connection and its temporary tables
 """

@@ -200,6 +200,7 @@ def read_categories(
 def store_bins(
     session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
     in_order: bool, table: str | None = None, more_joins: Sequence[str] = (), numbers: Sequence[int] | None = None,
+    sorted_by: str = "",
 ) -> str:  # fmt: skip
     """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
 
@@ -215,6 +216,8 @@ def store_bins(
         Joins to it, whose columns ``roles`` may name.
     numbers
         The numbers of the features, by which the columns are named; by default they count from 0.
+    sorted_by
+        The role to sort the rows by; by default they are not.
     """
     numbers = numbers or range(len(bins))
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
@@ -246,7 +249,7 @@ def store_bins(
             bins=made,
             columns=", ".join([*codes, *roles]),
             rows=_search(rows, bins, cells, numbers),
-            in_order=order,
+            in_order=f"ORDER BY {sorted_by} ASC" if sorted_by else order,
         )
     )
     return made

@@ -21,7 +21,7 @@ from frameboost.engines.duckdb.binning import (
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
-from frameboost.engines.duckdb.nodes import RowNodes, code_goes_left
+from frameboost.engines.duckdb.nodes import MOST_WALKED_AGAIN, RowNodes, code_goes_left
 from frameboost.engines.duckdb.rows import TableEngine
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.expressions.expression import Expression, float_literal
@@ -132,9 +132,14 @@ class DuckDBEngine(TableEngine):
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         if self._nodes is None:
-            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order)
+            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, self.most_walked_again)
         self._nodes.restart()
         self._stats = {}
+
+    @property
+    def most_walked_again(self) -> int:
+        """The most old splits for each new one to walk from the root again (see `RowNodes`)."""
+        return MOST_WALKED_AGAIN
 
     @property
     def nodes(self) -> RowNodes:

@@ -8,13 +8,13 @@ from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 
-__all__ = ["RowNodes", "code_goes_left", "narrowest_integer"]
+__all__ = ["MOST_WALKED_AGAIN", "RowNodes", "code_goes_left", "narrowest_integer"]
 
 # The most splits to put off: a deeper CASE is too deep for DuckDB.
 _MOST_PUT_OFF = 32
 # The most old splits for each new one to walk from the root again. That reads the bins alone, on all threads; bins and
 # nodes joined by position are read by one thread.
-_MOST_WALKED_AGAIN = 3
+MOST_WALKED_AGAIN = 3
 # DuckDB turns a longer IN into a join. A bit string with a bit for every code takes the same time for any set.
 _MOST_IN_A_LIST = 4
 
@@ -47,13 +47,19 @@ class RowNodes:
         Returns a split's condition that a row goes left.
     in_order
         The clause by which a statement over the bins keeps their order.
+    most_walked_again
+        The most old splits for each new one to walk from the root again.
     """
 
-    def __init__(self, session: DuckDBSession, bins: str, goes_left: Callable[[Split], str], in_order: str) -> None:
+    def __init__(
+        self, session: DuckDBSession, bins: str, goes_left: Callable[[Split], str], in_order: str,
+        most_walked_again: int = MOST_WALKED_AGAIN,
+    ) -> None:  # fmt: skip
         self._session = session
         self._bins = bins
         self._goes_left = goes_left
         self._in_order = in_order
+        self._most_walked_again = most_walked_again
         self._table: str | None = None
         self.restart()
 
@@ -126,7 +132,7 @@ class RowNodes:
 
     @property
     def _walks_from_root(self) -> bool:
-        return self.is_root or self._n_followed <= _MOST_WALKED_AGAIN * self._n_new
+        return self.is_root or self._n_followed <= self._most_walked_again * self._n_new
 
     def _case(self, values: Mapping[int, str], nodes: Sequence[int]) -> str:
         """Return the same for some of the table's nodes; the others keep their number."""

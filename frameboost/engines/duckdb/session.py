@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import duckdb
+import numpy.typing as npt
 
 from frameboost.checks.messages import shortened
 from frameboost.data.estimated_rows import estimated_rows
+from frameboost.engines.duckdb.arrow_batches import Batch, read_batches
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.duckdb_errors import first_duckdb_error
@@ -66,6 +69,15 @@ class DuckDBSession:
         """Run one query; return its columns as numpy arrays."""
         with first_duckdb_error():
             return dict(self._result(query).fetchnumpy())
+
+    def batches(self, query: str, dtypes: Sequence[npt.DTypeLike]) -> Iterator[Batch]:
+        """Run one query, which reads tables made here; yield its columns in batches (see `read_batches`).
+
+        Every batch must be read before another statement is run.
+        """
+        with first_duckdb_error():
+            result = self._beside().query(self._nothing[1:-1], query)
+            yield from read_batches(result, dtypes)
 
     def _result(self, query: str) -> Any:
         # The relation API parses and plans a CALL once, and a SELECT several times.

@@ -1,23 +1,19 @@
-"""The DuckDB engine over a star: attributes are binned and summed once a row of their dimension, not once a fact.
+"""The DuckDB engine over a star: attributes are binned once a row of their dimension, and facts have its key.
 
-Sums of g and h by node and key are one narrow group-by of the facts, and are summed once more by the codes of the keys,
-for all attributes of a dimension. Where facts are few for the keys, that does not pay: then the codes of the attributes
-are stored with the facts as well, and the facts are summed by them. Which way is taken follows from the number of rows
-in the nodes asked for. Both give the sums of the joined table, which is never made.
+The facts of the nodes asked for are read in batches, and added up by key in memory, then by the codes of the keys. So
+are the sums of the joined table found, which is never made (see `frameboost.engines.duckdb.star_sums`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.bins import Bins
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, store_bins
-from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.histograms import HistogramQuery
+from frameboost.engines.duckdb.engine import FEWEST_SORTED, DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.star_dimension import StarDimension
+from frameboost.engines.duckdb.star_sums import LARGE, FactSums
 from frameboost.engines.duckdb.star_tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.sql_files import render
@@ -54,7 +50,7 @@ class DuckDBStarEngine(DuckDBEngine):
         self._own = [number for number in range(len(self.features)) if number not in apart]
         self._dimensions: list[StarDimension] = []
         self._of_feature: dict[int, StarDimension] = {}
-        self._sums: str | None = None
+        self._fact_sums: FactSums | None = None
 
     def _count_rows(self) -> list[int]:
         """See `TableEngine._count_rows`: a row of a dimension counts as often as facts refer to it."""
@@ -79,6 +75,25 @@ class DuckDBStarEngine(DuckDBEngine):
 
     # --- bins ---------------------------------------------------------------------------------------------------------
 
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`."""
+        super().bin_columns(bins)
+        self._may_sort = self._may_sort and not self._sorted_by()
+        keyed = [each for each in self._dimensions if each.codes is not None]
+        by_key = {number for each in keyed for number in each.features}
+        stored = [number for number in range(len(bins)) if number not in by_key]
+        self._fact_sums = FactSums(self.session, self.layout, stored, keyed)
+
+    def _sorted_by(self) -> str:
+        """Return the key that the facts are sorted by, if any.
+
+        It is that of the dimension with most keys, if its codes do not stay in the cache: then those of a key are read
+        once for all of its facts that are in one node.
+        """
+        largest = max(self._dimensions, key=lambda each: each.n_keys)
+        may_sort = not self.in_source_order and self.n_rows >= FEWEST_SORTED
+        return largest.column if may_sort and largest.n_keys > LARGE else ""
+
     def store_bins(self, bins: Sequence[Bins]) -> str:
         """See `DuckDBEngine.store_bins`: the facts get their own codes, and of each dimension the key or all codes."""
         session, more, joins = self.session, dict[str, str](), list[str]()
@@ -93,17 +108,22 @@ class DuckDBStarEngine(DuckDBEngine):
             more |= {name: f"branch_{i}.{name}" for name in dimension.columns}
             self._dimensions.append(dimension)
             self._of_feature |= dict.fromkeys(branch.features, dimension)
-        facts = session.source
+        facts, key = session.source, self._sorted_by()
         stored = store_bins(
             session, [bins[f] for f in self._own], [self.columns[f] for f in self._own], more | self.roles,
             in_order=self.in_source_order, more_joins=joins, numbers=self._own,
+            sorted_by=key,
         )  # fmt: skip
-        for table in [facts, *(each.table for each in self._dimensions if not each.has_keys)]:
+        for table in [facts, *(each.table for each in self._dimensions)]:
             session.drop(table)
-        self._dimensions = [each for each in self._dimensions if each.has_keys]
         return stored
 
     # --- once a tree --------------------------------------------------------------------------------------------------
+
+    @property
+    def most_walked_again(self) -> int:
+        """See `DuckDBEngine.most_walked_again`; in the order of a key the rows of a chunk are in many nodes."""
+        return 0 if self._sorted_by() else super().most_walked_again
 
     def goes_left(self, split: Split) -> str:
         """See `DuckDBEngine.goes_left`; a split on an attribute whose codes the facts lack has a bit for each key."""
@@ -114,48 +134,10 @@ class DuckDBStarEngine(DuckDBEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        first, everywhere = self.nodes.settle(nodes), self.nodes.is_root
+        first = self.nodes.settle(nodes)
         rows = " POSITIONAL JOIN ".join([self.bins, self.pair.table, *self.nodes.tables])
-        totals = np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
-        shares = totals[:, 1] / max(self._stats[0].H, 1e-300)
-        by_key = [each for each in self._dimensions if each.sums_by_key(self.n_rows * shares)]
-        apart = {number for each in by_key for number in each.features}
-        stored = [number for number in range(len(self.features)) if number not in apart]
-        if stored:
-            query = HistogramQuery(
-                self.session, self._layout_of(stored), rows, self.pair.g, self.pair.h,
-                columns=[f"bin_{number}" for number in stored],
-            )  # fmt: skip
-            out[np.ix_(places, self._slots_of(stored))] = query.run(len(nodes), totals, first, everywhere=everywhere)
-        if by_key:
-            self._sum_by_key(by_key, rows, first, len(nodes), everywhere=everywhere)
-        for number, dimension in enumerate(by_key):
-            read = render(
-                "read_keys", sums=self._sums, dimension=number, keys=dimension.table, n_keys=dimension.n_keys,
-                first=first, columns=", ".join(f"keys.bin_{f}" for f in dimension.features),
-            )  # fmt: skip
-            query = HistogramQuery(
-                self.session, self._layout_of(dimension.features), f"({read})", "g", "h",
-                columns=[f"bin_{f}" for f in dimension.features],
-            )  # fmt: skip
-            found = query.run(len(nodes), totals, first, everywhere=everywhere)
-            out[np.ix_(places, self._slots_of(dimension.features))] = found
-
-    def _sum_by_key(
-        self, dimensions: Sequence[StarDimension], rows: str, first: int, n_nodes: int, *, everywhere: bool
-    ) -> None:
-        """Store the sums by node and key of some dimensions."""
-        strides = np.array([dimension.n_keys for dimension in dimensions])
-        query = HistogramQuery(
-            self.session, self.layout, rows, self.pair.g, self.pair.h, columns=[each.column for each in dimensions]
+        share = sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300)
+        assert self._fact_sums is not None
+        out[places] = self._fact_sums.histograms(
+            rows, (self.pair.g, self.pair.h), first, len(nodes), share * self.n_rows, everywhere=self.nodes.is_root
         )
-        self._sums = self._sums or self.session.table("sums")
-        statement = query.statement([[i] for i in range(len(strides))], first, n_nodes, strides, everywhere=everywhere)
-        self.session.run(render("sum_by_key", sums=self._sums, histograms=statement))
-
-    def _layout_of(self, features: Sequence[int]) -> SlotLayout:
-        return SlotLayout([self.layout.bins[number] for number in features])
-
-    def _slots_of(self, features: Sequence[int]) -> IntArray:
-        offsets = self.layout.offsets
-        return np.concatenate([np.arange(offsets[number], offsets[number + 1]) for number in features])

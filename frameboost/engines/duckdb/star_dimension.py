@@ -1,8 +1,7 @@
-"""A dimension of a star while trees grow: its keys, their codes, and whether sums by key pay."""
+"""A dimension of a star while trees grow: the codes of its keys, and the columns that the facts get for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,37 +10,20 @@ import numpy.typing as npt
 from frameboost.engines.duckdb.nodes import narrowest_integer
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.sql_files import render
-from frameboost.splits.split import FloatArray, Split
+from frameboost.splits.split import Split
 
-__all__ = ["StarDimension", "expected_sums", "sums_by_key_pay"]
+__all__ = ["StarDimension"]
 
-# What takes time, as multiples of the time to sum a row by the bins of one attribute: to sum a fact by node and key, in
-# a hash table, and to read the codes of a key beside its sums.
-SUM_BY_KEY, READ_CODES = 4.0, 4.0
-# Keys with more facts than this have few sums for their facts in any node of a tree: the facts need no codes.
-_MANY_FACTS = 32.0
+# The most codes of a dimension to hold in memory; of a larger one the facts get the codes alone.
+_MOST_CODES = 1 << 28
+# With fewer attributes the facts get the codes alone: to read a key takes as long as to read some codes.
+_FEWEST_ATTRIBUTES = 2
+# Rows with the same codes become one key if there are at most so many times as many different ones as rows.
+_MERGED = 0.5
 # Without codes a split on an attribute is a text of a bit for each key, in each statement that moves rows.
 _MOST_BITS = 1 << 15
-
-
-def expected_sums(n_keys: int, n_rows: FloatArray) -> float:
-    """Return how many sums by node and key there are if each node's rows are drawn evenly from the keys.
-
-    >>> round(expected_sums(100, np.array([100.0, 1e6])))
-    163
-    """
-    return float(n_keys * -np.expm1(-n_rows / n_keys).sum())
-
-
-def sums_by_key_pay(n_keys: int, n_attributes: int, n_rows: FloatArray) -> bool:
-    """Whether the rows of some nodes are summed faster by key, and then by the codes of the keys, than by the codes.
-
-    >>> sums_by_key_pay(200, 10, np.array([1e6])), sums_by_key_pay(10**6, 10, np.array([1e6]))
-    (True, False)
-    """
-    total = float(n_rows.sum())
-    by_key = SUM_BY_KEY * total + (READ_CODES + n_attributes) * expected_sums(n_keys, n_rows)
-    return bool(by_key < n_attributes * total)
+# Keys with more facts than this have few bits for their facts.
+_MANY_FACTS = 32.0
 
 
 @dataclass(frozen=True)
@@ -51,25 +33,26 @@ class StarDimension:
     Attributes
     ----------
     table
-        Its keys: ``key``, ``bin_3``, ... and ``row_ids``; without keys its rows: ``row_id``, ``bin_3``, ...
+        Its rows: ``row_id`` and `columns`; or a query of them in parentheses.
     column
         The column of the facts' bins with the key.
     features
         The numbers of its features.
-    n_keys
-        How many keys there are, 0 without.
+    codes
+        The codes of the keys, (keys, features), of uint8 or uint32; None if the facts have no keys.
     has_codes
         Whether the facts have the codes.
-    codes
-        The codes of the keys by feature, if the facts lack them.
+    is_merged
+        Whether rows with the same codes are one key, and the table has lists of their numbers, ``row_ids``. Otherwise
+        a key is a row's place in the table.
     """
 
     table: str
     column: str
     features: tuple[int, ...]
-    n_keys: int
+    codes: npt.NDArray[np.unsignedinteger] | None
     has_codes: bool
-    codes: Mapping[int, npt.NDArray[np.integer]]
+    is_merged: bool
 
     @classmethod
     def of_codes(
@@ -78,47 +61,50 @@ class StarDimension:
         """Return a dimension of which ``codes`` has the codes of each row; that table is dropped unless it is kept."""
         names = [f"bin_{f}" for f in features]
         joined = ", ".join(names)
-        # Rows with the same codes in all attributes are one key. The count is an estimate, and so is what pays.
-        n_distinct = int(session.rows(f"SELECT approx_count_distinct(hash({joined})) FROM {codes}")[0][0])
-        if not sums_by_key_pay(n_distinct, len(features), np.array([float(n_facts)])):
-            return cls(codes, column, features, 0, True, {})
-        keys = session.table("keys")
-        session.run(render("number_keys", keys=keys, codes=codes, columns=joined))
-        session.drop(codes)
-        n_keys = int(session.rows(f"SELECT COUNT(*) FROM {keys}")[0][0])
-        found: Mapping[str, npt.NDArray[np.integer]] = {}
-        if n_keys <= min(n_facts / _MANY_FACTS, _MOST_BITS):
-            found = session.columns(f"SELECT {joined} FROM {keys} ORDER BY key ASC")
-        by_feature = {f: np.asarray(found[name]) for f, name in zip(features, names, strict=True) if found}
-        return cls(keys, column, features, n_keys, not by_feature, by_feature)
+        count = f"SELECT COUNT(*), approx_count_distinct(hash({joined})) FROM {codes}"
+        n_rows, n_distinct = session.rows(count)[0]
+        if len(features) < _FEWEST_ATTRIBUTES or n_rows * len(features) > _MOST_CODES:
+            return cls(codes, column, features, None, True, False)
+        is_merged = n_distinct <= _MERGED * n_rows
+        table = codes
+        if is_merged:
+            table = session.table("keys")
+            session.run(render("number_keys", keys=table, codes=codes, columns=joined))
+            session.drop(codes)
+        # In the order of the key, which the rows may not have as they are read.
+        found = session.columns(f"SELECT {'key' if is_merged else 'rowid'} AS key, {joined} FROM {table}")
+        kind = np.uint8 if all(found[name].dtype == np.uint8 for name in names) else np.uint32
+        by_key = np.empty((len(found["key"]), len(names)), kind)
+        for place, name in enumerate(names):
+            by_key[found["key"], place] = found[name]
+        has_codes = len(by_key) > min(n_facts / _MANY_FACTS, _MOST_BITS)
+        return cls(table, column, features, by_key, has_codes, is_merged)
 
     @property
-    def has_keys(self) -> bool:
-        """Whether the facts have the key."""
-        return self.n_keys > 0
+    def n_keys(self) -> int:
+        """How many keys there are, 0 if the facts have none."""
+        return 0 if self.codes is None else len(self.codes)
 
     @property
     def columns(self) -> list[str]:
         """The columns that the facts get."""
         return [
-            *([self.column] if self.has_keys else []),
+            *([self.column] if self.codes is not None else []),
             *([f"bin_{f}" for f in self.features] if self.has_codes else []),
         ]
 
     @property
     def read_by_row(self) -> str:
         """A table, or a query in parentheses, with ``row_id`` and `columns`."""
-        if not self.has_keys:
+        if self.codes is None:
             return self.table
-        key = f"CAST(key AS {narrowest_integer(self.n_keys - 1)}) AS {self.column}"
-        return f"(SELECT unnest(row_ids) AS row_id, {', '.join([key, *self.columns[1:]])} FROM {self.table})"
-
-    def sums_by_key(self, n_rows: FloatArray) -> bool:
-        """Whether to sum the rows of some nodes, of which these are about the numbers, by key."""
-        return not self.has_codes or sums_by_key_pay(self.n_keys, len(self.features), n_rows)
+        row, number = ("unnest(row_ids)", "key") if self.is_merged else ("row_id", "rowid")
+        key = f"CAST({number} AS {narrowest_integer(self.n_keys - 1)}) AS {self.column}"
+        return f"(SELECT {row} AS row_id, {', '.join([key, *self.columns[1:]])} FROM {self.table})"
 
     def goes_left(self, split: Split, missing: int) -> str:
         """Return the condition that a fact goes left by the code of its key; ``missing`` is the last code."""
-        is_left = split.goes_left(missing + 1)[self.codes[split.feature]]
+        assert self.codes is not None
+        is_left = split.goes_left(missing + 1)[self.codes[:, self.features.index(split.feature)]]
         bits = (is_left.astype(np.uint8) + ord("0")).tobytes().decode()
         return f"get_bit(CAST('{bits}' AS BIT), {self.column}) = 1"

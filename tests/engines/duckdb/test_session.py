@@ -179,9 +179,8 @@ def fit_linear_leaves(con):
 
 
 def fit_star(con):
-    dimension = con.sql("SELECT i AS number, i * 2 AS a, -i AS b, i % 2 AS c, i + 1 AS d, i * i AS e, i % 3 AS f "
-                        "FROM range(3) AS r(i)")  # fmt: skip
-    facts = con.sql("SELECT *, CAST(amount AS BIGINT) % 4 AS number FROM flights")
+    dimension = con.sql("SELECT i AS number, i // 3 AS a, -(i // 3) AS b FROM range(5) AS r(i)")  # two keys, and NULL
+    facts = con.sql("SELECT *, CAST(amount AS BIGINT) % 6 AS number FROM flights")
     fb.fit(fb.join(facts, dimension, on="number"), "amount", **SHAPE)
 
 

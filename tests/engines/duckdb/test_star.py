@@ -13,16 +13,21 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines.duckdb import binning as duckdb_binning
-from frameboost.engines.duckdb import engine, opening, star_dimension, star_plan
-from frameboost.engines.duckdb.star_dimension import expected_sums
+from frameboost.engines.duckdb import engine, opening, star_dimension, star_plan, star_sums
+from frameboost.engines.duckdb import star as star_engine
 from frameboost.joins.relations import joined_relation
 from tests.support.cases import cases
 from tests.support.stars import random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
 SMALL = {"n_estimators": 3, "max_depth": 4, "max_bin": 16}
-# how attributes are summed: by key, by codes stored with the facts, or now by the one and now by the other
-WAYS = {"keys": (0.0, -1e9, 1e-9), "codes": (1e9, 0.0, 1.0), "both": (0.5, 0.5, 1e9)}
+# how attributes are summed: by key, by the codes of keys, by codes stored with the facts, or in the order of the keys
+WAYS = {
+    "keys": {"_FEWEST_ROWS": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
+    "codes of keys": {"_FEWEST_ROWS": 1e18, "_MERGED": 0.0},
+    "codes": {"_FEWEST_ATTRIBUTES": 10**9},
+    "sorted": {"LARGE": 0, "FEWEST_SORTED": 1},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +44,10 @@ def stars_without_join(monkeypatch):
 def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in zip(("SUM_BY_KEY", "READ_CODES", "_MANY_FACTS"), WAYS[way], strict=True):
-            patch.setattr(star_dimension, name, value)
+        for name, value in WAYS[way].items():
+            for module in (star_dimension, star_sums, star_engine):
+                if hasattr(module, name):
+                    patch.setattr(module, name, value)
         yield
 
 
@@ -206,13 +213,6 @@ def test_names_and_types_of_keys_are_data():
         found = fb.fit(star, "y", **SMALL)
         joined = star.collect()
     assert without_joins(found) == fb.fit(joined, "y", **SMALL).to_json()
-
-
-def test_expected_sums_are_about_those_of_rows_drawn_evenly():
-    rng = np.random.default_rng(0)
-    n_rows = np.array([50.0, 700.0, 5000.0])
-    found = [len(np.unique(rng.integers(0, 1000, int(n)))) for n in n_rows]
-    assert expected_sums(1000, n_rows) == pytest.approx(sum(found), rel=0.02)
 
 
 FACTS = """

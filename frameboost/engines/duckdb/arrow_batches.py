@@ -1,0 +1,93 @@
+"""Batches of a query's result as numpy arrays, read one at a time while the database computes the next.
+
+The result comes through Arrow's C stream interface, whose structures are declared here as that specification has them
+(arrow.apache.org/docs/format/CStreamInterface.html). So neither pyarrow is needed, nor memory for the whole result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Batch", "read_batches"]
+
+Batch = Sequence[npt.NDArray[Any]]
+
+
+class _Array(ctypes.Structure):
+    """``struct ArrowArray``."""
+
+
+_Array._fields_ = [
+    ("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64), ("n_children", ctypes.c_int64), ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Array))), ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Array))), ("private_data", ctypes.c_void_p),
+]  # fmt: skip
+
+
+class _Stream(ctypes.Structure):
+    """``struct ArrowArrayStream``."""
+
+
+_Stream._fields_ = [
+    ("get_schema", ctypes.c_void_p),
+    ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.POINTER(_Array))),
+    ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.POINTER(_Stream))),
+    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Stream))),
+    ("private_data", ctypes.c_void_p),
+]
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Iterator[Batch]:
+    """Yield the columns of each batch; the arrays are valid until the next batch is asked for.
+
+    Parameters
+    ----------
+    result
+        A result with ``__arrow_c_stream__``.
+    dtypes
+        The dtypes of its columns, which are numbers and have no NULL.
+
+    Raises
+    ------
+    duckdb.Error
+        If the database cannot compute a batch.
+    """
+    capsule = result.__arrow_c_stream__()
+    stream = _Stream.from_address(_pointer_of(capsule, b"arrow_array_stream"))
+    kinds = [np.dtype(dtype) for dtype in dtypes]
+    try:
+        while True:
+            batch = _Array()
+            if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
+                raise duckdb.Error((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
+            if not batch.release:
+                return
+            try:
+                yield [_column(batch.children[i].contents, kind) for i, kind in enumerate(kinds)]
+            finally:
+                batch.release(ctypes.byref(batch))
+    finally:
+        stream.release(ctypes.byref(stream))
+
+
+class _Memory:
+    """Memory of the database, as numpy reads it (the array interface protocol, version 3)."""
+
+    def __init__(self, address: int, length: int, dtype: np.dtype[Any]) -> None:
+        self.__array_interface__ = {"version": 3, "shape": (length,), "typestr": dtype.str, "data": (address, True)}
+
+
+def _column(column: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if not column.length:
+        return np.empty(0, dtype)
+    return np.asarray(_Memory(column.buffers[1] + column.offset * dtype.itemsize, column.length, dtype))

@@ -1,0 +1,62 @@
+"""Kernels over batches of facts: sums by bin of the facts' own codes, by key, and by bin of the codes of the keys.
+
+Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
+from frameboost.runtime.kernel import kernel
+
+__all__ = ["add_codes", "add_codes_of_keys", "add_sums_of_keys"]
+
+_ONE = np.uint64(1)
+
+
+@kernel
+def add_codes(places, codes, first_slot, g, h, sums):  # type: ignore[no-untyped-def]
+    """Add each row's pair to the sums (float64, (places, slots, 2)) of its place at ``first_slot`` + its code."""
+    flat, width, first = sums.ravel(), np.uint64(sums.shape[1]), np.uint64(first_slot)
+    for i in range(np.uint64(0), np.uint64(len(codes))):
+        slot = np.uint64(places[i]) * width + first + np.uint64(codes[i])
+        add_pair(flat, slot << _ONE, g[i], h[i])
+
+
+@kernel
+def add_codes_of_keys(places, keys, g, h, codes, slots, histograms):  # type: ignore[no-untyped-def]
+    """Add each row's pair to the bins of its key's codes, (keys, features), in the histogram of its place.
+
+    Adjacent rows of one key and place are added up first.
+    """
+    flat, all_codes = histograms.ravel(), codes.ravel()
+    width, n_features = np.uint64(histograms.shape[1]), np.uint64(codes.shape[1])
+    n_rows = np.uint64(len(keys))
+    sum_g = sum_h = 0.0
+    for i in range(np.uint64(0), n_rows):
+        if i + AHEAD < n_rows:
+            prefetch(all_codes, np.uint64(keys[i + AHEAD]) * n_features)
+        sum_g += g[i]
+        sum_h += h[i]
+        if i + _ONE < n_rows and keys[i + _ONE] == keys[i] and places[i + _ONE] == places[i]:
+            continue
+        start, first = np.uint64(keys[i]) * n_features, np.uint64(places[i]) * width
+        for feature in range(n_features):
+            slot = first + np.uint64(slots[feature]) + np.uint64(all_codes[start + feature])
+            add_pair(flat, slot << _ONE, sum_g, sum_h)
+        sum_g = sum_h = 0.0
+
+
+@kernel
+def add_sums_of_keys(sums, codes, slots, histograms):  # type: ignore[no-untyped-def]
+    """Add the sums by key, (places, keys, 2), to the bins of the keys' codes."""
+    all_codes, n_features = codes.ravel(), np.uint64(codes.shape[1])
+    for place in range(np.uint64(0), np.uint64(len(sums))):
+        flat, found = histograms[place].ravel(), sums[place].ravel()
+        for key in range(np.uint64(0), np.uint64(len(codes))):
+            g, h = found[key << _ONE], found[(key << _ONE) + _ONE]
+            if g != 0.0 or h != 0.0:
+                for feature in range(n_features):
+                    slot = np.uint64(slots[feature]) + np.uint64(all_codes[key * n_features + feature])
+                    add_pair(flat, slot << _ONE, g, h)

@@ -1,0 +1,133 @@
+"""Facts in batches: the batches of a query's result, and their sums by bin and by key."""
+
+import gc
+import tracemalloc
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frameboost.engines.duckdb.arrow_batches import read_batches
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.duckdb.star_dimension import StarDimension
+from frameboost.engines.duckdb.star_kernels import add_codes, add_codes_of_keys, add_sums_of_keys
+from frameboost.engines.duckdb.star_sums import LARGE, sums_by_key_pay
+
+N_SLOTS = 40
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 10**6), st.integers(0, 400), st.sampled_from([np.uint8, np.uint32]), st.booleans())
+def test_kernels(seed, n_rows, kind, is_sorted):
+    rng = np.random.default_rng(seed)
+    n_places, n_keys, slots = 3, 12, np.array([30, 0, 10])
+    places = rng.integers(0, n_places, n_rows).astype(np.uint32)
+    keys = rng.integers(0, n_keys, n_rows).astype(np.uint32)
+    keys = np.sort(keys) if is_sorted else keys
+    g, h = rng.integers(-8, 8, n_rows) / 4, rng.integers(1, 4, n_rows) / 2
+    codes = rng.integers(0, 10, (n_keys, 3)).astype(kind)
+    pairs = np.stack([g, h], axis=1)
+
+    expected = np.full((n_places, N_SLOTS, 2), 9.0)
+    np.add.at(expected, (places[:, None], slots + codes[keys].astype(int)), pairs[:, None])
+    found = np.full((n_places, N_SLOTS, 2), 9.0)
+    add_codes_of_keys(places, keys, g, h, codes, slots, found)
+    np.testing.assert_array_equal(found, expected)
+
+    sums, by_key = np.zeros((n_places, n_keys, 2)), np.zeros((n_places, n_keys, 2))
+    add_codes(places, keys, 0, g, h, sums)
+    np.add.at(by_key, (places, keys), pairs)
+    np.testing.assert_array_equal(sums, by_key)
+    found = np.full((n_places, N_SLOTS, 2), 9.0)
+    add_sums_of_keys(sums, codes, slots, found)
+    np.testing.assert_array_equal(found, expected)
+
+    own = rng.integers(0, 10, n_rows).astype(kind)
+    expected, found = np.ones((n_places, N_SLOTS, 2)), np.ones((n_places, N_SLOTS, 2))
+    np.add.at(expected, (places, 30 + own.astype(int)), pairs)
+    add_codes(places, own, 30, g, h, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_sums_by_key_pay_with_many_rows_for_each_and_few_keys():
+    assert sums_by_key_pay(LARGE, 2, 4.0 * LARGE)
+    assert not sums_by_key_pay(LARGE, 2, 4.0 * LARGE - 1)
+    assert not sums_by_key_pay(LARGE + 1, 1, 1e12)
+    assert not sums_by_key_pay(LARGE, 1000, 1e12), "half a gigabyte of sums"
+
+
+@pytest.fixture
+def con():
+    with duckdb.connect() as con:
+        yield con
+
+
+def test_batches_have_all_rows_and_take_little_memory(con):
+    con.execute("SET threads = 2")
+    n_rows = 3_000_000
+    session = DuckDBSession(con.sql("SELECT 1 AS one"))
+    query = f"SELECT CAST(i % 200 AS UTINYINT), CAST(i AS UINTEGER), i / 4 FROM range({n_rows}) AS r(i) WHERE i % 3 < 2"
+    places = np.arange(n_rows)[np.arange(n_rows) % 3 < 2]
+    total, n_batches, seen = np.zeros(3), 0, []
+    tracemalloc.start()
+    for codes, keys, values in session.batches(query, [np.uint8, np.uint32, np.float64]):
+        assert (codes.dtype, keys.dtype, values.dtype) == (np.uint8, np.uint32, np.float64)
+        assert not codes.flags.writeable
+        np.testing.assert_array_equal(codes, keys % 200)
+        np.testing.assert_array_equal(values, keys / 4)
+        total += [codes.sum(dtype=int), keys.sum(dtype=int), len(keys)]
+        n_batches, seen = n_batches + 1, [*seen, len(keys)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert total.tolist() == [(places % 200).sum(), places.sum(), len(places)]
+    assert n_batches > 5
+    assert peak < 8 * max(seen) * 8
+    assert session.rows("SELECT 7")[0] == (7,), "the connection is free"
+    assert list(session.batches("SELECT 1e0 WHERE 1 = 2", [np.float64])) in ([], [[]])
+    session.close()
+
+
+def test_a_batch_that_fails_and_one_that_is_not_read(con):
+    session = DuckDBSession(con.sql("SELECT 1 AS one"))
+    query = (
+        "SELECT CASE WHEN i = 900000 THEN CAST(error('row 900000') AS DOUBLE) ELSE i END FROM range(1000000) AS r(i)"
+    )
+    with pytest.raises(duckdb.Error, match="row 900000"):
+        for _ in session.batches(query, [np.float64]):
+            pass
+    with pytest.raises(duckdb.Error, match="nothing_of_that_name"):
+        list(session.batches("SELECT a FROM nothing_of_that_name", [np.float64]))
+    batches = session.batches("SELECT CAST(i AS DOUBLE) FROM range(1000000) AS r(i)", [np.float64])
+    assert next(batches)[0][0] == 0.0
+    batches.close()
+    gc.collect()
+    assert session.rows("SELECT 7")[0] == (7,), "the connection is free"
+    session.close()
+    assert con.sql("SELECT COUNT(*) FROM duckdb_views() WHERE temporary AND NOT internal").fetchall() == [(0,)]
+
+
+def test_slices_start_where_they_start():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": polars.Series(range(10), dtype=polars.UInt16)})
+    (batch,) = read_batches(frame.slice(3, 4), [np.uint16])
+    assert batch[0].tolist() == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("n_distinct", "is_merged"), [(2, True), (6, False)])
+def test_rows_with_equal_codes_are_one_key_where_many_are(con, n_distinct, is_merged):
+    session = DuckDBSession(con.sql("SELECT 1 AS one"))
+    table = session.table("bins")
+    session.run(
+        f"CREATE TEMP TABLE {table} AS SELECT 10 * i AS row_id, CAST(i % {n_distinct} AS UTINYINT) AS bin_3, "
+        f"CAST(300 + i % {n_distinct} AS INTEGER) AS bin_5 FROM range(6) AS r(i)"
+    )
+    found = StarDimension.of_codes(session, "key_0", table, (3, 5), 1000)
+    assert (found.n_keys, found.is_merged, found.has_codes) == (n_distinct, is_merged, False)
+    assert found.codes.dtype == np.uint32
+    rows = dict(session.rows(f"SELECT row_id, key_0 FROM {found.read_by_row}"))
+    assert {row: found.codes[key].tolist() for row, key in rows.items()} == {
+        10 * i: [i % n_distinct, 300 + i % n_distinct] for i in range(6)
+    }
+    session.close()
