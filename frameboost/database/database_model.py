@@ -507,8 +507,20 @@ class DatabaseModel:
         return text
 
     def _statement(self, destination: Destination, table: str, options: ScoringOptions) -> str:
-        source = self._source(table, [*(options.keep or ()), *self.base_margin])
-        return scoring_statement(self._sql_model(options.output), source, options, destination)
+        model, others = self._sql_model(options.output), [*(options.keep or ()), *self.base_margin]
+        if options.form != "by_key":
+            return scoring_statement(model, self._source(table, others), options, destination)
+        if self.star is None:
+            raise ParameterError(
+                "form='by_key' scores trees where dimensions are joined, and this query joins none; it is for a model "
+                "that was trained on a star of tables, without tables='joined'"
+            )
+        if options.keep is None:
+            raise ParameterError("form='by_key' needs keep, the columns to return besides the prediction")
+        self._refuse_base_margin("form='by_key'")
+        model, scores = self.star.score_by_key(model)
+        source = self.star.source(self.dialect.quote_path(table), others, scores)
+        return scoring_statement(model, source, replace(options, form="auto"), destination)
 
     def _source(self, table: str, others: Sequence[str] = ()) -> TableSource:
         """Return what a query reads: a table, or it joined to those that have features or ``others`` of its columns."""

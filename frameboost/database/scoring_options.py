@@ -19,7 +19,7 @@ from frameboost.errors import ParameterError
 __all__ = ["Form", "Rows", "ScoringOptions", "SqlOutput", "scoring_statement"]
 
 SqlOutput = Literal["mean", "margin", "class", "probability", "quantiles", "distribution", "interval", "leaf"]
-Form = Literal["auto", "case", "lists", "sorted", "staged", "table"]
+Form = Literal["auto", "by_key", "case", "lists", "sorted", "staged", "table"]
 Rows = int | duckdb.DuckDBPyConnection
 
 

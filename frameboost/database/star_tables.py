@@ -8,6 +8,8 @@ from typing import Literal
 
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.joined_tables import joined_tables, names_in_join
+from frameboost.compile.sql.scores_by_key import Scores, score_by_key
+from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
@@ -55,9 +57,14 @@ class StarTables:
         """The tables of the dimensions, each once."""
         return list(dict.fromkeys(self.tables.get(join.table, join.table) for join in self.joins))
 
-    def source(self, facts: str, others: Iterable[str] = ()) -> TableSource:
+    def source(self, facts: str, others: Iterable[str] = (), scores: Scores | None = None) -> TableSource:
         """Return what a query reads: the facts, a quoted table, with the columns that it reads of the dimensions."""
-        return joined_tables(facts, self.joins, self.dialect, self.read | set(others), self.columns, self.tables)
+        wanted = self.read | set(others)
+        return joined_tables(facts, self.joins, self.dialect, wanted, self.columns, self.tables, scores)
+
+    def score_by_key(self, model: SqlModel) -> tuple[SqlModel, Scores]:
+        """Return the model, and what `source` adds to the dimensions for it; see `scores_by_key`."""
+        return score_by_key(model, self.joins, self.columns)
 
     def called(self, names: Mapping[str, str]) -> StarTables:
         """Return it with other names of `table_names`."""

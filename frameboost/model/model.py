@@ -523,6 +523,8 @@ class Model:
             the fastest of ``"case"``, ``"staged"`` and two more forms. ``"lists"``: the nodes as lists, which are
             planned in a thirtieth of the time. ``"sorted"``: ``"case"`` over rows sorted by steps of the four features
             most asked about, which takes half the time for a million rows; the result has the rows' own order.
+            ``"by_key"``, of a star: trees that ask about one dimension only are scored once a row of it and joined as
+            their sum, other trees as ``"auto"`` does; it needs ``keep``.
         trees
             The table that the statements of `DatabaseModel.table_statements` fill.
         rows

@@ -13,6 +13,7 @@
 - `scoring_query`: the query that scores a table, in the form that the database's limits allow
 - `stages`: a query as a chain of common table expressions
 - `joined_tables`: the tables of a star as one source of a query
+- `scores_by_key`: trees of one table of a star, scored once a row of it
 - `lookups`: numbers that are looked up by a column
 - `outputs`: predictions, classes and probabilities over the margins
 - `size`: the size of a query beside the database's limits

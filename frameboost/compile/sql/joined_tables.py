@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from frameboost.compile.sql.scores_by_key import Scores
 from frameboost.compile.sql.stages import TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
@@ -37,7 +38,7 @@ def names_in_join(joins: Sequence[TableJoin], dialect: Dialect, names: Mapping[s
 
 def joined_tables(
     facts: str, joins: Sequence[TableJoin], dialect: Dialect, wanted: Collection[str], names: Mapping[str, str],
-    tables: Mapping[str, str],
+    tables: Mapping[str, str], scores: Scores | None = None,
 ) -> TableSource:  # fmt: skip
     """Return a derived table: all columns of the facts, and those of the dimensions that are wanted.
 
@@ -55,6 +56,8 @@ def joined_tables(
         The columns' names in the tables where they are not those of training, by name in the join.
     tables
         The dimensions' tables where they are not called as in training, by name.
+    scores
+        Values to add, by dimension and name, as SQL over the dimension's own columns.
     """
     aliases = names_in_join(joins, dialect, None)
     called, of_dimensions = dialect.statements.alias, dict[str, str]()  # columns of the join, as of an aliased table
@@ -70,7 +73,7 @@ def joined_tables(
             left = tuple(dialect.quote(names.get(key.left, key.left)) for key in join.keys)
             side = _aggregates(join, join.aggregation, alias, table, facts, left, dialect)
         else:
-            side = _dimension(join, alias, table, names, dialect)
+            side = _dimension(join, alias, table, names, dialect, (scores or {}).get(number - 1, {}))
         conditions = (
             f"{key_sql(column(key.left), dialect, is_text=key.is_text)} = {own}"
             for key, own in zip(join.keys, side.keys, strict=True)
@@ -82,6 +85,7 @@ def joined_tables(
             for name in side.columns
             if name in wanted
         ]
+        columns += [f"{alias}.{dialect.quote(name)}" for name in (scores or {}).get(number - 1, ())]
     query = f"SELECT {', '.join(columns)}\n" + "\n".join(lines) + dialect.statements.joins_to_nulls
     return TableSource(f"(\n{query}\n) {called}{_JOINED}", _JOINED)
 
@@ -95,14 +99,19 @@ class _Side:
     columns: dict[str, str]
 
 
-def _dimension(join: TableJoin, alias: str, table: str, names: Mapping[str, str], dialect: Dialect) -> _Side:
+def _dimension(
+    join: TableJoin, alias: str, table: str, names: Mapping[str, str], dialect: Dialect, scores: Mapping[str, str]
+) -> _Side:  # fmt: skip
     keys = [dialect.quote(key.right) for key in join.keys]
     own = {name: dialect.quote(names.get(name, own)) for name, own in join.columns.items()}
+    added = "".join(f", {value} AS {dialect.quote(name)}" for name, value in scores.items())
     if dialect.statements.star_names_tables:
         inner = {key: f"{alias}_key_{place}" for place, key in enumerate(keys, start=1)}
         inner |= {value: f"{alias}_{place}" for place, value in enumerate(own.values(), start=1)}
-        table = f"(SELECT {', '.join(f'{value} AS {name}' for value, name in inner.items())} FROM {table})"
+        table = f"(SELECT {', '.join(f'{value} AS {name}' for value, name in inner.items())}{added} FROM {table})"
         keys, own = [inner[key] for key in keys], {name: inner[value] for name, value in own.items()}
+    elif scores:
+        table = f"(SELECT {alias}.*{added} FROM {table} {dialect.statements.alias}{alias})"
     compared = [
         key_sql(f"{alias}.{name}", dialect, is_text=key.is_text) for key, name in zip(join.keys, keys, strict=True)
     ]

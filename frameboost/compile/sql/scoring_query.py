@@ -19,7 +19,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["FORMS", "Destination", "scoring_query"]
 
-FORMS = ("auto", "case", "lists", "sorted", "staged", "table")
+FORMS = ("auto", "by_key", "case", "lists", "sorted", "staged", "table")
 
 
 @dataclass(frozen=True)

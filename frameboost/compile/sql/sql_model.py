@@ -39,6 +39,8 @@ class SqlModel:
         Whether each margin is the number of the leaf in one tree.
     lookup_column
         The column that a number is looked up by; None if none is.
+    score_columns
+        The columns, quoted, of sums of trees that bases have in them.
     """
 
     output: Output
@@ -49,6 +51,7 @@ class SqlModel:
     base_columns: Sequence[tuple[str, str]] = ()
     is_of_leaves: bool = False
     lookup_column: FeatureColumn | None = None
+    score_columns: Sequence[str] = ()
 
     @property
     def starts(self) -> list[str]:
@@ -58,7 +61,7 @@ class SqlModel:
     @property
     def read_besides(self) -> list[str]:
         """The columns, quoted, that are read besides those that trees ask about."""
-        return [*self.starts, *([] if self.lookup_column is None else [self.lookup_column.name])]
+        return [*self.starts, *self.score_columns, *([] if self.lookup_column is None else [self.lookup_column.name])]
 
     def margin(self, number: int) -> str:
         """Return a margin, or the number that is looked up, as one expression."""
