@@ -73,10 +73,18 @@ def key_types(
         if compared is None:
             raise DataError(
                 f"key {shown(one)} has type {left.type_names()[one]}, and {shown(other)} of {name} has type "
-                f"{right.type_names()[other]}; cast one of them to the type of the other"
+                f"{right.type_names()[other]}; cast one of them to the type of the other{_way(known[one], own[other])}"
             )
         types.append(compared)
     return tuple(types)
+
+
+def _way(left: FeatureType | None, right: FeatureType | None) -> str:
+    """Return why one column of a key may have floats in place of integers, if one has."""
+    kinds = [kind.name if kind is not None and kind.family == "number" else "" for kind in (left, right)]
+    if any(kind.startswith("float") for kind in kinds) and any(kind.startswith(("int", "uint")) for kind in kinds):
+        return " (pandas makes integers floats where one is missing; its astype('Int64') makes them integers again)"
+    return ""
 
 
 def check_unique(dimension: Dimension) -> None:

@@ -17,6 +17,8 @@ from sklearn.utils.validation import validate_data
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
+from frameboost.errors import DataError
+from frameboost.joins.star import Star
 from frameboost.sklearn.targets import Array
 
 __all__ = ["names_in", "read", "read_parts", "read_whole"]
@@ -62,6 +64,8 @@ def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
 
 def _checked(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Return X as a polars frame, an array or a sparse matrix by rows, whose columns are those of fit."""
+    if isinstance(X, Star):
+        raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or take fit")
     if isinstance(X, pl.LazyFrame):
         X = X.collect()
     if not _is_table(X):

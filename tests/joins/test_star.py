@@ -3,6 +3,7 @@
 import re
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
-from tests.support.stars import random_star, without_joins
+from tests.support.stars import RandomStar, random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
 SMALL = {"n_estimators": 4, "max_depth": 4, "max_bin": 16}
@@ -216,3 +217,61 @@ def test_models_evaluate_and_explain_a_star():
     more = fb.fit(tables, "y", init_model=model, **SMALL)
     assert more.trees.equals(fb.fit(joined, "y", init_model=model, **SMALL).trees)
     assert more.ensemble.joins == model.ensemble.joins
+
+
+def test_a_key_of_floats_says_what_pandas_does():
+    facts = pl.DataFrame({"plane": [1, None, 2], "y": [0.0, 1.0, 2.0]}).to_pandas()
+    planes = pl.DataFrame({"plane": [1, 2], "seats": [55, 200]}).to_pandas()
+    with pytest.raises(fb.DataError, match=r"type Float64, and 'plane' of .* astype\('Int64'\) makes them integers"):
+        fb.join(facts, planes, on="plane")
+    star = fb.join(facts.astype({"plane": "Int64"}), planes, on="plane")
+    assert star.collect()["seats"].to_list() == [55, None, 200]
+
+
+def test_fourteen_dimensions_of_hostile_names():
+    rng = np.random.default_rng(0)
+    facts = pl.DataFrame({"id": range(300), "k": rng.integers(0, 9, 300), "y": rng.normal(size=300).round(2)})
+    own = {f'dim "{i}" \'x': pl.DataFrame({"k": range(8), f"a\"{i}'": rng.normal(size=8)}) for i in range(14)}
+    star, joined = facts, facts
+    for name, frame in own.items():
+        star = fb.join(star, frame, on="k", name=name)
+        joined = joined.join(frame, on="k", how="left", maintain_order="left")
+    features = [column for column in joined.columns if '"' in column]
+    model = fb.fit(star, "y", features=features, colsample_bytree=0.3, **SMALL)
+    assert without_joins(model) == fb.fit(joined, "y", features=features, colsample_bytree=0.3, **SMALL).to_json()
+    tables = {name: f"t{i}" for i, name in enumerate(own)}
+    with duckdb.connect() as con:
+        con.register("facts", facts)
+        for i, frame in enumerate(own.values()):
+            con.register(f"t{i}", frame)
+        for form in ("case", "by_key"):
+            query = model.query("facts", keep=["id"], tables=tables, form=form)
+            found = con.sql(f"SELECT prediction FROM ({query}) ORDER BY id").pl().to_series()
+            assert found.to_list() == model.predict(joined).to_list()
+
+
+RANKED = {"objective": "rank:ndcg", "group": "group"}
+
+
+@pytest.mark.parametrize(
+    ("target", "how"),
+    [
+        ("grade", RANKED),
+        ("grade", {"objective": "multi:softprob"}),
+        ("y", {"weight": "w", "subsample": 0.6, "colsample_bytree": 0.7, "seed": 3}),
+        ("y", {"monotone_constraints": {"x": 1}, "grow_policy": "lossguide", "max_leaves": 7, "max_depth": 0}),
+        ("y", {"valid": "x > 0.5", "early_stopping_rounds": 1}),
+        ("y", {"linear_tree": True}),
+        ("y", {"booster": "dart", "rate_drop": 0.3}),
+    ],
+)
+def test_other_ways_to_train(target, how):
+    star = random_star(5)
+    facts = star.tables["facts"].with_columns(
+        group=pl.int_range(pl.len()) // 10, grade=pl.col("y").rank("dense") % 3, w=pl.col("x").abs() + 0.1
+    )  # fmt: skip
+    star = RandomStar({**star.tables, "facts": facts.with_columns(pl.col("grade").cast(pl.Int64))}, star.joins)
+    features = [name for name in star.features() if name not in ("group", "grade", "w")]
+    how = {"features": features, **SMALL, **how}
+    expected = fb.fit(star.by_hand(), target, **how).to_json()
+    assert without_joins(star.of_frames().pipe(fb.fit, target=target, **how)) == expected

@@ -222,3 +222,9 @@ def test_nothing_is_known_before_fit(X):
         with pytest.raises(NotFittedError):
             kind().predict(X)
         assert not hasattr(kind(), "feature_importances_")
+
+
+def test_a_star_is_refused():
+    star = fb.join(pl.DataFrame({"k": [1, 2]}), pl.DataFrame({"k": [1, 2], "x": [0.5, 1.5]}), on="k")
+    with pytest.raises(fb.DataError, match=r"X is a Star, .*; give its collect\(\)"):
+        fb.FrameBoostRegressor().fit(star, [0.0, 1.0])
