@@ -2,7 +2,8 @@
 -- the database. The rows of the wanted nodes are read once for the whole group. Of two siblings only the lighter node
 -- is wanted; the other is parent - sibling. Groups run in parallel, joined by UNION ALL.
 --
--- in:  {rows}        the tables of bins, gradients and nodes, joined by position:  bin_0, ..., {g}, {h}, node
+-- in:  {rows}        the tables of bins, gradients and nodes, joined by position:  bin_0, ..., g_0, h_0, ..., node
+--      {numbers}     what to sum:  g_0 AS g, h_0 AS h, or g and h of each output of a tree for several
 --      {is_asked}    such as  node BETWEEN 7 AND 10; TRUE in the root
 --      {keys}        one per feature:  key_3 := CAST(node - 7 AS USMALLINT) * 255 + bin_3
 --                    Node and bin make one small integer, because grouping by it is faster than by two columns. With
@@ -13,7 +14,7 @@
 
 (
 WITH asked AS MATERIALIZED (
-    SELECT struct_pack({keys}) AS keys, {g} AS g, {h} AS h
+    SELECT struct_pack({keys}) AS keys, {numbers}
     FROM {rows}
     WHERE {is_asked}
 )

@@ -2,8 +2,9 @@
 -- because DuckDB loses the range of keys in columns of their own, and then hashes them.)
 --
 -- in:  {feature}     its number
+--      {numbers}     such as  SUM(g) AS g, SUM(h) AS h
 -- out: one row per key that has rows
 
-SELECT {feature} AS feature, keys.key_{feature} AS key, SUM(g) AS g, SUM(h) AS h
+SELECT {feature} AS feature, keys.key_{feature} AS key, {numbers}
 FROM asked
 GROUP BY 2

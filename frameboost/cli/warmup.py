@@ -91,6 +91,10 @@ def _linear_leaves(rows: pl.DataFrame) -> None:
     _fit(rows, linear_tree=True).predict(rows)
 
 
+def _vector_leaves(rows: pl.DataFrame) -> None:
+    _fit(rows, objective="multi:softprob", target="class", multi_strategy="multi_output_tree").predict(rows)
+
+
 def _stars(rows: pl.DataFrame) -> None:
     keys = pl.DataFrame({"int64": np.arange(99)}).with_columns(
         (pl.col("int64") * k % 7).alias(f"own_{k}") for k in (1, 2, 3)
@@ -130,6 +134,7 @@ KINDS: dict[str, Callable[[pl.DataFrame], None]] = {
     "constraints": _constraints,
     "symmetric": _symmetric,
     "linear-leaves": _linear_leaves,
+    "vector-leaves": _vector_leaves,
     "stars": _stars,
     "ranking": _ranking,
     "exact": _exact,

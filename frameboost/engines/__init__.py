@@ -2,6 +2,7 @@
 
 - `contract`: the interface of an engine, all that training knows of it
 - `linear_contract`: what an engine has besides where leaves have slopes
+- `vector_contract`: what it has besides where trees are for all outputs
 - `choose`: the table of engines, and the choice of one
 - `description`: how an engine describes itself, so that it can be chosen
 - `few_values`: tables that are read into memory, whatever engine is asked for

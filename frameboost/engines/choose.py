@@ -21,6 +21,7 @@ from frameboost.engines.contract import (
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest, data_kind
 from frameboost.engines.duckdb.approx import DuckDBApproxEngine
+from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
 from frameboost.engines.duckdb.opening import open_histogram_engine
 from frameboost.engines.few_values import read_few
@@ -30,6 +31,7 @@ from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.engines.registered import load_registered, registered_names
 from frameboost.engines.shards.opening import in_shards
 from frameboost.engines.spark.cluster import Spark
+from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import ParameterError
 from frameboost.joins.frames import StarFrame
 from frameboost.runtime.storage import IN_MEMORY
@@ -70,6 +72,12 @@ def _numba_linear(request: EngineRequest) -> HistogramEngine:
     return _numba(request)
 
 
+def _numba_vector(request: EngineRequest) -> HistogramEngine:
+    if request.storage.in_files:
+        raise ParameterError("multi_strategy='multi_output_tree' needs rows that fit in memory, or engine='duckdb'")
+    return _numba(request)
+
+
 def _numba_exact(request: EngineRequest) -> ColumnBlockEngine:
     from frameboost.engines.memory.exact import ExactEngine
 
@@ -106,6 +114,10 @@ def _duckdb(request: EngineRequest) -> HistogramEngine:
     return open_histogram_engine(request)
 
 
+def _duckdb_vector(request: EngineRequest) -> DuckDBEngine:
+    return open_in_duckdb(DuckDBEngine, request)
+
+
 def _duckdb_approx(request: EngineRequest) -> DuckDBApproxEngine:
     return open_in_duckdb(DuckDBApproxEngine, request)
 
@@ -117,6 +129,7 @@ BUILT_IN = (
         {
             HistogramEngine: _numba,
             LinearEngine: _numba_linear,
+            VectorEngine: _numba_vector,
             ColumnBlockEngine: _numba_exact,
             RebinningEngine: _numba_approx_global,
             NodeBinningEngine: _numba_approx_local,
@@ -128,6 +141,7 @@ BUILT_IN = (
         {
             HistogramEngine: _polars,
             LinearEngine: _polars,
+            VectorEngine: _polars,
             RebinningEngine: _polars_approx,
             NodeBinningEngine: _polars_approx,
         },
@@ -139,6 +153,7 @@ BUILT_IN = (
         {
             HistogramEngine: _duckdb,
             LinearEngine: _duckdb,
+            VectorEngine: _duckdb_vector,
             RebinningEngine: _duckdb_approx,
             NodeBinningEngine: _duckdb_approx,
             FollowerEngine: _duckdb_approx,

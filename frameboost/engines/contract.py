@@ -20,6 +20,7 @@ Each tree method asks for one contract:
 `ShardEngine`                                           part of the rows of a `HistogramEngine` made of shards
 `TreeEngine`                                            may grow whole trees of ``tree_method="hist"`` itself
 `linear_contract.LinearEngine`                          ``linear_tree=True``
+`vector_contract.VectorEngine`                          ``multi_strategy="multi_output_tree"``
 ======================================================  =================================================
 
 A new engine is a class with the methods of one of them, and an `frameboost.engines.description.EngineDescription` in

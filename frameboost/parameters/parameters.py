@@ -127,6 +127,12 @@ class Parameters:
         "L2 penalty on the slopes of linear leaves, each times its feature's standard deviation in the leaf.",
         low=0,
     )
+    multi_strategy: Literal["one_output_per_tree", "multi_output_tree"] = declared(
+        "one_output_per_tree",
+        "Trees of classes, targets or quantiles: `one_output_per_tree` grows a tree for each in a round, "
+        "`multi_output_tree` one for all, whose leaves have a value of each, and whose SQL is as much shorter (hist).",
+        engines="numba, polars, duckdb",
+    )
     subsample: float = declared(1.0, "Share of the rows that each tree is grown on.", above=0, high=1)
     sampling_method: Literal["uniform", "gradient_based"] = declared(
         "uniform",
@@ -258,6 +264,21 @@ class Parameters:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
 
 
+_VECTOR = "multi_strategy='multi_output_tree' does not go with"
+_REFUSED_WITH_VECTOR_LEAVES: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
+    (lambda p: p.tree_method != "hist", "tree_method={p.tree_method!r}; use 'hist'"),
+    (lambda p: p.grow_policy == "symmetric", "grow_policy='symmetric'; use 'depthwise' or 'lossguide'"),
+    (lambda p: p.booster == "dart", "booster='dart', which weights the trees of each output; use 'gbtree'"),
+    (lambda p: p.linear_tree, "linear_tree=True"),
+    (
+        lambda p: bool(p.monotone_constraints),
+        "monotone_constraints, which a split may keep for one output and break for another",
+    ),
+    (
+        lambda p: p.sampling_method == "gradient_based" and p.subsample < 1.0,
+        "sampling_method='gradient_based', which draws rows by the gradients of one output; use 'uniform'",
+    ),
+)
 # Values that are valid alone and not together: the condition on the parameters, and the message about them.
 _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (
@@ -299,6 +320,10 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (
         lambda p: p.linear_tree and bool(p.monotone_constraints),
         "linear_tree=True does not go with monotone_constraints, to which slopes do not keep",
+    ),
+    *(
+        (lambda p, is_refused=is_refused: p.multi_strategy == "multi_output_tree" and is_refused(p), f"{_VECTOR} {why}")
+        for is_refused, why in _REFUSED_WITH_VECTOR_LEAVES
     ),
 )
 

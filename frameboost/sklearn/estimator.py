@@ -107,6 +107,7 @@ class Estimator(BaseEstimator):
         cat_smooth: float = 3.0,
         linear_tree: bool = False,
         linear_lambda: float = 10.0,
+        multi_strategy: Literal["one_output_per_tree", "multi_output_tree"] = "one_output_per_tree",
         subsample: float = 1.0,
         sampling_method: str = "uniform",
         colsample_bytree: float = 1.0,
@@ -161,6 +162,7 @@ class Estimator(BaseEstimator):
         self.cat_smooth = cat_smooth
         self.linear_tree = linear_tree
         self.linear_lambda = linear_lambda
+        self.multi_strategy = multi_strategy
         self.subsample = subsample
         self.sampling_method = sampling_method
         self.colsample_bytree = colsample_bytree

@@ -5,6 +5,7 @@
 - `numeric_kernels`: the best cut of a numeric feature
 - `category_kernels`: the best set of categories
 - `symmetric_kernels`: one split for all nodes of a level
+- `vector_kernels`: one split for all outputs
 - `subtraction_kernels`: sibling = parent - child
 - `split`: a split, and what it is chosen by
 - `categorical`: the categories that a split names

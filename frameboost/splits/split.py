@@ -72,6 +72,9 @@ class Split(NamedTuple):
 
     A row of a categorical feature goes to the side that missing values do not go to where its code is in ``categories``
     (see `frameboost.trees.tree.Tree`).
+
+    In a tree for several outputs, ``left`` and ``right`` are sums over the outputs, and ``left_outputs``, float64
+    (outputs, 2), are G and H of each output in the left child.
     """
 
     feature: int
@@ -82,6 +85,7 @@ class Split(NamedTuple):
     bin: int = 0
     threshold: float | int | str | None = None
     categories: tuple[int, ...] | None = None
+    left_outputs: FloatArray | None = None
 
     def goes_left(self, n_codes: int) -> npt.NDArray[np.bool_]:
         """Return, for each code of the feature (the missing one, last, too), whether its rows go left."""

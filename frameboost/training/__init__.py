@@ -4,9 +4,10 @@
 - `gradients`, `base_margins`: gradients of a round, and the margins before the first
 - `grower`, `node`, `grow_policies`: the growth of a tree, in the order of ``grow_policy``
 - `whole_trees`, `grown_arrays`: trees that an engine grows in one call each
+- `vector_trees`: trees for all outputs at once
 - `linear_leaves`: slopes for the leaves of a grown tree
 - `tree_methods`: ``hist``, ``approx`` and ``exact``
-- `splitter`, `approx_splitters`, `symmetric_splitter`: the best splits of open nodes
+- `splitter`, `approx_splitters`, `symmetric_splitter`, `vector_splitter`: the best splits of open nodes
 - `histograms`: histograms of open nodes, half of them by subtraction
 - `look_ahead`: splits ahead of their turn, for engines that take many nodes at once
 - `pruning`, `constraints`, `sampling`, `dart`: as the parameters of these names ask

@@ -6,13 +6,15 @@ F_t(x) = F_{t−1}(x) + η·f_t(x), f_t grown on the gradients of the loss at F_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from itertools import chain
+from typing import Generic, cast
 
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Engine, Sample
+from frameboost.engines.vector_contract import VectorEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
@@ -37,6 +39,7 @@ from frameboost.training.node import OpenNode
 from frameboost.training.sampling import FeatureSampler, sample_rows
 from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.training.tree_methods import Binning, HeldOutT, TrainingT, TreeMethod
+from frameboost.training.vector_trees import VectorTreeGrower, is_for_all_outputs
 from frameboost.training.whole_trees import WholeTreeGrower, are_grown_whole
 from frameboost.trees.tree import Tree
 
@@ -107,12 +110,14 @@ def boost(
     constraints = Constraints.of(parameters, engine.features)
     features = FeatureSampler(len(engine.features), parameters)
     penalties = _penalties(parameters)
-    settings = SplitSettings(penalties, _limits(constraints, features), parameters.gamma, workers)
+    settings = SplitSettings(penalties, _limits(constraints, features), parameters.gamma, workers, loss.n_outputs)
     search = method.prepare(engine, engines.held_out, Binning(parameters.max_bin, given_bins), settings)
     base = _start_margins(engines, loss, parameters)
     linear = LinearLeaves(search.bins, parameters) if parameters.linear_tree else None
-    grower: TreeGrower | WholeTreeGrower
-    if are_grown_whole(engine, parameters, constraints):
+    grower: TreeGrower | WholeTreeGrower | VectorTreeGrower
+    if is_for_all_outputs(parameters, loss):
+        grower = VectorTreeGrower(engine, search, parameters, penalties, constraints, engines.held_out)
+    elif are_grown_whole(engine, parameters, constraints):
         grower = WholeTreeGrower(engine, search, parameters, penalties, features, engines.held_out, linear)
     else:
         grower = TreeGrower(engine, search, parameters, constraints, engines.held_out, linear)
@@ -182,7 +187,7 @@ class _Rounds:
         loss: Loss,
         parameters: Parameters,
         features: FeatureSampler,
-        grower: TreeGrower | WholeTreeGrower,
+        grower: TreeGrower | WholeTreeGrower | VectorTreeGrower,
     ) -> None:
         self.engines = engines
         self.loss = loss
@@ -218,12 +223,19 @@ class _Rounds:
         _check_hessians(self.engines.training, self.loss, round_)
         compute_gradients(self.engines.training, self.loss)
         self._grower.shrinkage = shrinkage_of(self._rates, round_)
-        grown: list[GrownTree] = []
+        self._end(list(self._grown(round_)))
+
+    def _grown(self, round_: int) -> Iterator[GrownTree]:
+        """Yield the trees of a round, output by output."""
+        parallel = self.parameters.num_parallel_tree
+        if isinstance(self._grower, VectorTreeGrower):
+            of_growths = [self._grown_at_once(self._grower, round_, place) for place in range(parallel)]
+            yield from chain.from_iterable(zip(*of_growths, strict=True))
+            return
         for output, margin in enumerate(self.loss.margins):
-            for _ in range(self.parameters.num_parallel_tree):
-                totals = self._start_tree(round_, len(grown), output)
-                grown.append(self._grower.grow(totals, output, margin, self._renewals.get(output)))
-        self._end(grown)
+            for place in range(output * parallel, (output + 1) * parallel):
+                totals = self._start_tree(round_, place, output)
+                yield self._grower.grow(totals, output, margin, self._renewals.get(output))
 
     def repeat(self, round_: int, grown: Sequence[GrownTree]) -> None:
         """Add saved trees to the margins, as they were added in that round."""
@@ -255,12 +267,23 @@ class _Rounds:
 
     def _start_tree(self, round_: int, place: int, output: int) -> Stats:
         """Start the tree at that place in its round; return G and H of all rows."""
-        number = round_ * self.loss.n_outputs * self.parameters.num_parallel_tree + place  # part of each draw's key
-        self._features.start_tree(number)
-        rows = self.engines.training
-        totals = rows.start_tree(output, sample_rows(rows, output, self.parameters, number))
+        totals = self.engines.training.start_tree(output, self._sample(round_, place, output))
         _check_finite(totals, self.loss, round_)
         return totals
+
+    def _grown_at_once(self, grower: VectorTreeGrower, round_: int, place: int) -> list[GrownTree]:
+        """Grow the trees of all outputs at that place in the round."""
+        rows = cast(VectorEngine, self.engines.training)
+        totals = rows.start_vector_tree(self._sample(round_, place, 0))
+        for of_output in totals:
+            _check_finite(of_output, self.loss, round_)
+        return grower.grow(totals, self.loss.margins, self._renewals)
+
+    def _sample(self, round_: int, place: int, output: int) -> Sample | None:
+        """Draw the features of the tree at that place, and return the sample of its rows."""
+        number = round_ * self.loss.n_outputs * self.parameters.num_parallel_tree + place  # part of each draw's key
+        self._features.start_tree(number)
+        return sample_rows(self.engines.training, output, self.parameters, number)
 
 
 def _start_margins(engines: FitEngines[TrainingT, HeldOutT], loss: Loss, parameters: Parameters) -> tuple[float, ...]:

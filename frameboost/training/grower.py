@@ -40,7 +40,7 @@ from frameboost.training.splitter import SplitSearch
 from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["GrownTree", "Moves", "TreeGrower", "add_values", "moves_of"]
+__all__ = ["GrownTree", "Moves", "TreeGrower", "add_values", "moves_of", "tree_of"]
 
 Moves = dict[int, tuple[Split, int, int]]  # node -> its split, left child, right child
 _NO_LIMIT = 1 << 62
@@ -170,27 +170,11 @@ class TreeGrower:
         renewal
             The leaf values, where they are not −G/(H+λ).
         """
-        root = OpenNode(0, 0, root_stats)
-        nodes = [root]
-        steps: list[Moves] = []
-        for follower in self._followers:
-            follower.follow_tree()
-        self._find_splits([root])
-        for batch, new in self._batches(root, ahead=self._is_batched and renewal is None):
-            if new:
-                moves = self._split(new, 1 + 2 * sum(map(len, steps)))
-                steps.append(moves)
-                for engine in self._engines:
-                    engine.apply_splits(moves)
-            nodes += _children(batch)
-        self._splitter.end_tree()
-        undone = undo_splits(nodes) if self._is_batched else {}
-        leaf_of = {n.id: n for n in nodes if n.left is None} if self._pruner is None else self._pruner.prune(nodes)
-        leaf_of |= undone
+        nodes, steps, leaf_of = self.grow_nodes(OpenNode(0, 0, root_stats), ahead=renewal is None)
         self._set_values(nodes, leaf_of, renewal)
         # The rows of a pruned leaf are in the node where they were grown to, or, with a renewal, have been moved.
         values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
-        tree = _frozen(nodes if self._pruner is None else reached_nodes(nodes), output)
+        tree = tree_of(nodes if self._pruner is None else reached_nodes(nodes), output)
         linear: dict[int, LinearLeaf] = {}
         if self._linear is not None:
             number = {leaf: nodes[leaf].id for leaf in tree.leaves()}
@@ -203,6 +187,34 @@ class TreeGrower:
         return GrownTree(tree, margin, lambda: (steps, values, linear))
 
     # --- the nodes to split -------------------------------------------------------------------------------------------
+
+    def grow_nodes(self, root: OpenNode, *, ahead: bool) -> tuple[list[OpenNode], list[Moves], dict[int, OpenNode]]:
+        """Grow the nodes of a tree that the engine has started, and move the rows.
+
+        ``ahead`` says whether nodes may be split ahead of their turn, where the engine takes batches.
+
+        Returns
+        -------
+        tuple
+            The nodes in the order of their creation, which have no values yet; the splits, in steps; and the leaf of
+            each node without children, by its number.
+        """
+        nodes = [root]
+        steps: list[Moves] = []
+        for follower in self._followers:
+            follower.follow_tree()
+        self._find_splits([root])
+        for batch, new in self._batches(root, ahead=self._is_batched and ahead):
+            if new:
+                moves = self._split(new, 1 + 2 * sum(map(len, steps)))
+                steps.append(moves)
+                for engine in self._engines:
+                    engine.apply_splits(moves)
+            nodes += _children(batch)
+        self._splitter.end_tree()
+        undone = undo_splits(nodes) if self._is_batched else {}
+        leaf_of = {n.id: n for n in nodes if n.left is None} if self._pruner is None else self._pruner.prune(nodes)
+        return nodes, steps, leaf_of | undone
 
     def _batches(self, root: OpenNode, *, ahead: bool) -> Iterator[tuple[list[OpenNode], list[OpenNode]]]:
         """Yield the nodes to split next, and those that have no children yet: the caller must give them children.
@@ -291,7 +303,7 @@ def _children(nodes: Sequence[OpenNode]) -> list[OpenNode]:
     return [child for node in nodes for child in (node.left, node.right) if child is not None]
 
 
-def _frozen(nodes: Sequence[OpenNode], output: int) -> Tree:
+def tree_of(nodes: Sequence[OpenNode], output: int) -> Tree:
     """Return the tree of these nodes, renumbered in their order."""
     number = {node.id: i for i, node in enumerate(nodes)}
     splits = [node.split if node.left is not None else None for node in nodes]

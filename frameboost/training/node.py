@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from frameboost.splits.split import Split, Stats
+from frameboost.splits.split import FloatArray, Split, Stats
 
 __all__ = ["OpenNode"]
 
@@ -38,6 +38,8 @@ class OpenNode:
         The bounds of its weight, from monotone constraints.
     path
         The features that its ancestors were split on, if there are interaction constraints.
+    outputs
+        In a tree for several outputs, of which ``stats`` are sums: G and H of each, float64 (outputs, 2).
     """
 
     id: int
@@ -53,6 +55,7 @@ class OpenNode:
     left: OpenNode | None = field(default=None, repr=False)
     right: OpenNode | None = field(default=None, repr=False)
     value: float = 0.0
+    outputs: FloatArray | None = field(default=None, repr=False)
 
     def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
         """Create the two children, numbered ``next_id`` and ``next_id + 1``, with the bounds of the node."""
@@ -61,6 +64,8 @@ class OpenNode:
         is_left_smaller = split.left.H <= split.right.H
         left = OpenNode(next_id, depth, split.left, self.id, is_left_smaller, lower, upper)
         right = OpenNode(next_id + 1, depth, split.right, self.id, not is_left_smaller, lower, upper)
+        if self.outputs is not None and split.left_outputs is not None:
+            left.outputs, right.outputs = split.left_outputs, self.outputs - split.left_outputs
         left.sibling, right.sibling = right, left
         self.left, self.right = left, right
         return left, right

@@ -45,12 +45,15 @@ class SplitSettings:
         The least gain of a split.
     workers
         Threads of the split search.
+    n_outputs
+        Number of outputs of the loss.
     """
 
     penalties: Penalties
     limits_of: LimitsOf
     gamma: float
     workers: Workers
+    n_outputs: int = 1
 
     def is_enough(self, gain: float) -> bool:
         """Whether a split with that gain is made."""

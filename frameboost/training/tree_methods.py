@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.choose import open_engine
@@ -23,6 +23,7 @@ from frameboost.engines.contract import (
 )
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.linear_contract import LinearEngine
+from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import ParameterError
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
@@ -31,6 +32,7 @@ from frameboost.training.data_checks import numbers_of_leaves
 from frameboost.training.pruning import Pruner
 from frameboost.training.splitter import ExactSplitter, HistogramSplitter, SplitSearch, SplitSettings
 from frameboost.training.symmetric_splitter import SymmetricSplitter
+from frameboost.training.vector_splitter import VectorSplitter
 
 __all__ = ["Binning", "TreeMethod", "choose_tree_method"]
 
@@ -134,6 +136,25 @@ class LinearSymmetricMethod(SymmetricMethod):
     held_out_contract = LinearEngine
 
 
+class VectorMethod(HistMethod):
+    """`HistMethod` over engines that sum the gradients of all outputs, for one growth of them all in a round."""
+
+    setting = "multi_strategy='multi_output_tree'"
+    contract = VectorEngine
+    held_out_contract = VectorEngine
+
+    def prepare(
+        self, training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
+    ) -> SplitSearch:
+        """See `TreeMethod.prepare`."""
+        if settings.n_outputs == 1:
+            return super().prepare(training, held_out, binning, settings)
+        bins = _binned(training, held_out, binning)
+        splitter = VectorSplitter(cast(VectorEngine, training), SlotLayout(bins), settings)
+        # A node that is too light to be split in one output may be split in another.
+        return SplitSearch(splitter, bins, needs_whole_levels=True)
+
+
 class ExactMethod(TreeMethod[ColumnBlockEngine, FollowerEngine]):
     """Columns sorted once a fit; a split between any two values; weak splits pruned from the grown tree."""
 
@@ -193,6 +214,8 @@ _TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod[Any, An
 
 def choose_tree_method(parameters: Parameters) -> TreeMethod[Any, Any]:
     """Return the tree method that the parameters ask for."""
+    if parameters.multi_strategy == "multi_output_tree":
+        return VectorMethod()
     given = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)
     for *wanted, method in _TREE_METHODS:
         if all(each in (None, value) for each, value in zip(wanted, given, strict=True)):

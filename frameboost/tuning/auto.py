@@ -187,6 +187,10 @@ def _refuse(options: Mapping[str, Any]) -> None:
         raise ParameterError(
             f"auto trains with tree_method='hist', as {shown(method)} has not all of its shapes of trees"
         )
+    if options.get("multi_strategy") == "multi_output_tree":
+        raise ParameterError(
+            "auto trains with multi_strategy='one_output_per_tree', as 'multi_output_tree' has no symmetric trees"
+        )
 
 
 def _names(target: str | Sequence[str]) -> list[str]:

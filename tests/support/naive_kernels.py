@@ -48,6 +48,10 @@ TESTED_OTHERWISE = {
     "add_linear_trees": "tests/compile/test_linear_leaves.py",  # tests.support.random_models.naive_margins
     "range_of_leaf": "tests/engines/memory/test_linear.py",  # fractions
     "sum_leaf": "tests/engines/memory/test_linear.py",
+    "find_vector_splits": "tests/splits/test_vector_kernels.py",  # all candidates
+    "gains_of_outputs": "tests/splits/test_vector_kernels.py",
+    "named_by_outputs": "tests/splits/test_vector_kernels.py",
+    "scan_outputs": "tests/splits/test_vector_kernels.py",
     "grow_tree": "tests/engines/memory/test_trees.py",  # trees that are grown level by level
     "hash_of": "tests/training/test_sampling.py",  # frameboost.expressions.draws.hash32
     "keep_drawn": "tests/training/test_sampling.py",  # Python's sorted

@@ -8,6 +8,7 @@ import frameboost as fb
 from frameboost.engines import contract
 from frameboost.engines.choose import BUILT_IN
 from frameboost.engines.linear_contract import LinearEngine
+from frameboost.engines.vector_contract import VectorEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.grow_policies import GROW_POLICIES
 from frameboost.training.tree_methods import choose_tree_method
@@ -23,6 +24,7 @@ HINTS = typing.get_type_hints(Parameters)
         ({"grow_policy": "symmetric"}, contract.HistogramEngine, contract.HistogramEngine),
         ({"linear_tree": True}, LinearEngine, LinearEngine),
         ({"linear_tree": True, "grow_policy": "symmetric"}, LinearEngine, LinearEngine),
+        ({"multi_strategy": "multi_output_tree"}, VectorEngine, VectorEngine),
         ({"tree_method": "exact"}, contract.ColumnBlockEngine, contract.FollowerEngine),
         ({"tree_method": "approx"}, contract.RebinningEngine, contract.FollowerEngine),
         ({"tree_method": "approx", "proposal": "local"}, contract.NodeBinningEngine, contract.FollowerEngine),
@@ -43,7 +45,7 @@ def test_every_value_of_the_parameters_is_in_a_table():
 @pytest.mark.parametrize("engine", BUILT_IN, ids=lambda engine: engine.name)
 def test_built_in_engines_satisfy_contracts_that_there_are(engine):
     known = {getattr(contract, name) for name in contract.__all__ if name.endswith("Engine")} - {contract.Engine}
-    assert set(engine.openers) <= known | {LinearEngine}
+    assert set(engine.openers) <= known | {LinearEngine, VectorEngine}
     assert contract.HistogramEngine in engine.openers
 
 

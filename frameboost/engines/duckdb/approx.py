@@ -57,7 +57,7 @@ class DuckDBApproxEngine(DuckDBEngine):
             self._fine_codes = store_codes(self.session, self._fine, self.columns, self.bins)
         layout = SlotLayout(self._fine)
         rows = f"{self._fine_codes} POSITIONAL JOIN {self.pair.table}"
-        query = HistogramQuery(self.session, layout, rows, self.pair.g, self.pair.h)
+        query = HistogramQuery(self.session, layout, rows, self.pair.numbers)
         ((_, h),) = query.run(1, None, 0, everywhere=True).transpose(0, 2, 1)
         cuts = weighted_cuts(
             self.session, dict(enumerate(self.columns)), {i: self._fine[i] for i in numbers},

@@ -46,6 +46,8 @@ class DuckDBEngine(TableEngine):
     _codes: str | None = None  # the table of codes, where it is not that of the bins
     _nodes: RowNodes | None = None
     _stats: dict[int, Stats]  # of each node of the tree
+    _outputs: dict[int, FloatArray]  # these of each output, (outputs, 2), in a tree for all
+    _pairs_of_tree: list[TreePair]  # of each output
     _may_sort: bool = False
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -122,12 +124,24 @@ class DuckDBEngine(TableEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.pair = self.gradients.of_tree(
-            output, sample, self.places, "" if self.keeps_order else "ORDER BY position ASC"
-        )
+        self.pair = self.gradients.of_tree(output, sample, self.places, self._tree_order)
         self.follow_tree()
         self._stats = {0: self.gradients.sums(self.pair)}
         return self._stats[0]
+
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """See `VectorEngine.start_vector_tree`."""
+        outputs = range(self.gradients.n_outputs)
+        self._pairs_of_tree = self.gradients.of_outputs(outputs, sample, self.places, self._tree_order)
+        self.pair = self._pairs_of_tree[0]  # to tell which rows are in the sample
+        self.follow_tree()
+        totals = [self.gradients.sums(pair) for pair in self._pairs_of_tree]
+        self._outputs = {0: np.array(totals)}
+        return totals
+
+    @property
+    def _tree_order(self) -> str:
+        return "" if self.keeps_order else "ORDER BY position ASC"
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
@@ -135,6 +149,7 @@ class DuckDBEngine(TableEngine):
             self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, self.most_walked_again)
         self._nodes.restart()
         self._stats = {}
+        self._outputs = {}
 
     @property
     def most_walked_again(self) -> int:
@@ -149,19 +164,31 @@ class DuckDBEngine(TableEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        first = self.nodes.settle(nodes)
-        tables = [self._codes or self.bins, self.pair.table, *self.nodes.tables]
-        rows = " POSITIONAL JOIN ".join(tables)
-        query = HistogramQuery(self.session, self.layout, rows, self.pair.g, self.pair.h)
         # The sums of a shard's own rows are not known.
         totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
-        out[places] = query.run(len(nodes), totals, first, everywhere=self.nodes.is_root)
+        out[places] = self._sums_by_bin(nodes, self.pair.numbers, totals)
+
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """See `VectorEngine.vector_histograms`."""
+        numbers = {name: name for pair in self._pairs_of_tree for name in (pair.g, pair.h)}
+        sums = self._sums_by_bin(nodes, numbers, np.stack([self._outputs[node].ravel() for node in nodes]))
+        out[places] = sums.reshape(*sums.shape[:2], -1, 2).swapaxes(1, 2)
+
+    def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
+        """Return the sums of numbers by bin, (nodes, slots, numbers)."""
+        first = self.nodes.settle(nodes)
+        rows = " POSITIONAL JOIN ".join([self._codes or self.bins, self.pair.table, *self.nodes.tables])
+        query = HistogramQuery(self.session, self.layout, rows, numbers)
+        return query.run(len(nodes), totals, first, everywhere=self.nodes.is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         self.nodes.move(splits)
-        for split, left, right in splits.values():
+        for node, (split, left, right) in splits.items():
             self._stats |= {left: split.left, right: split.right}
+            if split.left_outputs is not None and node in self._outputs:
+                of_left = split.left_outputs
+                self._outputs |= {left: of_left, right: self._outputs[node] - of_left}
 
     def goes_left(self, split: Split) -> str:
         """Return the condition, over the columns of the bins, that a row goes left."""
@@ -205,9 +232,8 @@ class DuckDBEngine(TableEngine):
     def _rows_by_node(self) -> tuple[str, dict[str, str], Mapping[int, int]]:
         """Return a query of all rows with ``node`` and ``h``, its columns, and the node of each number in ``node``."""
         table, node_of = self.nodes.table()
-        is_sampled = self.pair.h == "h"
-        rows, names = self.query(more={"node": table} | ({"h": self.pair.table} if is_sampled else {}))
-        return (rows if is_sampled else f"SELECT *, {self.pair.h} AS h FROM ({rows})"), names, node_of
+        rows, names = self.query(more={"node": table, self.pair.h: self.pair.table})
+        return f"SELECT *, {self.pair.h} AS h FROM ({rows})", names, node_of
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 

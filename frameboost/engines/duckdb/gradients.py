@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from frameboost.engines.contract import Sample
@@ -22,6 +22,11 @@ class TreePair(NamedTuple):
     table: str
     g: str
     h: str
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """The two columns as ``g`` and ``h``."""
+        return {"g": self.g, "h": self.h}
 
 
 class GradientTable:
@@ -61,19 +66,34 @@ class GradientTable:
 
         Rows are drawn by their position among all rows, in ``places``.
         """
-        pair = TreePair(str(self.table), f"g_{output}", f"h_{output}")
+        return self.of_outputs([output], sample, places, in_order)[0]
+
+    def of_outputs(
+        self, outputs: Iterable[int], sample: Sample | None, places: Places, in_order: str
+    ) -> list[TreePair]:  # fmt: skip
+        """Return the pairs of several outputs, all in one table; a row of a sample is drawn once."""
+        pairs = [TreePair(str(self.table), f"g_{output}", f"h_{output}") for output in outputs]
         if sample is None:
-            return pair
+            return pairs
         self._sampled = self._sampled or self._session.table("sampled")
-        names = {name: name for name in ("g", "h", "draw")}
+        drawn = [TreePair(self._sampled, f"drawn_{pair.g}", f"drawn_{pair.h}") for pair in pairs]
+        numbers = []
+        for pair, own in zip(pairs, drawn, strict=True):
+            names = {"g": pair.g, "h": pair.h, "draw": "draw"}
+            numbers += [f"{sample.g.to_sql(names)} AS {own.g}", f"{sample.h.to_sql(names)} AS {own.h}"]
         self._session.run(
             render(
-                "sample_gradients", sampled=self._sampled, gradients=pair.table, pair=f"{pair.g} AS g, {pair.h} AS h",
-                draw=draw_sql(places.sql("rowid"), sample.key), g=sample.g.to_sql(names), h=sample.h.to_sql(names),
-                in_order=in_order,
+                "sample_gradients", sampled=self._sampled, gradients=self.table, numbers=", ".join(numbers),
+                read=", ".join(f"{pair.g}, {pair.h}" for pair in pairs),
+                draw=draw_sql(places.sql("rowid"), sample.key), in_order=in_order,
             )
         )  # fmt: skip
-        return TreePair(self._sampled, "g", "h")
+        return drawn
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return sum(name.startswith("g_") for name in self.names)
 
     def sums(self, pair: TreePair) -> Stats:
         """Return the sums of a pair over all rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +35,10 @@ class HistogramQuery:
     layout
         The bins of all features.
     rows
-        The tables to select from, joined by position: bin_0, ..., g, h and, unless all rows are in one node, ``node``.
-    g, h
-        The columns to sum.
+        The tables to select from, joined by position: bin_0, ..., the numbers and, unless all rows are in one node,
+        ``node``.
+    numbers
+        The columns to sum, by the names of their sums: ``g`` and ``h``, or these of each of several outputs in turn.
     columns
         The columns of the features' codes; by default bin_0, bin_1, ...
     """
@@ -45,14 +46,13 @@ class HistogramQuery:
     session: DuckDBSession
     layout: SlotLayout
     rows: str
-    g: str
-    h: str
+    numbers: Mapping[str, str]
     columns: Sequence[str] = ()
 
     def run(self, n_nodes: int, totals: FloatArray | None, first: int, *, everywhere: bool) -> FloatArray:
-        """Return the histograms of nodes numbered in a row from ``first``, (nodes, slots, 2).
+        """Return the histograms of nodes numbered in a row from ``first``, float64 (nodes, slots, numbers).
 
-        ``totals`` is G and H of each node, (nodes, 2), if these are known, which makes the query faster. With
+        ``totals`` are the sums of each node, (nodes, numbers), if these are known, which makes the query faster. With
         ``everywhere``, all rows are in the only node, and there is no table of nodes.
         """
         strides = np.array(self.layout.strides())
@@ -66,9 +66,9 @@ class HistogramQuery:
             )
             place, code = np.divmod(sums["key"].astype(np.int64), strides[sums["feature"]])
             slots = self.layout.offsets[sums["feature"]] + code
-            by_key = np.zeros((len(part) + 1, self.layout.n_slots, 2))
-            by_key[place - part[0], slots, 0] = sums["g"]
-            by_key[place - part[0], slots, 1] = sums["h"]
+            by_key = np.zeros((len(part) + 1, self.layout.n_slots, len(self.numbers)))
+            for i, name in enumerate(self.numbers):
+                by_key[place - part[0], slots, i] = sums[name]
             known = None if totals is None else totals[part.start : part.stop]
             found.append(by_key[:-1] if known is None else self._separated(by_key, known, strides))
         return np.concatenate(found)
@@ -129,15 +129,15 @@ class HistogramQuery:
         return "\nUNION ALL\n".join(self._statement(group, first, n_nodes, strides, asked) for group in groups)
 
     def _statement(self, features: Sequence[int], first: int, n_nodes: int, strides: IntArray, asked: str) -> str:
+        added = ", ".join(f"SUM({name}) AS {name}" for name in self.numbers)
         keys = ", ".join(f"key_{i} := {self._key(i, strides[i], first, n_nodes)}" for i in features)
         return render(
             "histograms",
             rows=self.rows,
             keys=keys,
-            g=self.g,
-            h=self.h,
+            numbers=", ".join(f"{column} AS {name}" for name, column in self.numbers.items()),
             is_asked=asked,
-            sums="\nUNION ALL\n".join(render("sum_by_bin", feature=i) for i in features),
+            sums="\nUNION ALL\n".join(render("sum_by_bin", feature=i, numbers=added) for i in features),
         )
 
     def _key(self, feature: int, stride: int, first: int, n_nodes: int) -> str:

@@ -44,6 +44,8 @@ class MemoryEngine(ArrayEngine):
     _trees: TreeKernels | None = None
     _grown: GrownNodes | None = None
     _kept_numbers: Numbers | None = None
+    _vector_pairs: FloatArray  # g and h of a tree for all outputs, (outputs, rows, 2)
+    _vector_sample: FloatArray | None = None  # the memory of those of samples
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -129,6 +131,20 @@ class MemoryEngine(ArrayEngine):
             self.partition.set_apart(self.gradient_pairs)
         return totals
 
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """See `VectorEngine.start_vector_tree`."""
+        self._vector_pairs, totals = self.gradients.pairs, list(self.gradients.totals)
+        if sample is not None:
+            if self._vector_sample is None:  # kept from tree to tree: fresh memory is slow
+                self._vector_sample = self.storage.empty(self._vector_pairs.shape, np.float64, is_rewritten=True)
+            both = zip(self._vector_pairs, self._vector_sample, strict=True)
+            totals = [self.draw_sample(sample, pairs, out) for pairs, out in both]
+            self._vector_pairs = self._vector_sample
+        self.gradient_pairs = self._vector_pairs[0]  # to tell which rows are in the sample
+        self.give_to_root()
+        self.may_have_samples = sample is not None
+        return totals
+
     def give_to_root(self) -> None:
         """See `ArrayEngine.give_to_root`; a tree that is grown in one call begins with it."""
         if self._trees is None:
@@ -164,6 +180,13 @@ class MemoryEngine(ArrayEngine):
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         sum_by_bin(self.binned, self.partition, self.gradient_pairs, self.workers, nodes, out, places)
+
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """See `VectorEngine.vector_histograms`."""
+        of_outputs = out.reshape(-1, *out.shape[2:])
+        for k, pairs in enumerate(self._vector_pairs):
+            at = places * out.shape[1] + k
+            sum_by_bin(self.binned, self.partition, pairs, self.workers, nodes, of_outputs, at)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

@@ -357,7 +357,10 @@ class ArrayEngine(FrameEngine):
         """See `Engine.start_tree`."""
         self.gradient_pairs, totals = self.gradients.pairs[output], self.gradients.totals[output]
         if sample is not None:
-            totals = self._draw(sample, self.gradient_pairs)
+            if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
+                self._of_sample = self.storage.empty(self.gradient_pairs.shape, np.float64, is_rewritten=True)
+            totals = self.draw_sample(sample, self.gradient_pairs, self._of_sample)
+            self.gradient_pairs = self._of_sample
         self.give_to_root()
         self.may_have_samples = sample is not None  # all trees of a fit are grown on samples, or none
         return totals
@@ -366,15 +369,12 @@ class ArrayEngine(FrameEngine):
         """Give all rows to the root of the tree that is started."""
         self.follow_tree()
 
-    def _draw(self, sample: Sample, pairs: FloatArray) -> Stats:
-        """Set the pairs of the tree to those of a sample; return their sums."""
-        if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
-            self._of_sample = self.storage.empty(pairs.shape, np.float64, is_rewritten=True)
+    def draw_sample(self, sample: Sample, pairs: FloatArray, out: FloatArray) -> Stats:
+        """Write the pairs of a sample; return their sums."""
         if self._positions is None:
             numbers = np.arange(self.n_rows) if self.row_numbers is None else self.row_numbers
             self._positions = self.places.of(numbers).astype(np.uint32)
-        self.gradient_pairs = self._of_sample
-        return sample_pairs(sample, pairs, self._positions, self._of_sample, self.workers)
+        return sample_pairs(sample, pairs, self._positions, out, self.workers)
 
     def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
         """Drop what depends on the order of the rows before these change it; for samples, keep their numbers."""

@@ -44,6 +44,7 @@ class PolarsEngine(FrameEngine):
         self._fixed_columns: dict[Hashable, pl.Series] = {}  # their values, by key
         self._named: dict[str, Hashable] = {}  # the keys of those that are defined, by name
         self.pairs = pl.DataFrame()  # g and h of the current tree
+        self.vector_pairs = pl.DataFrame()  # g_0, h_0, ... of a tree for all outputs
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -129,6 +130,17 @@ class PolarsEngine(FrameEngine):
         self.follow_tree()
         return Stats(float(self.pairs["g"].sum()), float(self.pairs["h"].sum()))
 
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """See `VectorEngine.start_vector_tree`."""
+        n_outputs = sum(name.startswith("g_") for name in self.gradients.columns)
+        of_outputs = [tree_pairs(self.gradients.lazy(), k, sample, self.places) for k in range(n_outputs)]
+        self.pairs = of_outputs[0]  # to tell which rows are in the sample
+        self.vector_pairs = pl.concat(
+            [pairs.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, pairs in enumerate(of_outputs)], how="horizontal"
+        )
+        self.follow_tree()
+        return [Stats(float(pairs["g"].sum()), float(pairs["h"].sum())) for pairs in of_outputs]
+
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         self.node = root_of_rows(self.n_rows)
@@ -137,6 +149,11 @@ class PolarsEngine(FrameEngine):
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         rows = pl.concat([self.codes, self.pairs, self.node.to_frame()], how="horizontal")
+        sum_by_bin(rows, self.layout, nodes, out, places, everywhere=self._is_root)
+
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """See `VectorEngine.vector_histograms`."""
+        rows = pl.concat([self.codes, self.vector_pairs, self.node.to_frame()], how="horizontal")
         sum_by_bin(rows, self.layout, nodes, out, places, everywhere=self._is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:

@@ -23,10 +23,11 @@ _MOST_KEYS, _MOST_PARTS = 1 << 11, 8
 def sum_by_bin(
     rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray, *, everywhere: bool
 ) -> None:
-    """Write the histograms of some nodes to their ``places`` in ``out`` (see `HistogramEngine.histograms`).
+    """Write the histograms of some nodes to their ``places`` in ``out``.
 
-    ``rows`` has the codes of feature i as the column "i", ``g``, ``h`` and ``node``. With ``everywhere``, all rows are
-    in the only node.
+    ``rows`` has the codes of feature i as the column "i", ``node``, and ``g`` and ``h``, or ``g_0``, ``h_0``, ... of
+    each output: see `HistogramEngine.histograms` and `VectorEngine.vector_histograms`. With ``everywhere``, all rows
+    are in the only node.
     """
     out[places] = 0.0
     for some in rows.iter_slices(_ROWS_AT_ONCE):
@@ -52,12 +53,17 @@ def _sum_by_feature(
     if len(nodes) > 1:
         rows = rows.with_columns(_first_key(nodes, stride).alias(f"place_{stride}") for stride in set(strides))
         keys = [pl.col(f"place_{stride}") + key for stride, key in zip(strides, keys, strict=True)]
+    names = ["g", "h"] if out.ndim == 3 else [f"{x}_{k}" for k in range(out.shape[1]) for x in "gh"]
     sums = pl.collect_all(
-        [rows.lazy().group_by(key.alias("key")).agg(pl.col("g", "h").sum()) for key in keys], engine="streaming"
+        [rows.lazy().group_by(key.alias("key")).agg(pl.col(names).sum()) for key in keys], engine="streaming"
     )
     for offset, stride, sum_ in zip(layout.offsets[:-1], strides, sums, strict=True):
         key = sum_["key"].to_numpy().astype(np.int64)
-        out[places[key // stride], offset + key % stride] += sum_.select("g", "h").to_numpy()
+        found = sum_.select(names).to_numpy()
+        if out.ndim == 3:
+            out[places[key // stride], offset + key % stride] += found
+        else:
+            out[places[key // stride], :, offset + key % stride] += found.reshape(len(key), -1, 2)
 
 
 def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:

@@ -33,7 +33,7 @@ def query(con: duckdb.DuckDBPyConnection, rows: dict[str, np.ndarray]) -> Histog
         Bins(Feature(str(i), FeatureType("float64")), tuple(range(1, n)), has_missing=missing)
         for i, (n, missing) in enumerate(SHAPES)
     ]
-    return HistogramQuery(DuckDBSession(con.table("made")), SlotLayout(bins), "made", "g", "h")
+    return HistogramQuery(DuckDBSession(con.table("made")), SlotLayout(bins), "made", {"g": "g", "h": "h"})
 
 
 @pytest.mark.slow
