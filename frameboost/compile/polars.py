@@ -5,9 +5,10 @@ Outputs are expressions over these sums, and over a number that is looked up by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,10 @@ from frameboost.losses.outputs import Output
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero
 from frameboost.schema.types import FeatureType, Physical
+from frameboost.trees.shared_splits import shared_splits
 from frameboost.trees.tree import Tree
 
-__all__ = ["lookup_expr", "margin_expr", "output_column", "output_expr"]
+__all__ = ["lookup_expr", "margin_expr", "margin_exprs", "output_column", "output_expr"]
 
 
 # Levels from which on bits are faster than when/then, for symmetric trees.
@@ -35,14 +37,19 @@ _NO_CODE = -(2**63)
 _LARGEST_TABLE = 2**12
 
 
-def output_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr] = ()) -> pl.Expr:
+def output_expr(
+    output: Output,
+    margins: Sequence[pl.Expr],
+    starts: Sequence[pl.Expr] = (),
+    places: Mapping[str, pl.Expr] = MappingProxyType({}),
+) -> pl.Expr:
     """Return what the output says of rows with those margins, the last of which is the number that it looks up, if any.
 
     That is a number, an integer or a label of a class, an array of them, or a struct of numbers named by labels.
     ``starts`` has the columns that margins start from, if they do. Where one is null, so are the values that depend on
-    it.
+    it. ``places`` are fields that margins read (see `margin_exprs`).
     """
-    return _labelled(output, _number_expr(output, margins, starts))
+    return _labelled(output, _number_expr(output, margins, starts, places))
 
 
 def output_column(output: Output, rows: pl.DataFrame, *, may_be_null: bool) -> pl.Series:
@@ -66,14 +73,20 @@ def _labelled(output: Output, value: pl.Expr) -> pl.Expr:
     return pl.lit(labels).gather(value.cast(pl.UInt32))
 
 
-def _number_expr(output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr]) -> pl.Expr:
+def _number_expr(
+    output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr], places: Mapping[str, pl.Expr]
+) -> pl.Expr:
     """Return `output_expr`, with the number of a class where its label is a string."""
     named = dict(zip(output.inputs, margins, strict=True)) | _class_numbers(output)
     if len(margins) == 1 and not output.stages:
         values = [value.to_polars(named) for value in output.values]
         return _shaped(output, _where_known(output, values, starts))
     # Fields of a struct are computed once, however often they are used.
-    struct = pl.struct(named[name].alias(name) for name in output.inputs)
+    fields = [named[name].alias(name) for name in output.inputs]
+    if places:
+        struct = pl.struct(place.alias(name) for name, place in places.items()).struct.with_fields(fields)
+    else:
+        struct = pl.struct(fields)
     for stage in output.stages:
         struct = struct.struct.with_fields(e.to_polars(_fields(e)).alias(name) for name, e in stage.items())
     known = [pl.field(margin) for margin in output.margins] if starts else []
@@ -134,12 +147,54 @@ def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: S
         return margin_expr(0.0, trees, features) + base_margin
     if all(len(tree) == 1 for tree in trees):  # no column to take the number of rows from
         return pl.repeat(base_margin + sum(tree.value[0] for tree in trees), pl.len(), dtype=pl.Float64)
-    columns = [_column(feature) for feature in features]
-    terms = [_looked_up(group, columns, features) for group in _groups([tree for tree in trees if not tree.is_linear])]
+    return pl.sum_horizontal(pl.lit(base_margin), *_terms(trees, [_column(feature) for feature in features], features))
+
+
+def _terms(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> list[pl.Expr]:
+    """Return numbers that sum to the values of a row's leaves."""
+    plain = [tree for tree in trees if not tree.is_linear]
+    terms = [pl.lit(_sums(group)).gather(_radix(group, columns, features)) for group in _groups(plain)]
     for tree in (tree for tree in trees if tree.is_linear):
         leaves = tree.leaves_in_order()
         terms.append(linear_expr(tree, leaves, _place(tree, leaves, columns, features), features))
-    return pl.sum_horizontal(pl.lit(base_margin), *terms)
+    return terms
+
+
+def margin_exprs(
+    bases: Sequence[float | pl.Expr], trees_of: Sequence[Sequence[Tree]], features: Sequence[Feature]
+) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:
+    """Return the margins, and the places of a row's leaves in trees of several margins with the same splits.
+
+    The margins read the places as fields of a struct, of these names, so that each is computed once.
+    """
+    every = [tree for trees in trees_of for tree in trees]
+    output_of = [output for output, trees in enumerate(trees_of) for _ in trees]
+    walks: dict[tuple[int, ...], list[list[int]]] = {}
+    for group in shared_splits(every):
+        if len(outputs := tuple([output_of[number] for number in group])) == len(set(outputs)):
+            walks.setdefault(outputs, []).append(group)
+    columns, places = [_column(feature) for feature in features], dict[str, pl.Expr]()
+    terms: list[list[pl.Expr]] = [[] for _ in trees_of]
+    for outputs, some in walks.items():
+        start = 0
+        for run in _groups([every[group[0]] for group in some]):
+            name = f"place_{len(places)}"
+            places[name] = _radix(run, columns, features)
+            for k, output in enumerate(outputs):
+                own = [every[group[k]] for group in some[start : start + len(run)]]
+                terms[output].append(pl.lit(_sums(own)).gather(pl.field(name)))
+            start += len(run)
+    shared = {number for some in walks.values() for group in some for number in group}
+    margins, first = [], 0
+    for base, trees, own_terms in zip(bases, trees_of, terms, strict=True):
+        rest = [tree for number, tree in enumerate(trees, first) if number not in shared]
+        first += len(trees)
+        if not own_terms:
+            margins.append(margin_expr(base, rest, features))
+            continue
+        total = pl.sum_horizontal(*own_terms, *_terms(rest, columns, features))
+        margins.append(total + base)  # on the grid as well unless it is a column, which is added last
+    return margins, places
 
 
 def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
@@ -157,19 +212,28 @@ def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
         yield group
 
 
-def _looked_up(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
-    """Return the sum of a row's leaves, looked up by a mixed-radix number of their places.
+def _sums(trees: Sequence[Tree]) -> pl.Series:
+    """Return the sums of leaves, one of each tree, by a mixed-radix number of their places.
 
     Trees with 2 and 3 leaves, [a, b] and [c, d, e], have the table [a+c, a+d, a+e, b+c, b+d, b+e]; the places 1 and 0
     make the number 1 · 3 + 0, which is b+c. Leaf values are on a grid, so the sums are exact.
     """
-    sums, place = np.zeros(1), None
+    sums = np.zeros(1)
+    for tree in trees:
+        sums = np.add.outer(sums, [tree.value[leaf] for leaf in tree.leaves_in_order()]).ravel()
+    return pl.Series(sums)
+
+
+def _radix(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
+    """Return that number of a row."""
+    places = []
     for tree in trees:
         leaves = tree.leaves_in_order()
-        sums = np.add.outer(sums, [tree.value[leaf] for leaf in leaves]).ravel()
-        own = _place(tree, leaves, columns, features).cast(pl.UInt32)
-        place = own if place is None else place * pl.lit(len(leaves), dtype=pl.UInt32) + own
-    return pl.lit(pl.Series(sums)).gather(place)
+        places.append((len(leaves), _place(tree, leaves, columns, features).cast(pl.UInt32)))
+    number = places[0][1]
+    for count, place in places[1:]:
+        number = number * pl.lit(count, dtype=pl.UInt32) + place
+    return number
 
 
 def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
-from frameboost.compile.polars import lookup_expr, margin_expr, output_column, output_expr
+from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
 from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
@@ -237,11 +237,19 @@ class Predictor:
         looked_up = [] if wanted.lookup is None else [lookup_expr(wanted.lookup)]
         if base_margin is None:
             asked, nothing = wanted.asked(), pl.lit(0.0)
-            known = [margin if k in asked or not asked else nothing for k, margin in enumerate(self.margin_exprs)]
-            return output_expr(wanted, [*known, *looked_up]).alias("prediction")
+            margins, places = self._shared_exprs
+            known = [margin if k in asked or not asked else nothing for k, margin in enumerate(margins)]
+            return output_expr(wanted, [*known, *looked_up], places=places).alias("prediction")
         starts = [column(name) for name in find_margins(None, base_margin, self.ensemble.n_outputs)]
-        margins = self._margin_exprs([start.cast(pl.Float64) for start in starts])
-        return output_expr(wanted, [*margins, *looked_up], starts).alias("prediction")
+        margins, places = margin_exprs(
+            [start.cast(pl.Float64) for start in starts], self.ensemble.trees_by_output(), self.ensemble.features
+        )
+        return output_expr(wanted, [*margins, *looked_up], starts, places).alias("prediction")
+
+    @cached_property
+    def _shared_exprs(self) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:
+        ensemble = self.ensemble
+        return margin_exprs(ensemble.base_margins, ensemble.trees_by_output(), ensemble.features)
 
     @cached_property
     def margin_exprs(self) -> list[pl.Expr]:

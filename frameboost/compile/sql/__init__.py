@@ -5,6 +5,7 @@
 - `case`: a tree as CASE, an ensemble as a sum of them
 - `linear`: the value of a leaf
 - `deep_trees`: trees that nest deeper than a database allows
+- `shared_walks`: trees with the same splits, walked once
 - `node_lists`: the nodes of all trees as lists, and the expression that walks them
 - `forms`: the forms of a query with the trees in it, ``case``, ``lists``, ``sorted`` and ``staged``
 - `sort_key`: the order of rows in which CASE skips most

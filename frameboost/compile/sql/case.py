@@ -6,14 +6,15 @@ The tree ``x < 3 ? -1 : (y < 5 ? 0 : 1)`` is ``CASE WHEN x < 3 THEN -1 ELSE CASE
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.linear import TERMS_A_SLOPE, leaf_sql
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
 
-__all__ = ["case_depth", "chained_sql", "margin_sql", "n_terms", "tree_sql"]
+__all__ = ["case_depth", "chained_sql", "lookup_sql", "margin_sql", "n_terms", "place_sql", "tree_sql"]
 
 # Levels from which on a lookup in a list is faster than a CASE, for symmetric trees.
 _SHALLOWEST_TABLE = 3
@@ -84,26 +85,25 @@ def chained_sql(
     columns: Sequence[FeatureColumn],
     dialect: Dialect,
     roots: Sequence[int] = (0,),
-    ends: Sequence[int] = (),
+    ends: Mapping[int, str] = MappingProxyType({}),
 ) -> dict[int, str]:
     """Return the subtrees at ``roots``, with a WHEN for each split on a path in one CASE.
 
     ELSE continues to the child whose own CASEs nest deeper, and the other child is behind THEN. So the depth of CASEs
     is the tree's Horton-Strahler number, at most log2 of the number of leaves. A chain of splits ``x < 1``, ``x < 2``,
     ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are nodes that end
-    the tree; their value is their number.
+    the tree, with their values.
 
     A database that evaluates CASE by vectors of rows copies the values of an inner CASE to those of the outer one. So
     there every tree is written so, and of two children that nest equally deep ELSE continues to the one with the
     larger cover, whose values are copied once less: half the time of CASE in CASE.
     """
-    last_nodes = frozenset(ends)
-    nested = tree.nestings(last_nodes)
+    nested = tree.nestings(ends)
     cover = tree.cover if dialect.expressions.case_skips_unmet_whens else [0.0] * len(tree)
 
     def below(node: int) -> str:
         cases = []
-        while node not in last_nodes and not tree.is_leaf(node):
+        while node not in ends and not tree.is_leaf(node):
             column = columns[tree.feature[node]]
             condition, holds_left = column.test(tree, node)
             yes, no = (tree.left[node], tree.right[node]) if holds_left else (tree.right[node], tree.left[node])
@@ -111,7 +111,7 @@ def chained_sql(
                 condition, yes, no = column.negated(condition, tree, node), no, yes
             cases.append(f"WHEN {condition} THEN {below(yes)}")
             node = no
-        last = str(node) if node in last_nodes else leaf_sql(tree, node, columns, dialect)
+        last = ends[node] if node in ends else leaf_sql(tree, node, columns, dialect)
         return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
 
     return {root: below(root) for root in roots}
@@ -130,12 +130,33 @@ def _table_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, l
 
     Two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
     """
-    array, element = dialect.expressions.array, dialect.expressions.element
-    assert array is not None and element is not None
+    return lookup_sql(tree, _bits(tree, columns, dialect, levels), dialect)
+
+
+def _bits(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, levels: Sequence[int]) -> str:
+    """Return the place of a row's leaf in a symmetric tree, as a sum of bits."""
     bits = []
     for depth, node in enumerate(levels):
         condition, holds_left = columns[tree.feature[node]].test(tree, node)
         bit = 1 << (len(levels) - 1 - depth)
         bits.append(branch(dialect, condition, *map(str, (0, bit) if holds_left else (bit, 0))))
-    leaves = array.format(v=", ".join(dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()))
-    return element.format(x=leaves, i=" + ".join(bits))
+    return " + ".join(bits)
+
+
+def place_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, first: int = 0) -> str:
+    """Return the place of a row's leaf among the leaves from left to right, an integer counted from ``first``."""
+    levels = tree.levels() if dialect.expressions.element is not None else None
+    if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
+        return f"{first} + {_bits(tree, columns, dialect, levels)}"
+    places = {leaf: str(place) for place, leaf in enumerate(tree.leaves_in_order(), first)}
+    return chained_sql(tree, columns, dialect, ends=places)[0]
+
+
+def lookup_sql(tree: Tree, place: str, dialect: Dialect) -> str:
+    """Return the value of the leaf at a place (see `place_sql`)."""
+    array, element = dialect.expressions.array, dialect.expressions.element
+    values = [dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()]
+    if array is not None and element is not None:
+        return element.format(x=array.format(v=", ".join(values)), i=place)
+    cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
+    return f"CASE {place} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]

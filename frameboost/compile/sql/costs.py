@@ -13,9 +13,11 @@ import math
 from collections.abc import Sequence
 
 from frameboost.compile.sql.node_lists import MOST_LEVELS
+from frameboost.compile.sql.shared_walks import walks_of
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.errors import ParameterError
 from frameboost.trees.linear_leaf import refuse_linear
+from frameboost.trees.tree import Tree
 
 __all__ = ["chosen_form"]
 
@@ -29,6 +31,8 @@ _A_CASE, _A_STAGED_CASE, _A_SORTED_CASE = (0.9, 0.8), (0.86, 0.76), (0.64, 0.31)
 _TO_FILL = 3
 # To score a row by lists: a level of a tree; a condition.
 _A_LEVEL, _AN_ANSWER = 16, 3
+# To look the value of a leaf up in a list, and to plan one that is in it.
+_A_LOOKUP, _A_VALUE = 2.4, 3_000
 # To number a row, to sort it and to sort it back.
 _TO_SORT = 250
 
@@ -65,7 +69,10 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     filling = _TO_FILL * len(model.used())
     plan = _A_COMPARISON * conditions
     costs = {"auto": _A_CONDITION * conditions + _a_row(_A_CASE, leaves) * n_rows}
-    if not named:  # most conditions are comparisons
+    walks = walks_of(trees, dialect)
+    if walks:
+        costs["staged"] = _walked_once(trees, walks, n_rows) + filling * n_rows
+    elif not named:  # most conditions are comparisons
         costs["staged"] = plan + (_a_row(_A_STAGED_CASE, leaves) + filling) * n_rows
     if levels <= MOST_LEVELS and not is_linear:
         answers = 2 * len(model.used()) + named  # of a number two at most, one for each side of missing values
@@ -74,6 +81,15 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     if rows is not None:
         costs["sorted"] = plan + (_a_row(_A_SORTED_CASE, leaves) + filling + _TO_SORT) * n_rows
     return min(costs, key=costs.__getitem__)
+
+
+def _walked_once(trees: Sequence[Tree], walks: Sequence[Sequence[int]], n_rows: int) -> float:
+    """Return what a staged query costs where trees of equal splits are walked once, and their values looked up."""
+    again = {number for walk in walks for number in walk[1:]}
+    leaves = [(len(tree) + 1) / 2 for number, tree in enumerate(trees) if number not in again]
+    values = sum((len(trees[walk[0]]) + 1) / 2 * len(walk) for walk in walks)
+    plan = _A_COMPARISON * sum(n - 1 for n in leaves) + _A_VALUE * values
+    return plan + (_a_row(_A_STAGED_CASE, leaves) + _A_LOOKUP * sum(map(len, walks))) * n_rows
 
 
 def _a_row(cost: tuple[float, float], leaves: Sequence[float]) -> float:

@@ -22,7 +22,7 @@ from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
 
-__all__ = ["tree_texts"]
+__all__ = ["by_terms", "tree_texts"]
 
 
 def tree_texts(trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect, stages: Stages) -> list[str]:
@@ -36,7 +36,7 @@ def tree_texts(trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect:
     while going := [i for i, walk in walks.items() if walk.is_deeper_than(most)]:
         steps = {str(i): walks[i].step(most) for i in going}
         names: dict[str, str] = {}
-        for some in _by_terms(going, trees, dialect):
+        for some in by_terms(going, trees, dialect):
             names |= stages.name({str(i): steps[str(i)] for i in some})
         for i in going:
             walks[i].route = names[str(i)]
@@ -70,7 +70,7 @@ class _Walk:
         room = self._room(most)
         fronts = {node: self._ends(node, max(self._nested[node] - room, most - 1)) for node in self._front}
         further = [end for ends in fronts.values() for end in ends]
-        ways = chained_sql(self._tree, self._columns, self._dialect, self._front, further)
+        ways = chained_sql(self._tree, self._columns, self._dialect, self._front, {end: str(end) for end in further})
         self._front = further
         return self._by_route(ways)
 
@@ -95,7 +95,7 @@ class _Walk:
         return f"CASE {self.route} {' '.join(f'WHEN {node} THEN {value}' for node, value in by_node.items())} END"
 
 
-def _by_terms(numbers: Sequence[int], trees: Sequence[Tree], dialect: Dialect) -> list[list[int]]:
+def by_terms(numbers: Sequence[int], trees: Sequence[Tree], dialect: Dialect) -> list[list[int]]:
     """Return groups of trees, each with no more names and values than a SELECT may have."""
     groups: list[list[int]] = [[]]
     terms, most = 0, dialect.limits.terms

@@ -12,11 +12,10 @@ from frameboost.compile.sql.case import n_terms
 from frameboost.compile.sql.deep_trees import tree_texts
 from frameboost.compile.sql.node_lists import list_margin, node_lists
 from frameboost.compile.sql.outputs import named_columns, uses_margins_once, values_sql
+from frameboost.compile.sql.shared_walks import lookup_terms, shared_texts
 from frameboost.compile.sql.sort_key import sort_key
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
-from frameboost.dialects.dialect import Dialect
-from frameboost.trees.tree import Tree
 
 __all__ = ["as_expressions", "fill_missing", "in_stages", "output_query", "over_lists", "sort_rows"]
 
@@ -103,8 +102,15 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
     """
     model = fill_missing(model.renamed(stages.rename_lost()), stages)
     dialect, output = model.dialect, model.output
-    texts_in_order = iter(tree_texts(model.every_tree(), model.columns, dialect, stages))
-    texts = [[next(texts_in_order) for _ in of_output] for of_output in model.trees]
+    every = model.every_tree()
+    looked_up = shared_texts(every, model.columns, dialect, stages)
+    others = [tree for number, tree in enumerate(every) if number not in looked_up]
+    of_others = iter(tree_texts(others, model.columns, dialect, stages))
+    in_order = iter([
+        (looked_up[number], lookup_terms(tree)) if number in looked_up else (next(of_others), n_terms(tree, dialect))
+        for number, tree in enumerate(every)
+    ])  # fmt: skip
+    texts = [[next(in_order) for _ in of_output] for of_output in model.trees]
     sums: list[list[str]] = [[] for _ in model.trees]
     for of_stage in _by_terms(model, texts):
         for key, column in stages.name(of_stage).items():
@@ -128,8 +134,10 @@ def output_query(model: SqlModel, stages: Stages, margins: dict[str, str], name:
     return stages.select(named_columns(output, values, name, dialect), into)
 
 
-def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> list[dict[str, str]]:
     """Return the sums of each stage by their keys, so that no stage exceeds the limit on names and values.
+
+    ``texts`` are the trees of each output, each with the number of its names and values.
 
     A database with such a limit (`Limits.terms`) counts a whole SELECT as one expression.
     """
@@ -138,20 +146,21 @@ def _by_terms(model: SqlModel, texts: Sequence[Sequence[str]]) -> list[dict[str,
     stages: list[dict[str, str]] = [{}]
     terms = 0
     for k, of_output in enumerate(texts):
-        for here in _slices(model.trees[k], model.dialect, room):
-            more = sum(n_terms(tree, model.dialect) for tree in model.trees[k][here])
+        for here in _slices([each for _, each in of_output], room):
+            more = sum(each for _, each in of_output[here])
             if room is not None and stages[-1] and terms + more > room:
                 stages, terms = [*stages, {}], 0
-            total = [*of_output[here], *([zero] if zero and not stages[-1] else [])]
+            total = [*(text for text, _ in of_output[here]), *([zero] if zero and not stages[-1] else [])]
             stages[-1][f"{k}_{here.start}"], terms = model.dialect.expressions.total(total), terms + more
     return stages
 
 
-def _slices(trees: Sequence[Tree], dialect: Dialect, room: int | None) -> list[slice]:
+def _slices(of_trees: Sequence[int], room: int | None) -> list[slice]:
     """Return the runs of trees that make a column each: at most fifty, within the room for names and values."""
     starts, terms = [0], 0
-    for i, tree in enumerate(trees):
-        terms += n_terms(tree, dialect)
+    for i, own in enumerate(of_trees):
+        terms += own
         if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or (room is not None and terms > room)):
-            starts, terms = [*starts, i], n_terms(tree, dialect)
-    return [slice(first, last) for first, last in zip(starts, [*starts[1:], len(trees)], strict=True) if last > first]
+            starts, terms = [*starts, i], own
+    ends = [*starts[1:], len(of_trees)]
+    return [slice(first, last) for first, last in zip(starts, ends, strict=True) if last > first]

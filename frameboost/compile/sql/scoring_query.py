@@ -9,6 +9,7 @@ from typing import Literal
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.costs import chosen_form
 from frameboost.compile.sql.forms import as_expressions, fill_missing, in_stages, over_lists, sort_rows
+from frameboost.compile.sql.shared_walks import walks_of
 from frameboost.compile.sql.size import exceeded_limit, is_too_long
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
@@ -100,9 +101,12 @@ def _without_table(
         sort_rows(model, stages)
         yield as_expressions(fill_missing(model, stages), stages, name, into), model.trees, True
         yield in_stages(model, sort_rows(model, make_stages()), name, into), model.trees, False
+    staged_first = form == "auto" and bool(walks_of(model.every_tree(), model.dialect))
+    if staged_first:
+        yield in_stages(model, make_stages(), name, into), model.trees, False
     if form in ("auto", "case"):
         yield as_expressions(model, stages, name, into), model.trees, True
-    if form in ("auto", "staged"):
+    if form == "staged" or (form == "auto" and not staged_first):
         yield in_stages(model, make_stages(), name, into), model.trees, False
 
 

@@ -1,0 +1,146 @@
+"""Trees with the same splits are walked once: in SQL, in polars, and to the same bits as each by itself."""
+
+import random
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.dialects.built_in import DIALECTS
+from frameboost.losses.built_in import get_loss
+from frameboost.schema.types import FeatureType
+from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.shared_splits import shared_splits
+from tests.support.cases import cases
+from tests.support.models import model_of_parts
+from tests.support.random_models import naive_margins, random_model, random_values, to_duckdb, to_polars
+from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
+
+TYPES = ["float64", "float32", "int64", "int8", "uint64", "string", "date", "boolean"]
+K = 3
+
+
+def bits(values) -> list:
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
+
+
+def vector_model(kinds, names, rng, n_trees=4, depth=3, own=1) -> fb.Model:
+    """Return a model of three outputs whose trees share splits, but for the last ``own`` trees of each output."""
+    one = random_model(kinds, names, rng, n_trees=n_trees, depth=depth)
+    trees = []
+    for number in range(n_trees):
+        for output in range(K):
+            at = (number + output) % n_trees if number >= n_trees - own else number
+            splits = one.ensemble.trees[at]
+            trees.append(replace(splits, value=tuple(rng.uniform(-9, 9) for _ in splits.value), output=output))
+    base, trees = on_leaf_grid([0.5, -1.25, 3.0], trees)
+    loss = get_loss("multi:softprob", {"num_class": K, "scale_pos_weight": 1.0})
+    return model_of_parts(loss, {"num_class": K}, one.ensemble.features, base, trees)
+
+
+def naive(model: fb.Model, columns) -> list:
+    """Return the margins of each output by the scorer that is independent of the package's."""
+    loss, found = get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), []
+    for output, base in enumerate(model.ensemble.base_margins):
+        trees = [replace(tree, output=0) for tree in model.ensemble.trees_of(output)]
+        found.append(naive_margins(model_of_parts(loss, {}, model.ensemble.features, [base], trees), columns))
+    return np.array(found).T.tolist()
+
+
+def drawn(seed: int, type_names: list[str], **shape):
+    rng = random.Random(seed)
+    kinds = [FeatureType(name) for name in ["float64", *type_names]]
+    names = [f"x{i}" for i in range(len(kinds))]
+    model = vector_model(kinds, names, rng, **shape)
+    return model, kinds, {name: random_values(kind, 50, rng) for name, kind in zip(names, kinds, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def con():
+    return duckdb.connect()
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3), st.integers(1, 5), st.integers(0, 2))
+@settings(max_examples=20, deadline=None)
+def test_margins_are_the_same_bits_in_polars_and_duckdb(con, seed, type_names, depth, own):
+    model, kinds, columns = drawn(seed, type_names, depth=depth, own=own)
+    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+    to_duckdb(con, frame, "t")
+    expected = bits(naive(model, columns))
+    assert bits(model.predict(frame, output="margin").to_list()) == expected
+    assert bits(frame.select(model.expr("margin")).to_series().to_list()) == expected
+    lazy = frame.lazy().select(model.expr("margin")).collect(engine="streaming").to_series()
+    assert bits(lazy.to_list()) == expected
+    for form in ("auto", "staged", "sorted"):
+        query = model.query("t", keep=["position"], output="margin", form=form)
+        assert bits([row[1:] for row in sorted(con.execute(query).fetchall())]) == expected
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+@cases("depth", [2, 5, 7])
+def test_margins_are_the_same_bits_in_databases(name, depth):
+    warehouse = open_warehouse(name)
+    model, kinds, columns = drawn(depth, ["int64", "float64", "string"], depth=depth, n_trees=2)
+    held = {
+        each: [v if v is None or warehouse.holds(kind, v) else None for v in columns[each]]
+        for kind, each in zip(kinds, columns, strict=True)
+    }
+    warehouse.fill("t", {each: (kind, held[each]) for kind, each in zip(kinds, held, strict=True)})
+    rows = sorted(warehouse.rows(model.query("t", warehouse.name, keep=["id"], output="margin")))
+    assert bits([row[1:] for row in rows]) == bits(naive(model, held))
+
+
+def flat(n_rounds: int = 3) -> fb.Model:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300), "y": rng.integers(0, 5, 300)})
+    return fb.fit(frame, "y", objective="multi:softprob", n_estimators=n_rounds, max_depth=3, verbose=False,
+                  multi_strategy="multi_output_tree")  # fmt: skip
+
+
+def test_every_dialect_writes_each_question_once():
+    """Five classes ask 3 · 7 questions, where each by itself asks five times as many."""
+    model = flat()
+    groups = shared_splits(model.ensemble.trees)
+    assert [len(group) for group in groups] == [5, 5, 5]
+    thresholds = sum(t is not None for group in groups for t in model.ensemble.trees[group[0]].threshold)
+    for name in DIALECTS:
+        query = model.query("t", name, keep=["a"], output="margin")
+        asked = query.count('"a" <') + query.count("`a` <") + query.count("[a] <")
+        asked += query.count('"b" <') + query.count("`b` <") + query.count("[b] <")
+        asked += sum(query.count(f"{q}{c}{e} >=") for c in "ab" for q, e in ('""', "``", "[]"))
+        assert asked <= 2 * thresholds, name
+        assert asked > 0 or name == "duckdb", name
+
+
+def test_probabilities_and_classes_are_those_of_predict(con):
+    model = flat()
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"id": range(50), "a": rng.normal(size=50), "b": rng.normal(size=50)})
+    con.register("scored", frame.to_arrow())
+    for output in ("mean", "class", "margin"):
+        expected = model.predict(frame, output=output).to_list()
+        assert frame.select(model.expr(output)).to_series().to_list() == expected
+        rows = sorted(con.execute(model.query("scored", keep=["id"], output=output)).fetchall())
+        found = [list(row[1:]) if output != "class" else row[1] for row in rows]
+        assert found == expected
+    starts = frame.with_columns(pl.lit(float(k)).alias(f"m{k}") for k in range(5))
+    expected = model.predict(starts, base_margin=[f"m{k}" for k in range(5)])
+    assert (
+        starts.select(model.expr(base_margin=[f"m{k}" for k in range(5)]))
+        .to_series()
+        .equals(expected, check_names=False)
+    )
+
+
+def test_only_equal_splits_are_shared():
+    model = flat()
+    first, second, *_ = model.ensemble.trees
+    other = replace(second, missing_left=tuple(not left and second.feature[i] >= 0
+                                               for i, left in enumerate(second.missing_left)))  # fmt: skip
+    assert shared_splits([first, other]) == []
+    assert shared_splits([first, replace(first, feature=(-1,), threshold=(None,)), second]) == [[0, 2]]
