@@ -263,6 +263,8 @@ RANKED = {"objective": "rank:ndcg", "group": "group"}
         ("y", {"valid": "x > 0.5", "early_stopping_rounds": 1}),
         ("y", {"linear_tree": True}),
         ("y", {"booster": "dart", "rate_drop": 0.3}),
+        ("grade", {"objective": "multi:softprob", "multi_strategy": "multi_output_tree"}),
+        ("y", {"objective": "dist:normal"}),
     ],
 )
 def test_other_ways_to_train(target, how):
@@ -275,3 +277,5 @@ def test_other_ways_to_train(target, how):
     how = {"features": features, **SMALL, **how}
     expected = fb.fit(star.by_hand(), target, **how).to_json()
     assert without_joins(star.of_frames().pipe(fb.fit, target=target, **how)) == expected
+    with duckdb.connect() as con:
+        assert without_joins(star.of_relations(con).pipe(fb.fit, target=target, **how)) == expected
