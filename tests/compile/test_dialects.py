@@ -725,7 +725,8 @@ def test_unknown_dialects_and_forms_are_refused():
             with pytest.raises(ParameterError, match=r"^dialect must be one of 'duckdb', 'postgres', .*'oracle', not"):
                 call(dialect=wrong)
     with pytest.raises(
-        ParameterError, match=r"^form must be one of 'auto', 'case', 'lists', 'sorted', 'staged', 'table', not 'flat'$"
+        ParameterError,
+        match=r"^form must be one of 'auto', 'by_key', 'case', 'lists', 'sorted', 'staged', 'table', not 'flat'$",
     ):
         model.query("t", form="flat")
     with pytest.raises(ParameterError, match=r"^form='table' needs trees, the name of the table that table_stat"):

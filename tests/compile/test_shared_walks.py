@@ -144,3 +144,15 @@ def test_only_equal_splits_are_shared():
                                                for i, left in enumerate(second.missing_left)))  # fmt: skip
     assert shared_splits([first, other]) == []
     assert shared_splits([first, replace(first, feature=(-1,), threshold=(None,)), second]) == [[0, 2]]
+    assert shared_splits([first, replace(second, output=first.output)]) == [], "one output"
+
+
+def test_targets_without_columns_to_keep():
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    targets = frame.with_columns(u=pl.col("a") * 2, v=pl.col("b") - pl.col("a"))
+    model = fb.fit(targets, ["u", "v"], n_estimators=3, max_depth=2, multi_strategy="multi_output_tree")
+    assert "WITH" in model.query("t", "postgres", keep=["a"])
+    assert "WITH" in model.query("t", "snowflake")
+    # PostgreSQL cannot leave out columns that are not named, so the query has no stages.
+    assert "WITH" not in model.query("t", "postgres")

@@ -101,7 +101,7 @@ def _without_table(
         sort_rows(model, stages)
         yield as_expressions(fill_missing(model, stages), stages, name, into), model.trees, True
         yield in_stages(model, sort_rows(model, make_stages()), name, into), model.trees, False
-    staged_first = form == "auto" and bool(walks_of(model.every_tree(), model.dialect))
+    staged_first = form == "auto" and stages.can_add and bool(walks_of(model.every_tree(), model.dialect))
     if staged_first:
         yield in_stages(model, make_stages(), name, into), model.trees, False
     if form in ("auto", "case"):

@@ -76,6 +76,11 @@ class Stages:
         self._called: dict[str, str] = {}
         self._order = ""
 
+    @property
+    def can_add(self) -> bool:
+        """Whether the last SELECT can leave out what stages add."""
+        return self.keep is not None or self._dialect.statements.except_columns is not None
+
     def rename_lost(self) -> dict[str, str]:
         """Begin with a stage that renames columns whose names the database loses in stages; return the new names."""
         lost = self._dialect.names.lost
