@@ -1,4 +1,4 @@
-"""Batches of a query's result as numpy arrays, read one at a time while the database computes the next.
+"""Batches of a query's result as numpy arrays: one is at hand while a thread reads the next (double buffer).
 
 The result comes through Arrow's C stream interface, whose structures are declared here as that specification has them
 (arrow.apache.org/docs/format/CStreamInterface.html). So neither pyarrow is needed, nor memory for the whole result.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
@@ -65,19 +66,27 @@ def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Iterator[Batch
     capsule = result.__arrow_c_stream__()
     stream = _Stream.from_address(_pointer_of(capsule, b"arrow_array_stream"))
     kinds = [np.dtype(dtype) for dtype in dtypes]
-    try:
-        while True:
-            batch = _Array()
-            if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
-                raise duckdb.Error((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
-            if not batch.release:
-                return
-            try:
-                yield [_column(batch.children[i].contents, kind) for i, kind in enumerate(kinds)]
-            finally:
-                batch.release(ctypes.byref(batch))
-    finally:
-        stream.release(ctypes.byref(stream))
+    with ThreadPoolExecutor(1, "frameboost-batches") as reader:
+        ahead = reader.submit(_read, stream)
+        try:
+            while (batch := ahead.result()).release:
+                ahead = reader.submit(_read, stream)
+                try:
+                    yield [_column(batch.children[i].contents, kind) for i, kind in enumerate(kinds)]
+                finally:
+                    batch.release(ctypes.byref(batch))
+        finally:
+            if not ahead.exception() and (rest := ahead.result()).release:
+                rest.release(ctypes.byref(rest))
+            stream.release(ctypes.byref(stream))
+
+
+def _read(stream: _Stream) -> Any:
+    """Return the next batch, which is released already where there is none; ctypes lets other threads run meanwhile."""
+    batch = _Array()
+    if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
+        raise duckdb.Error((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
+    return batch
 
 
 class _Memory:

@@ -1,6 +1,7 @@
 """Facts in batches: the batches of a query's result, and their sums by bin and by key."""
 
 import gc
+import threading
 import tracemalloc
 
 import duckdb
@@ -131,3 +132,14 @@ def test_rows_with_equal_codes_are_one_key_where_many_are(con, n_distinct, is_me
         10 * i: [i % n_distinct, 300 + i % n_distinct] for i in range(6)
     }
     session.close()
+
+
+def test_reading_may_stop_in_the_middle(con):
+    before = threading.active_count()
+    for _ in range(3):
+        batches = read_batches(con.sql("SELECT i FROM range(10_000_000) AS r(i)"), [np.int64])
+        first = next(batches)[0].copy()
+        batches.close()
+    np.testing.assert_array_equal(first, range(len(first)))
+    assert threading.active_count() == before
+    assert con.sql("SELECT 1").fetchall() == [(1,)]
