@@ -137,5 +137,5 @@ ABLATION: Mapping[str, Library] = {
     "frameboost fit": frameboost,
     "frameboost fit, sampled": partial(frameboost, **_SAMPLED),
     "frameboost fit, symmetric": partial(frameboost, grow_policy="symmetric", **_SAMPLED),
-    **{f"frameboost auto {quality}": partial(frameboost_auto, quality=quality) for quality in range(2, 5)},
+    **{f"frameboost auto {quality}": partial(frameboost_auto, quality=quality) for quality in range(1, 5)},
 }
