@@ -156,3 +156,14 @@ def test_targets_without_columns_to_keep():
     assert "WITH" in model.query("t", "snowflake")
     # PostgreSQL cannot leave out columns that are not named, so the query has no stages.
     assert "WITH" not in model.query("t", "postgres")
+
+
+def test_few_rows_take_lists():
+    rng = np.random.default_rng(2)
+    kinds = pl.Series(rng.integers(0, 40, 900)).cast(pl.String)
+    frame = pl.DataFrame({"a": rng.normal(size=900), "kind": kinds, "y": rng.integers(0, 4, 900)})
+    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=30, multi_strategy="multi_output_tree")
+    few, many = (model.query("t", keep=["a"], output="margin", rows=n) for n in (1, 1_000_000))
+    assert "list_transform" in few
+    assert "list_transform" not in many
+    assert "stage_2" in many

@@ -75,7 +75,9 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     elif not named:  # most conditions are comparisons
         costs["staged"] = plan + (_a_row(_A_STAGED_CASE, leaves) + filling) * n_rows
     if levels <= MOST_LEVELS and not is_linear:
-        answers = 2 * len(model.used()) + named  # of a number two at most, one for each side of missing values
+        sets = {(f, codes) for tree in trees for f, codes in zip(tree.feature, tree.categories, strict=True) if codes}
+        # Of a number two at most, one for each side of missing values.
+        answers = 2 * len(model.used()) + sum(len(codes) for _, codes in sets)
         a_row = _A_LEVEL * levels * len(trees) + _AN_ANSWER * answers
         costs["lists"] = _A_CONDITION * answers + _A_NODE * sum(map(len, trees)) + a_row * n_rows
     if rows is not None:
@@ -88,7 +90,8 @@ def _walked_once(trees: Sequence[Tree], walks: Sequence[Sequence[int]], n_rows: 
     again = {number for walk in walks for number in walk[1:]}
     leaves = [(len(tree) + 1) / 2 for number, tree in enumerate(trees) if number not in again]
     values = sum((len(trees[walk[0]]) + 1) / 2 * len(walk) for walk in walks)
-    plan = _A_COMPARISON * sum(n - 1 for n in leaves) + _A_VALUE * values
+    named = sum(len(codes) for i, tree in enumerate(trees) if i not in again for codes in tree.categories if codes)
+    plan = _A_COMPARISON * (sum(n - 1 for n in leaves) + named) + _A_VALUE * values
     return plan + (_a_row(_A_STAGED_CASE, leaves) + _A_LOOKUP * sum(map(len, walks))) * n_rows
 
 
