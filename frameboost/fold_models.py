@@ -13,7 +13,7 @@ from frameboost.data.opening import open_source
 from frameboost.data.sources import LocalSource
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Labels
-from frameboost.errors import ParameterError
+from frameboost.errors import DataError, ParameterError
 from frameboost.model.model import Model
 from frameboost.training.class_labels import read_target
 
@@ -59,7 +59,21 @@ def fold_models(
     goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"), None, positive)
     options |= {"features": features, "objective": goal.objective, "num_class": goal.num_class, "seed": seed}
     parts = fold_parts(cast("LocalSource", goal.source), folds, time, seed, groups)
-    return (train(training, target, valid=held_out, **options) for training, held_out in parts), goal.labels
+    return _trained(train, parts, target, options), goal.labels
+
+
+def _trained(
+    train: Callable[..., Model],
+    parts: Iterator[tuple[Any, Any]],
+    target: str | Sequence[str],
+    options: Mapping[str, Any],
+) -> Iterator[Model]:
+    """Yield the models; what is wrong with the rows that one is trained on may not be so of all rows."""
+    for number, (training, held_out) in enumerate(parts, 1):
+        try:
+            yield train(training, target, valid=held_out, **options)
+        except DataError as error:
+            raise DataError(f"without fold {number}, {error}") from error
 
 
 def mean_of_folds(

@@ -86,3 +86,17 @@ def test_a_tenth_of_the_error_is_noise_of_one_fit():
         return float(((model.predict(new) - new["y"]) ** 2).mean())
 
     assert error(fb.fit(training, "y", folds=5, **options)) < error(fb.fit(training, "y", valid=0.2, **options))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a"] * 59 + ["b"], "without fold [1-5], target 'y' is constant .*"),
+        ([1.0, 2.0, 3.0], "without fold [1-5], the data has 1 row; training needs at least 2"),
+    ],
+)
+def test_errors_say_that_they_are_of_the_rows_without_a_fold(labels, message):
+    rows = pl.DataFrame({"x": [float(i) for i in range(len(labels))], "y": labels})
+    for train in (fb.fit, fb.cv):
+        with pytest.raises(fb.DataError, match=f"^{message}"):
+            train(rows, "y", folds=5)
