@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -40,6 +40,31 @@ OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "dis
 _MOST_AT_ONCE = 16
 
 
+class _PlainColumns(NamedTuple):
+    """Columns of a frame, and how rows are scored that have these.
+
+    Attributes
+    ----------
+    columns
+        All of them.
+    asked
+        Those that trees ask about; none if these are all, in that order.
+    types
+        The types of the columns that are asked about, without parameters, which those of numbers do not have.
+    scorer
+        None if the columns cannot be read as they are.
+    """
+
+    columns: list[str]
+    asked: list[str]
+    types: list[type]
+    scorer: ByteScorer | None
+
+    def of(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the columns that are asked about, or all."""
+        return frame[self.asked] if self.asked else frame
+
+
 class Predictor:
     """Scores rows in Python.
 
@@ -57,7 +82,7 @@ class Predictor:
         self.ensemble = ensemble
         # What the last call prepared: most calls have columns of the same types and want the same output.
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
-        self._last_plain: tuple[tuple[list[str], list[type]], tuple[ByteScorer, list[str]] | None] | None = None
+        self._last_plain: _PlainColumns | None = None
         self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
         self._last_arrays: tuple[Output, ArrayOutput] | None = None
 
@@ -175,8 +200,7 @@ class Predictor:
             return list(self.arrays.margins(codes, self.ensemble.base_margins, in_parallel=False))
         is_plain = not self._is_linear and base_margin is None and isinstance(data, pl.DataFrame)
         if is_plain and (found := self._plain_scorer(data)) is not None:
-            scorer, names = found
-            rows = data[names] if names else data
+            scorer, rows = found
             return list(scorer.margins_of_plain(rows, self.ensemble.base_margins, kept_workers()))
         source = open_rows(data, self.ensemble.features)
         types = find_features(source, self.ensemble.features)
@@ -200,26 +224,30 @@ class Predictor:
             return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
-    def _plain_scorer(self, frame: pl.DataFrame) -> tuple[ByteScorer, list[str]] | None:
-        """Return the scorer of a frame whose columns can be read as they are; frames with the same columns share it.
+    def _plain_scorer(self, frame: pl.DataFrame) -> tuple[ByteScorer, pl.DataFrame] | None:
+        """Return the scorer of a frame whose columns can be read as they are, and the columns that it reads.
 
-        With it the columns to select; none if the frame has these, in that order.
+        Frames with the same columns share it. Of thousands of columns, to ask for all types takes longer than to score
+        some rows, so that from the second such frame on only those are looked at that trees ask about.
         """
         if self.byte_trees is None:
             return None
-        key = frame.columns, list(map(type, frame.dtypes))
-        last = self._last_plain
-        if last is None or last[0] != key:
-            types = find_features(open_rows(frame, self.ensemble.features), self.ensemble.features)
-            schema = frame.schema
-            # Types of numbers have no parameters, so the types' classes say all.
-            are_numbers = all(kind.is_float or kind.is_integer for kind in types.values())
-            are_read = all(schema[name] == kind.physical_dtype for name, kind in types.items())  # not Float16
-            scorer = self._scorer(self.byte_trees, types)
-            names = [] if scorer.names == frame.columns else scorer.names
-            is_plain = are_numbers and are_read and scorer.is_plain
-            self._last_plain = last = key, (scorer, names) if is_plain else None
-        return last[1]
+        columns, last = frame.columns, self._last_plain
+        if last is not None and last.columns == columns:
+            rows = last.of(frame)
+            if list(map(type, rows.dtypes)) == last.types:
+                return None if last.scorer is None else (last.scorer, rows)
+        types = find_features(open_rows(frame, self.ensemble.features), self.ensemble.features)
+        schema = frame.schema
+        are_numbers = all(kind.is_float or kind.is_integer for kind in types.values())
+        are_read = all(schema[name] == kind.physical_dtype for name, kind in types.items())  # not Float16
+        scorer = self._scorer(self.byte_trees, types)
+        asked = [] if scorer.names == columns else scorer.names
+        is_plain = are_numbers and are_read and scorer.is_plain
+        found = _PlainColumns(columns, asked, [type(schema[name]) for name in asked or columns],
+                              scorer if is_plain else None)  # fmt: skip
+        self._last_plain = found
+        return (scorer, found.of(frame)) if is_plain else None
 
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())

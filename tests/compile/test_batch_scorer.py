@@ -71,3 +71,26 @@ def test_batches_in_chunks(scored, cuts):
     found = np.array(scorer.margins(batches))
     assert found.tolist() == walked[:, cuts[0] : cuts[-1]].tolist()
     assert len(cuts) == 2 or batches[0].num_chunks == 4
+
+
+def test_types_may_change_from_call_to_call():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({name: rng.integers(-9, 9, 500) for name in "abcd"})
+    trained = frame.with_columns(y=pl.col("a") * 2 + pl.col("c"))
+    model = fb.fit(trained, "y", n_estimators=3, max_depth=2)
+    expected = model.predict(frame)
+    halves = frame.with_columns(pl.col("a") + 0.5)
+    expected_of_halves = halves.lazy().select(model.expr()).collect().to_series()
+    for rows, scores in [
+        (frame.select("d", "c", "b", "a"), expected),
+        (frame.with_columns(pl.col("a").cast(pl.Int8), pl.col("c").cast(pl.Float32)), expected),
+        (halves, expected_of_halves),
+        (frame.with_columns(pl.col("b").cast(pl.Float64)), expected),
+        (frame.with_columns(e=pl.lit("x")).select("e", *"abcd"), expected),
+        (frame.with_columns(pl.col("c").cast(pl.Decimal(5, 1))), expected),
+        (frame, expected),
+    ]:
+        for _ in range(2):
+            assert model.predict(rows).to_list() == scores.to_list()
+    with pytest.raises(fb.DataError, match="'a'"):
+        model.predict(frame.with_columns(pl.lit("x").alias("a")))
