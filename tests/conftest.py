@@ -54,11 +54,14 @@ _started_with: dict[str, list] = {}  # the jobs in Spark, or the name of a wareh
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    # Half a million objects are made that stay. To look for garbage among them takes a third of the time.
+    # Half a million objects are made that stay. To look for garbage among them takes a third of the time, and half a
+    # second each time that tests make some; what these make is looked for more rarely than by default.
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
         gc.enable()
 
 
