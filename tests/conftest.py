@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+import tests.support.examples  # noqa: F401  # registers a profile, which hypothesis looks for before it collects
+
 # Before XGBoost or LightGBM is imported: with a thread a core in each of two workers, theirs spin while they wait.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A hundred tests start Python, which would compile the package's modules each time.

@@ -14,6 +14,7 @@ import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.models import model_of_parts
 from tests.support.random_models import (
     NAMES,
@@ -59,7 +60,7 @@ def assert_agreement(con, model: fb.Model, kinds: list[FeatureType], columns: di
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_margins_are_bit_identical_everywhere(con, seed, type_names):
     rng = random.Random(seed)
     kinds = [FeatureType(name) for name in type_names]
@@ -80,7 +81,7 @@ def test_each_type_agrees_on_all_its_odd_values(con, type_name):
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1.0, 30.0, 800.0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_probabilities_agree_to_one_ulp(con, seed, scale):
     rng = random.Random(seed)
     kind = FeatureType("float64")

@@ -14,6 +14,7 @@ from frameboost.dialects.built_in import DIALECTS
 from frameboost.errors import ParameterError
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.random_models import (
     naive_leaves,
     naive_margins,
@@ -53,7 +54,7 @@ def drawn(seed: int, type_names: list[str]) -> tuple[fb.Model, list[FeatureType]
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_margins_are_exact_everywhere(con, seed, type_names):
     model, kinds, columns = drawn(seed, type_names)
     frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])

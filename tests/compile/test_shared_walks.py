@@ -17,6 +17,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.shared_splits import shared_splits
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.models import model_of_parts
 from tests.support.random_models import naive_margins, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
@@ -66,7 +67,7 @@ def con():
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3), st.integers(1, 5), st.integers(0, 2))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_margins_are_the_same_bits_in_polars_and_duckdb(con, seed, type_names, depth, own):
     model, kinds, columns = drawn(seed, type_names, depth=depth, own=own)
     frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])

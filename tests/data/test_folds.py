@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.data.folds import fold_parts
 from frameboost.data.opening import open_source
+from tests.support.examples import examples
 
 CON = duckdb.connect()
 GROUPS = st.one_of(
@@ -25,7 +26,7 @@ def dealt(data: object, folds: int, groups: str, seed: int) -> list[tuple[list[i
     return [(rows(a), rows(b)) for a, b in fold_parts(open_source(data), folds, None, seed, groups)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(who=GROUPS.filter(lambda values: len(set(values)) >= 3), seed=st.integers(0, 5))
 def test_groups_stay_together_and_are_dealt_evenly(who, seed):
     frame = pl.DataFrame({"row": range(len(who)), "who": who})

@@ -18,6 +18,7 @@ from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -293,7 +294,7 @@ def odd_frames(draw):
 
 @pytest.mark.slow  # 120 fits
 @given(odd_frames(), st.integers(0, 99))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_odd_frames_give_one_model_in_all_engines(drawn, seed):
     frame, features, parameters = drawn
     options = parameters | {"features": features, "n_estimators": 2, "min_child_weight": 0, "verbose": False}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
+from tests.support.examples import examples
 from tests.support.warehouses import ALL, open_warehouse
 
 STRING, INT = (FeatureType(name) for name in ("string", "int64"))
@@ -70,7 +71,7 @@ def joined(visits, orders, before):
     return fb.join(visits, aggregates, on="customer", before="at" if before else None, name="orders")
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(10))
 @given(st.integers(0, 10**6), st.booleans())
 def test_aggregates_are_those_by_hand(seed, before):
     visits, orders = tables(seed)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
+from tests.support.examples import examples
 from tests.support.stars import RandomStar, random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
@@ -19,7 +20,7 @@ FLIGHTS = pl.DataFrame({"plane": ["N1", "N2", "N1", None], "delay": [10.0, 0.0, 
 PLANES = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(15))
 @given(SEEDS)
 def test_the_join_is_that_of_dicts(seed):
     star = random_star(seed)
@@ -31,7 +32,7 @@ def test_the_join_is_that_of_dicts(seed):
     assert found.rows() == expected.rows()
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(5))
 @given(SEEDS)
 @pytest.mark.parametrize("engine", ["numba", "polars"])
 def test_trees_are_those_of_the_joined_frame(engine, seed):
@@ -41,7 +42,7 @@ def test_trees_are_those_of_the_joined_frame(engine, seed):
     assert without_joins(found) == fb.fit(star.by_hand(), "y", engine=engine, **how).to_json()
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(5))
 @given(SEEDS)
 def test_trees_in_duckdb_are_those_of_the_joined_frame(seed):
     star = random_star(seed)
@@ -55,7 +56,7 @@ def test_trees_in_duckdb_are_those_of_the_joined_frame(seed):
     assert scores.to_list() == found.predict(joined).to_list()
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(5))
 @given(SEEDS, st.sampled_from([0.3, "x > 0.5", '"d0.i" > 2', "last 20%"]))
 def test_rows_are_held_out_as_of_the_joined_frame(seed, valid):
     star = random_star(seed)

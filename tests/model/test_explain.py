@@ -17,6 +17,7 @@ import frameboost as fb
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.frames import every_type
 from tests.support.from_xgboost import from_xgboost
 from tests.support.naive_shap import with_covers
@@ -214,7 +215,7 @@ def reasons(model: fb.Model, explained: pl.DataFrame, top: int) -> list[tuple]:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_sql_says_what_python_says_to_the_last_bit(seed, type_names):
     rng = random.Random(seed)
     kinds = [FeatureType(name) for name in type_names]

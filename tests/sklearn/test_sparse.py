@@ -13,6 +13,7 @@ import frameboost.binning.bins as bins
 import frameboost.data.sparse_matrix as sparse_matrix
 import frameboost.sklearn.tables as tables
 from tests.support.estimator_frames import SHAPE
+from tests.support.examples import examples
 
 KINDS = [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array, sp.csc_array, sp.coo_array, sp.lil_array]
 
@@ -44,7 +45,7 @@ def test_a_sparse_matrix_is_the_dense_array(dense, y, kind):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_any_sparse_matrix_is_the_dense_array(seed):
     rng = np.random.default_rng(seed)
     n, density = int(rng.integers(20, 300)), rng.random(7) * rng.choice([0.3, 1.0])

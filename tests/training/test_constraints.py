@@ -22,6 +22,7 @@ from frameboost.training.constraints import Constraints
 from frameboost.training.node import OpenNode
 from tests.splits.test_splitting import nested
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.xgboost_trees import Case, compare_models, quantile_cuts, random_case, share_equal
 
 SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
@@ -145,7 +146,7 @@ def assert_same(ours, expected):
     max_delta_step=st.sampled_from([0.0, 0.0, 1.0]),
     min_child_weight=st.sampled_from([0.0, 1.0]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_trees_are_the_plain_twins(tree_method, seed, **options):
     rng = np.random.default_rng(seed)
     n = 30
@@ -238,7 +239,7 @@ def test_predictions_never_turn_along_a_constrained_column(tree_method, objectiv
 @pytest.mark.slow
 @METHODS
 @given(seed=st.integers(0, 2**32 - 1), direction=st.sampled_from([-1, 1]), scale=st.sampled_from([0.0, 1.0, 20.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_predictions_never_turn_whatever_the_data(tree_method, seed, direction, scale):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(5, 120))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from tests.checks.test_bad_input import ENGINES, good, refused
 from tests.support.cases import cases
+from tests.support.examples import examples
 
 
 def is_one_sentence(message: str) -> bool:
@@ -228,7 +229,7 @@ def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
 
 
 @pytest.mark.slow  # hundreds of fits
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=4),
     st.sampled_from(["reg:squarederror", "binary:logistic"]),

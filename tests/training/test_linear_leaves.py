@@ -14,6 +14,7 @@ from frameboost.ensemble.averaging import average
 from frameboost.errors import ParameterError
 from frameboost.training.linear_leaves import solve_slopes
 from tests.support.cases import cases
+from tests.support.examples import examples
 
 ENGINES = ["numba", "polars", "duckdb"]
 # One tree of two leaves, whose values are −G/H.
@@ -182,7 +183,7 @@ SHAPES = [{"max_depth": 3}, {"grow_policy": "symmetric", "max_depth": 3},
 
 
 @given(st.integers(0, 2**32), st.sampled_from(SHAPES), st.booleans())
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_engine_gives_the_same_model(seed, shape, is_weighted):
     rng = np.random.default_rng(seed)
     frame, held_out = random_rows(rng, 300), random_rows(rng, 60)

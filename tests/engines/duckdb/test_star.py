@@ -17,6 +17,7 @@ from frameboost.engines.duckdb import engine, opening, star_dimension, star_plan
 from frameboost.engines.duckdb import star as star_engine
 from frameboost.joins.relations import joined_relation
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
@@ -61,7 +62,7 @@ def fits(star, **how):
     return found, fb.fit(star.by_hand(), "y", engine="numba", **how)
 
 
-@settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_trees_are_those_of_the_joined_frame(stars_without_join, way, seed):

@@ -21,6 +21,7 @@ from frameboost.expressions.grid import grid_step
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
@@ -82,7 +83,7 @@ def _fit(data, features, how, **more):
     return fb.fit(data, features=[f for f in features if f not in (how["target"], "w", "c3", how.get("group"))], **how)
 
 
-@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(2), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS, st.sampled_from([1, 2, 3]))
 @pytest.mark.parametrize("how", SETTINGS, ids=lambda how: "-".join(map(str, how)) or "plain")
 def test_trees_are_those_of_the_joined_frame(how, by_key, seed, n_jobs):
@@ -365,7 +366,7 @@ def test_dimensions_of_large_keys_are_sorted_by_or_by_fact():
     assert chosen([table(200, 2), table(200, n_facts=1000)], 1 << 30, may_sort=True) == ([], None)
 
 
-@settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(2), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS)
 def test_attributes_and_keys_of_all_types(by_key, seed):
     rng = np.random.default_rng(seed)
