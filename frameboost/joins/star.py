@@ -18,7 +18,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregates, aggregated
 from frameboost.joins.aggregation import Aggregation
-from frameboost.joins.dimension import FACTS, Dimension
+from frameboost.joins.dimension import FACTS, Dimension, needed
 from frameboost.joins.frames import star_frame
 from frameboost.joins.keys import check_unique, key_types
 from frameboost.joins.relations import star_relation
@@ -155,7 +155,7 @@ class Star:
             if before is not None:
                 raise ParameterError("before is for a table that fb.aggregate makes one row a key of")
             left_names, right_names = _keys(on, left_on, right_on)
-        types = key_types(self.open_tables(check=False), source, left_names, right_names, own_name)
+        types = key_types(self._tables_with(left_names), source, left_names, right_names, own_name)
         parents = {self._tables_of[each] for each in left_names}
         parent = parents.pop() if len(parents) == 1 else None
         aggregation = None
@@ -166,6 +166,12 @@ class Star:
         self._refuse_repeated(columns, own_name, prefix)
         added = Dimension(own_name, source, left_names, right_names, types, columns, parent, aggregation)
         return Star(self._facts, (*self._dimensions, added))
+
+    def _tables_with(self, names: Sequence[str]) -> LocalSource:
+        """Return the join of the tables that columns come from, or of all tables if one is in none of them."""
+        if not set(names) <= self._tables_of.keys():
+            return self.open_tables(check=False)
+        return Star(self._facts, needed(self._dimensions, names)).open_tables(check=False)
 
     def _pairs(
         self, left: Sequence[str], right: Sequence[str], types: Sequence[pl.DataType], parent: int | None

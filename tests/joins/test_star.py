@@ -192,6 +192,24 @@ def test_keys_of_other_widths_are_equal():
     assert fb.join(left, right, on="id").collect()["v"].to_list() == [1, None]
 
 
+def test_a_key_may_be_of_several_tables():
+    facts = pl.DataFrame({"id": [1, 2, 3], "day": [0, 1, 1], "y": [0.5, 1.5, 2.5]})
+    shops = pl.DataFrame({"id": [1, 2], "town": ["Oslo", "Rome"]})
+    unused = pl.DataFrame({"id": [3], "size": [7]})
+    weather = pl.DataFrame({"town": ["Rome", "Oslo", "Rome"], "day": [1, 0, 0], "rain": [4.0, 0.0, 9.0]})
+    with duckdb.connect() as con:
+        given = [con.from_arrow(frame.to_arrow()) for frame in (facts, shops, unused, weather)]
+        for left, *others in ((facts, shops, unused, weather), given):
+            star = fb.join(left, others[0], on="id").join(others[1], on="id").join(others[2], on=["town", "day"])
+            expected = [(1, 0, 0.5, "Oslo", None, 0.0), (2, 1, 1.5, "Rome", None, 4.0), (3, 1, 2.5, None, 7, None)]
+            assert star.collect().rows() == expected
+            with pytest.raises(fb.DataError, match="key 'size' has type"):
+                star.join(others[0], left_on="size", right_on="town", prefix="other.")
+            columns = "'id', 'day', 'y', 'town', 'size', 'rain'"
+            with pytest.raises(fb.DataError, match=f"key column 'none' is not among the columns .*: {columns}"):
+                star.join(others[0], left_on=["town", "none"], right_on=["town", "id"], prefix="other.")
+
+
 # --- what else takes data ---------------------------------------------------------------------------------------------
 
 
