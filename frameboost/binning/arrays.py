@@ -204,7 +204,9 @@ def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
         edges = np.array(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
         return
-    bin_values(array, padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
+    fixed = array.view()
+    fixed.flags.writeable = False  # as it may be anyway: one type for the compiler
+    bin_values(fixed, padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
 
 
 def _cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]:

@@ -119,7 +119,8 @@ def bin_columns(values, source, edges, starts, n_cuts, target, missing, codes): 
     for i in range(len(source)):
         column, own, out = values[source[i]], edges[starts[i] : starts[i + 1]], codes[target[i]]
         if len(own) > _FEW:
-            bin_values(column, own, n_cuts[i], missing, 0, values.shape[1], out)
+            # A literal 0 would have a type of its own, and so code of its own.
+            bin_values(column, own, n_cuts[i], missing, np.int64(0), values.shape[1], out)
         else:
             _count_cuts(column, own, n_cuts[i], missing, out)
 
