@@ -222,13 +222,12 @@ def test_rows_without_gradient_are_never_taken_and_may_be_too_many():
     assert nothing.start_tree(0, sample_rows(nothing, 0, parameters, tree=0)).H == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["normal", "heavy tails", "steep"])
 def test_gradient_based_samples_are_unbiased(shape):
     rng = np.random.default_rng(2)
     label = SHAPES[shape](rng)
     parameters = Parameters(subsample=0.2, sampling_method="gradient_based", reg_lambda=0.5)
-    made = state("polars", label, np.zeros(2000), parameters)
+    made = state("numba", label, np.zeros(2000), parameters)
     sample = sample_rows(made, 0, parameters, tree=0)
     sums = [made.start_tree(0, replace(sample, key=draw_key(0, 9, i))) for i in range(400)]
     whole = made.start_tree(0)
