@@ -12,7 +12,6 @@ from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.prediction.contributions import BIAS, check_bias
-from frameboost.trees.linear_leaf import refuse_linear
 from frameboost.trees.tree import Tree
 
 __all__ = ["explanation_query"]
@@ -23,9 +22,8 @@ def explanation_query(
     columns: Sequence[FeatureColumn], dialect: Dialect,
 ) -> str:  # fmt: skip
     """Return the SELECT that `DatabaseModel.explain_query` describes, over the trees of one output."""
-    refuse_linear("a contribution of each feature", is_linear=any(tree.is_linear for tree in trees))
     features = [column.feature for column in columns]
-    asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
+    asked = sorted({feature for tree in trees for feature in tree.asked()})
     stages = Stages(dialect, source, keep, [columns[f].name for f in asked], None)
     steps, bias = contribution_trees(len(features), base_margin, trees)
     if top is None:

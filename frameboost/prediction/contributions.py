@@ -18,7 +18,6 @@ from frameboost.errors import ParameterError
 from frameboost.runtime.installed import require_numba
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from frameboost.trees.linear_leaf import refuse_linear
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.contributions import Contributions
@@ -71,11 +70,12 @@ def _contributions(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int, *, approx: bool
 ) -> npt.NDArray[np.float64]:
     """Return the contributions of all features to a margin, and its mean, in shape (rows, features + 1)."""
-    contributions, codes = _compiled(ensemble, source, types, number)
+    contributions, codes, slopes = _compiled(ensemble, source, types, number, on_grid=approx)
     found = contributions.steps(codes) if approx else contributions.shap(codes)
     names = ensemble.feature_names
     whole = np.zeros((len(codes), len(names) + 1))
     whole[:, [names.index(feature.name) for feature in contributions.arrays.features]] = found
+    whole[:, :-1] += slopes
     whole[:, -1] = contributions.bias
     return whole
 
@@ -83,12 +83,14 @@ def _contributions(
 def _interactions(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int
 ) -> pl.DataFrame:
-    contributions, codes = _compiled(ensemble, source, types, number)
+    contributions, codes, slopes = _compiled(ensemble, source, types, number)
     names = ensemble.feature_names
     n_rows, n_features = len(codes), len(names)
     used = [names.index(feature.name) for feature in contributions.arrays.features]
     square = np.zeros((n_rows, n_features, n_features))
     square[np.ix_(range(n_rows), used, used)] = contributions.interactions(codes)
+    diagonal = np.arange(n_features)
+    square[:, diagonal, diagonal] += slopes  # a number's slope is no matter of two features
     values = np.column_stack([square.reshape(n_rows, n_features**2), np.full(n_rows, contributions.bias)])
     pairs = pl.DataFrame(
         {"feature": [name for name in names for _ in names] + [BIAS], "other": names * n_features + [BIAS]},
@@ -103,7 +105,6 @@ def _read(
 ) -> tuple[LocalSource, Mapping[str, FeatureType], list[int]]:
     """Return the rows, the types of the features, and the numbers of the margins to explain."""
     require_numba("explain")
-    refuse_linear("a contribution of each feature", is_linear=ensemble.is_linear)
     several = output is None and ensemble.n_outputs > 1
     outputs = list(range(ensemble.n_outputs)) if several else [ensemble.margin_number(output)]
     source = open_rows(data, ensemble.features)
@@ -114,16 +115,22 @@ def _read(
 
 
 def _compiled(
-    ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int
-) -> tuple[Contributions, npt.NDArray[np.unsignedinteger]]:
-    """Return the compiled trees of one output, and the rows as their codes."""
+    ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int, *, on_grid: bool = False
+) -> tuple[Contributions, npt.NDArray[np.unsignedinteger], npt.NDArray[np.float64]]:
+    """Return the compiled trees of one output, the rows as their codes, and what slopes add, (rows, features)."""
     from frameboost.compile.arrays.contributions import Contributions
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
     trees = ensemble.trees_of(number)
     arrays = TreeArrays.compile(trees, ensemble.features)
-    codes = arrays.codes(source.to_frame(ensemble.feature_names), types)
-    return Contributions.compile(arrays, ensemble.base_margins[number], trees), codes
+    base = ensemble.base_margins[number]
+    contributions = Contributions.compile(arrays, base, trees, ensemble.features, on_grid=on_grid)
+    names = ensemble.feature_names
+    codes, numbers = contributions.read(source.to_frame(names), types)
+    slopes = np.zeros((len(codes), len(names)))
+    if contributions.linear is not None and numbers is not None:
+        slopes[:, [names.index(name) for name in contributions.linear.names]] = contributions.slopes(codes, numbers)
+    return contributions, codes, slopes
 
 
 def check_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> None:

@@ -27,9 +27,6 @@ def importance(material: Material) -> Section:
     if BIAS in model.features:
         text = f"There are no SHAP values, as a feature is named {BIAS}, which is the name of their constant."
         return Section("importance", "What matters", [gain, paragraph(text, kind="note")])
-    if material.ensemble.is_linear:
-        text = "There are no SHAP values, as leaves have slopes (linear_tree=True)."
-        return Section("importance", "What matters", [gain, paragraph(text, kind="note")])
     leaves = sum(1 for tree in material.ensemble.trees for _ in tree.leaves())
     rows = max(100, min(_ROWS, _STEPS // max(1, leaves)))
     for output in range(min(n_outputs, _MOST_OUTPUTS)):

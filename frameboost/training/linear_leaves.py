@@ -140,12 +140,14 @@ class LinearLeaves:
                 continue
             constant = float(weights[place])
             factor = _factor_within(limit - abs(constant), own) if limit else 1.0
-            for _, slope, mean in own:
-                constant -= slope * factor * mean
-            terms = [
-                LinearTerm(term.feature, slope * factor * shrinkage, _finer(term), term.centre, term.low, term.high)
-                for term, slope, _ in own
-            ]
+            terms = []
+            for term, slope, mean in own:
+                step = _finer(term)
+                # Around the mean, so that the constant is what a leaf without slopes has, but for rounding.
+                to_mean = round(mean / step) * step
+                constant -= slope * factor * (mean - to_mean)
+                ends = term.low - to_mean, term.high - to_mean
+                terms.append(LinearTerm(term.feature, slope * factor * shrinkage, step, term.centre + to_mean, *ends))
             found[node] = LinearLeaf(constant * shrinkage, tuple(terms))
         return found
 

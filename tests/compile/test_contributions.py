@@ -158,13 +158,13 @@ def test_a_tree_without_covers_is_shared_in_halves():
 
 def test_node_means_on_the_grid_are_close_to_the_exact_means():
     model, _, _ = random_case(5, ["float64"] * 3, depth=6, n_trees=20)
-    bias, means = means_on_grid(model.base_margin, model.ensemble.trees)
+    bias, means, _ = means_on_grid(model.base_margin, model.ensemble.trees)
     for tree, on_grid in zip(model.ensemble.trees, means, strict=True):
         np.testing.assert_allclose(on_grid, node_means(tree), rtol=0, atol=2.0**-43)  # |base| + Σ is below 2^8
     assert bias == pytest.approx(
         model.base_margin + sum(node_means(tree)[0] for tree in model.ensemble.trees), abs=2e-12
     )
-    assert means_on_grid(0.0, []) == (0.0, [])
+    assert means_on_grid(0.0, []) == (0.0, [], [])
 
 
 def test_contributions_of_disjoint_trees_add_up():
@@ -172,7 +172,7 @@ def test_contributions_of_disjoint_trees_add_up():
     arrays = TreeArrays.compile(model.ensemble.trees, model.ensemble.features)
     types = {f.name: f.type for f in model.ensemble.features}
     codes = arrays.codes(frame.lazy(), types)
-    whole = Contributions.compile(arrays, 0.0, model.ensemble.trees)
+    whole = Contributions.compile(arrays, 0.0, model.ensemble.trees, model.ensemble.features)
     parts = [replace(whole, arrays=replace(arrays, roots=arrays.roots[s]), sizes=whole.sizes[s])
              for s in (slice(0, 4, 2), slice(1, 4, 2))]  # fmt: skip
     for method in ("shap", "steps", "interactions"):

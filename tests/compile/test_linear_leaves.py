@@ -1,7 +1,5 @@
 """Linear leaves score to the same bits everywhere, and what can't have them says so."""
 
-import random
-
 import duckdb
 import numpy as np
 import polars as pl
@@ -12,21 +10,13 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.dialects.built_in import DIALECTS
 from frameboost.errors import ParameterError
-from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.examples import examples
-from tests.support.random_models import (
-    naive_leaves,
-    naive_margins,
-    random_model,
-    random_values,
-    to_duckdb,
-    to_polars,
-)
+from tests.support.linear_models import drawn
+from tests.support.random_models import naive_leaves, naive_margins, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 TYPES = ["float64", "float32", "int64", "int8", "uint32", "uint64", "string", "date"]
-N_ROWS = 60
 
 
 @pytest.fixture(scope="module")
@@ -36,21 +26,6 @@ def con():
 
 def bits(values) -> list[int]:
     return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
-
-
-def drawn(seed: int, type_names: list[str]) -> tuple[fb.Model, list[FeatureType], dict[str, list]]:
-    """Return a model with linear leaves, and rows of odd and of usual values."""
-    rng = random.Random(seed)
-    kinds = [FeatureType(name) for name in ["float64", *type_names]]
-    names = [f"x{i}" for i in range(len(kinds))]
-    model = random_model(kinds, names, rng, n_trees=4, depth=3, linear=True)
-    columns = {name: random_values(kind, N_ROWS, rng) for name, kind in zip(names, kinds, strict=True)}
-    for name, kind in zip(names, kinds, strict=True):
-        if kind.is_float or kind.is_integer:
-            usual = [rng.uniform(0, 100) for _ in range(N_ROWS // 2)]
-            exact = [float(np.float32(v)) if kind.name == "float32" else v if kind.is_float else int(v) for v in usual]
-            columns[name][: N_ROWS // 2] = exact
-    return model, kinds, columns
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3))
@@ -107,9 +82,6 @@ def test_without_numba_polars_scores(monkeypatch):
 @cases(
     "call",
     [
-        lambda model, frame: model.explain(frame),
-        lambda model, frame: model.explain(frame, interactions=True),
-        lambda model, frame: model.database().explain_query("t", keep=[]),
         lambda model, frame: model.database().table_frame(),
         lambda model, frame: model.database().table_statements("trees"),
         lambda model, frame: model.query("t", form="lists"),

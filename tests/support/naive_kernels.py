@@ -46,6 +46,7 @@ TESTED_OTHERWISE = {
     "fill_side": "tests/engines/memory/test_kernels.py",  # called by fill_sides
     "add_linear": "tests/engines/memory/test_linear.py",  # fractions
     "add_linear_trees": "tests/compile/test_linear_leaves.py",  # tests.support.random_models.naive_margins
+    "add_slopes": "tests/compile/test_linear_contributions.py",  # by definition
     "range_of_leaf": "tests/engines/memory/test_linear.py",  # fractions
     "sum_leaf": "tests/engines/memory/test_linear.py",
     "find_vector_splits": "tests/splits/test_vector_kernels.py",  # all candidates

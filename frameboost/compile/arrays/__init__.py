@@ -7,6 +7,6 @@
 - `few_rows`: codes of a few rows without columns
 - `deep_trees`: packs trees of many leaves for rows that walk side by side
 - `batch_scorer`, `batch_kernels`: scores Arrow batches, for DuckDB's UDF
-- `linear_scorer`, `linear_kernels`: trees with linear leaves
+- `linear_arrays`, `linear_scorer`, `linear_kernels`: trees with linear leaves
 - `contributions`, `shap_kernels`: contributions of features (TreeSHAP, interactions, Saabas)
 """

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from frameboost.compile.arrays.flat_trees import TreeArrays
+from frameboost.compile.arrays.linear_arrays import CHUNK, LinearArrays
+from frameboost.compile.arrays.linear_kernels import add_slopes
 from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_steps, link_nodes
 from frameboost.runtime.workers import Workers
-from frameboost.trees.node_means import means_on_grid, node_shares
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.trees.node_means import leaf_slopes, means_on_grid, node_shares
 from frameboost.trees.tree import Tree
 
 __all__ = ["Contributions"]
@@ -42,6 +47,8 @@ class Contributions:
         int64, int64, float64 (nodes,): see `link_nodes`.
     rule
         Points and weights of the quadrature, float64.
+    linear
+        What slopes in leaves add, None if there are none.
     """
 
     arrays: TreeArrays
@@ -50,11 +57,21 @@ class Contributions:
     mean: Floats
     links: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]
     rule: tuple[Floats, Floats]
+    linear: LinearArrays | None = None
 
     @classmethod
-    def compile(cls, arrays: TreeArrays, base_margin: float, trees: Sequence[Tree]) -> Contributions:
-        """Add covers to the arrays of ``trees``."""
-        bias, means = means_on_grid(base_margin, trees)
+    def compile(
+        cls,
+        arrays: TreeArrays,
+        base_margin: float,
+        trees: Sequence[Tree],
+        features: Sequence[Feature],
+        *,
+        on_grid: bool = False,
+    ) -> Contributions:
+        """Add covers to the arrays of ``trees``; ``on_grid``: whether what slopes add is that of SQL, too."""
+        bias, means, slopes = means_on_grid(base_margin, trees)
+        slopes = slopes if on_grid else [leaf_slopes(tree) for tree in trees]
         share = np.array([share for tree in trees for share in node_shares(tree)])
         parent, above = np.empty(len(share), dtype=np.int64), np.empty(len(share), dtype=np.int64)
         zero = np.empty(len(share))
@@ -68,6 +85,15 @@ class Contributions:
             mean=np.array([mean for of_tree in means for mean in of_tree]),
             links=(parent, above, zero),
             rule=((points + 1.0) / 2.0, weights / 2.0),
+            linear=LinearArrays.compile(arrays, slopes, features) if any(slopes) else None,
+        )
+
+    def read(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> tuple[Codes, Floats | None]:
+        """Return the codes of rows, and the numbers that slopes are of."""
+        return (
+            (self.arrays.codes(frame, types), None)
+            if self.linear is None
+            else self.linear.read(self.arrays, frame, types)
         )
 
     def shap(self, codes: Codes) -> Floats:
@@ -99,6 +125,17 @@ class Contributions:
         a = self.arrays
         given = (codes, a.roots, a.missing, self._questions(), self.mean)
         _over_rows(len(codes), lambda first, last: add_steps(*given, first, last, out))
+        return out
+
+    def slopes(self, codes: Codes, numbers: Floats) -> Floats:
+        """Return what slopes in leaves add to margins, (rows, ``linear.names``)."""
+        assert self.linear is not None
+        out, a = np.zeros((len(codes), len(self.linear.names))), self.linear
+        for first in range(0, len(codes), CHUNK):
+            leaves = self.arrays.leaves(codes[first : first + CHUNK])
+            add_slopes(
+                leaves, self.arrays.roots, a.linear_at, a.constant, a.starts, a.places, a.terms, numbers, first, out
+            )
         return out
 
     def _questions(self) -> tuple[npt.NDArray[np.generic], ...]:

@@ -1,10 +1,10 @@
-"""The kernel that adds the values of linear leaves."""
+"""Kernels that add the values of linear leaves, and what their slopes contribute."""
 
 from __future__ import annotations
 
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["add_linear_trees"]
+__all__ = ["add_linear_trees", "add_slopes"]
 
 
 @kernel
@@ -45,3 +45,27 @@ def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, p
                     found = linear
             total += found
         margins[row] += total
+
+
+@kernel
+def add_slopes(leaves, roots, linear_at, constant, starts, places, terms, numbers, first, out):  # type: ignore[no-untyped-def]
+    """Add slope times number of each term of the rows' leaves to its feature; the constant goes to the first term.
+
+    ``out`` is float64 (rows, features), by ``places``; the other parameters are those of `add_linear_trees`.
+    """
+    for row in range(len(leaves)):
+        for tree in range(len(roots)):
+            leaf = linear_at[roots[tree] + leaves[row, tree]]
+            if leaf < 0:
+                continue
+            is_complete = True
+            for k in range(starts[leaf], starts[leaf + 1]):
+                x = numbers[places[k], first + row]
+                is_complete &= x == x
+            if not is_complete:
+                continue
+            out[first + row, places[starts[leaf]]] += constant[leaf]
+            for k in range(starts[leaf], starts[leaf + 1]):
+                x = numbers[places[k], first + row]
+                u = min(max((x + terms[k, 1]) - terms[k, 2], terms[k, 3]), terms[k, 4])
+                out[first + row, places[k]] += terms[k, 0] * u

@@ -16,7 +16,8 @@ from frameboost.compile.sql.case import margin_sql
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.stages import ROW, Stages
 from frameboost.dialects.dialect import Dialect
-from frameboost.trees.node_means import means_on_grid
+from frameboost.trees.linear_leaf import LinearLeaf
+from frameboost.trees.node_means import LeafSlopes, means_on_grid
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["contribution_trees", "contributions_query", "reasons_query"]
@@ -26,11 +27,11 @@ _FEATURE = "feature_of_model"  # an alias like that of a row, `ROW`
 
 def contribution_trees(n_features: int, base_margin: float, trees: Sequence[Tree]) -> tuple[list[list[Tree]], float]:
     """Return for each feature the trees whose sum is its contribution, and the bias."""
-    bias, means = means_on_grid(base_margin, trees)
-    steps = [
-        [_steps(tree, of_tree, number) for tree, of_tree in zip(trees, means, strict=True) if number in tree.feature]
-        for number in range(n_features)
-    ]
+    bias, means, slopes = means_on_grid(base_margin, trees)
+    steps: list[list[Tree]] = [[] for _ in range(n_features)]
+    for tree, of_nodes, of_leaves in zip(trees, means, slopes, strict=True):
+        for number in tree.asked():
+            steps[number].append(_steps(tree, of_nodes, of_leaves, number))
     return steps, bias
 
 
@@ -101,16 +102,32 @@ def reasons_query(
     )
 
 
-def _steps(tree: Tree, means: Sequence[float], number: int) -> Tree:
-    """Return the tree of a feature's contribution: its leaves hold the sums of steps."""
+def _steps(tree: Tree, means: Sequence[float], slopes: LeafSlopes, number: int) -> Tree:
+    """Return the tree of a feature's contribution: its leaves hold the sums of steps, and the feature's slopes."""
     feature, value = list(tree.feature), [0.0] * len(tree)
     for node in range(len(tree)):
         if not tree.is_leaf(node):
             for child in (tree.left[node], tree.right[node]):
                 step = means[child] - means[node] if tree.feature[node] == number else 0.0
                 value[child] = value[node] + step
+    linear = {node: own for node, leaf in slopes.items() if (own := _own_slope(leaf, value[node], number)) is not None}
     for node in reversed(range(len(tree))):  # children come after their parent
         left, right = tree.left[node], tree.right[node]
-        if not tree.is_leaf(node) and feature[left] == feature[right] == LEAF and value[left] == value[right]:
+        is_same = not tree.is_leaf(node) and value[left] == value[right] and not linear.keys() & {left, right}
+        if is_same and feature[left] == feature[right] == LEAF:
             feature[node], value[node] = LEAF, value[left]
-    return replace(tree, feature=tuple(feature), value=tuple(value))
+    of_nodes = tuple([linear.get(node) for node in range(len(tree))]) if linear else ()
+    return replace(tree, feature=tuple(feature), value=tuple(value), linear=of_nodes)
+
+
+def _own_slope(leaf: LinearLeaf, value: float, number: int) -> LinearLeaf | None:
+    """Return the part of a leaf's slopes that belongs to a feature, added to a value; None if it has none.
+
+    The other terms stay, with slopes of 0, as a row that lacks one of their numbers gets no slopes at all.
+    """
+    if all(term.feature != number for term in leaf.terms):
+        return None
+    constant = value + (leaf.constant if leaf.terms[0].feature == number else 0.0)
+    return LinearLeaf(
+        constant, tuple(term if term.feature == number else term._replace(slope=0.0) for term in leaf.terms)
+    )

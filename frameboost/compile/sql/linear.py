@@ -20,7 +20,7 @@ def leaf_sql(tree: Tree, leaf: int, columns: Sequence[FeatureColumn], dialect: D
     value = dialect.number(tree.value[leaf])
     if not tree.linear or (own := tree.linear[leaf]) is None:
         return value
-    terms = [_term_sql(term, columns[term.feature], dialect) for term in own.terms]
+    terms = [_term_sql(term, columns[term.feature], dialect) for term in own.terms if term.slope]
     present = " AND ".join(columns[term.feature].is_present() for term in own.terms)
     return f"CASE WHEN {present} THEN {dialect.sum([dialect.number(own.constant), *terms])} ELSE {value} END"
 

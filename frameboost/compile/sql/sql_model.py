@@ -105,7 +105,5 @@ class SqlModel:
 
     def used(self) -> list[str]:
         """Return the columns that some tree asks about, or has slopes of, quoted."""
-        trees = self.every_tree()
-        asked = {f for tree in trees for f in tree.feature if f >= 0}
-        asked |= {term.feature for tree in trees for leaf in tree.linear if leaf is not None for term in leaf.terms}
-        return [self.columns[f].name for f in sorted(asked)]
+        asked = {feature for tree in self.every_tree() for feature in tree.asked()}
+        return [self.columns[feature].name for feature in sorted(asked)]
