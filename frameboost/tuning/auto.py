@@ -29,7 +29,7 @@ from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_signals
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
-from frameboost.training.class_labels import read_target
+from frameboost.training.class_labels import TrainingTarget, read_target
 from frameboost.training.conformal import rows_needed
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.deadline import Deadline
@@ -44,6 +44,9 @@ _BINARY = "binary:logistic"
 # Up to so many values several fits run side by side.
 _MOST_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
+# Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
+_WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
+_WITHOUT_SLOPES = {"linear_tree", "booster", "monotone_constraints", "shards"}
 _ROLES = ("weight", "group", "label_upper_bound")
 _REFUSED = {
     "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
@@ -138,7 +141,7 @@ def auto(
     objective = options.get("objective") or (_BINARY if is_of_zeros_and_ones(source, target) else None)
     goal = read_target(source, {}, target, objective, options.get("num_class"), None, options.pop("positive", None))
     options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
-    plan = _plan(quality, options)
+    plan = _plan(quality, options, may_have_slopes=_may_have_slopes(goal, target, options))
     known = [name for name in roles.values() if name is not None]
     columns = list(dict.fromkeys([*features, *_names(target), *known]))
     rows = cast("LocalSource", goal.source)
@@ -206,9 +209,15 @@ def _features(
     return chosen_names(source, options.pop("features", None), options.pop("exclude", None), cast("set[str]", taken))
 
 
-def _plan(quality: int, options: dict[str, Any]) -> Plan:
+def _may_have_slopes(goal: TrainingTarget, target: str | Sequence[str], options: Mapping[str, Any]) -> bool:
+    """Whether to try leaves with slopes: they pay in regressions, and do not go with everything."""
+    is_regression = goal.objective in (None, "reg:squarederror") and isinstance(target, str)
+    return is_regression and options.get("engine", "auto") in _WITH_SLOPES and not _WITHOUT_SLOPES & options.keys()
+
+
+def _plan(quality: int, options: dict[str, Any], *, may_have_slopes: bool) -> Plan:
     """Return the plan with the user's parameters, which hold for every recipe, and take them from the options."""
-    plan = PLANS[quality]
+    plan = PLANS[quality] if may_have_slopes else PLANS[quality].without_slopes()
     chosen = {*plan.settings, *(name for recipe in plan.recipes for shape in recipe.shapes for name in shape)}
     given = {name: options.pop(name) for name in list(options) if name in chosen}
     recipes = distinct([recipe.with_all(given) for recipe in plan.recipes])

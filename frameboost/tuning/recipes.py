@@ -2,7 +2,9 @@
 
 They were chosen on real tables (`benchmarks/accuracy.py`). Symmetric trees are ahead where rows are few or columns are
 many, as the splits of a level are chosen from all rows; leafwise and depthwise trees where interactions are local. A
-mean of models gains more from models of different shapes than from more models of one.
+mean of models gains more from models of different shapes than from more models of one. Slopes in leaves follow smooth
+relations of numbers: errors of 37 regressions are 1 % smaller, of a tenth of these 3 % to 10 %, in several times the
+time.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["PLANS", "Plan", "Recipe", "distinct"]
+__all__ = ["MOST_VALUES_OF_SLOPES", "PLANS", "Plan", "Recipe", "distinct"]
 
 Settings = Mapping[str, Any]
 
@@ -64,17 +66,26 @@ class Plan:
     def for_size(self, n_values: int) -> Plan:
         """Return the plan for so many values: the more rows, the less another fold adds to a model."""
         most = next((folds for limit, folds in _FOLDS_BY_VALUES if n_values <= limit), 1)
-        return replace(self, trained=min(self.trained, most))
+        plan = replace(self, trained=min(self.trained, most))
+        return plan if n_values <= MOST_VALUES_OF_SLOPES else plan.without_slopes()
+
+    def without_slopes(self) -> Plan:
+        """Return the plan without trees whose leaves have slopes."""
+        recipes = [recipe for recipe in self.recipes if not any("linear_tree" in shape for shape in recipe.shapes)]
+        return replace(self, recipes=tuple(recipes))
 
 
 # On how many folds to train data of at most so many values.
 _FOLDS_BY_VALUES = ((2**22, 10), (2**25, 3))
+# Of how many values at most to try slopes, with which fits and predictions take several times as long.
+MOST_VALUES_OF_SLOPES = 2**22
 _SYMMETRIC = {"grow_policy": "symmetric", "max_depth": 6}
 _LEAFWISE = {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 16}
 _DEPTHWISE = {"grow_policy": "depthwise", "max_depth": 5}
 _SHALLOW = {"grow_policy": "symmetric", "max_depth": 4}
 _ONE = Recipe("symmetric", (_SYMMETRIC,))
 _MIXED = Recipe("symmetric and leafwise", (_SYMMETRIC, _LEAFWISE))
+_LINEAR = Recipe("linear", ({**_SYMMETRIC, "linear_tree": True}, {**_LEAFWISE, "linear_tree": True}))
 _EACH = (_ONE, Recipe("leafwise", (_LEAFWISE,)), Recipe("depthwise", (_DEPTHWISE,)), Recipe("shallow", (_SHALLOW,)))
 
 
@@ -93,8 +104,8 @@ PLANS: Mapping[int, Plan] = {
     1: Plan((_ONE,), 5, 1, _settings((0.1, 0.1), 1_000, 30)),
     2: Plan((_MIXED,), 5, 3, _settings(_RATES, 1_000, _PATIENCE)),
     3: Plan((_MIXED,), 5, 5, _settings(_RATES, 1_000, _PATIENCE)),
-    4: Plan(_EACH[:3], 5, 5, _settings((0.05, 0.1), 2_000, 50)),
-    5: Plan(_EACH, 10, 10, _settings((0.03, 0.05), 5_000, 80)),
+    4: Plan((*_EACH[:3], _LINEAR), 5, 5, _settings((0.05, 0.1), 2_000, 50)),
+    5: Plan((*_EACH, _LINEAR), 10, 10, _settings((0.03, 0.05), 5_000, 80)),
 }
 
 

@@ -89,7 +89,8 @@ def test_held_out_rows_weigh_several_settings(frame):
     expected = sum(
         w * np.mean([fit.predict(frame).to_numpy() for fit, _ in fits[name]], axis=0) for name, w in weights.items()
     )
-    np.testing.assert_allclose(made.predict(frame), expected, rtol=1e-9, atol=1e-12)
+    # A slope times a weight is rounded to some 30 bits, so that sums stay exact.
+    np.testing.assert_allclose(made.predict(frame), expected, rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
@@ -136,6 +137,26 @@ def test_several_targets_and_rankings(frame):
     assert ranked.leaderboard["ndcg@32"].is_between(0.5, 1).all()
 
 
+def test_slopes_are_tried_for_regressions_at_higher_qualities():
+    rng = np.random.default_rng(2)
+    rows = pl.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400)})
+    rows = rows.with_columns(y=2 * pl.col("x") + pl.col("z").sin(), label=pl.col("x") > 0)
+    options = {"quality": 4, "features": ["x", "z"], "n_estimators": 12, "learning_rate": 0.3, "verbose": False}
+    made = fb.auto(rows, "y", **options)
+    best = made.leaderboard.sort("rmse").row(0, named=True)
+    assert best["trial"] == "linear"
+    assert best["weight"] >= 0.5
+    assert made.ensemble.is_linear
+    sums = made.explain(rows).to_numpy().sum(axis=1)
+    np.testing.assert_allclose(sums, made.predict(rows, output="margin"), rtol=0, atol=1e-9)
+    options["n_estimators"] = 2
+    for target, more in (("y", {"monotone_constraints": {"x": 1}}), ("y", {"linear_tree": False}), ("label", {})):
+        plain = fb.auto(rows, target, **options, **more)
+        assert set(plain.leaderboard["trial"]) <= {"symmetric", "leafwise", "depthwise"}
+        assert not plain.ensemble.is_linear
+    assert "linear" not in {recipe.name for recipe in PLANS[5].for_size(2**22 + 1).recipes}
+
+
 def test_settings_that_are_behind_are_given_up():
     # A symmetric tree of depth 2 has one question a level, and here each side of the first asks another.
     rng = np.random.default_rng(1)
@@ -145,7 +166,8 @@ def test_settings_that_are_behind_are_given_up():
     board = fb.auto(frame, "y", quality=5, n_estimators=4, learning_rate=0.5, max_depth=2, n_jobs=1).leaderboard
     by_name = {row["trial"]: row for row in board.iter_rows(named=True)}
     assert by_name["shallow"]["fits"] == 2 if "shallow" in by_name else True
-    assert by_name["leafwise"]["weight"] + by_name["depthwise"]["weight"] > 0.5
+    others = by_name["leafwise"], by_name["depthwise"], by_name.get("linear", {"weight": 0.0})
+    assert sum(each["weight"] for each in others) > 0.5
 
 
 def test_later_rows_are_held_out_by_time(frame):
