@@ -19,6 +19,7 @@ import frameboost as fb
 from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.linear_models import drawn
 from tests.support.models import model_of_parts
 from tests.support.naive_shap import saabas, shapley, with_covers
@@ -79,7 +80,7 @@ def test_by_hand():
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(["float64", "int8", "string", "float32"]), max_size=2))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_slopes_add_to_their_own_features(seed, type_names):
     model, constant, kinds, columns = covered(seed, type_names)
     frame = frame_of(kinds, columns)
