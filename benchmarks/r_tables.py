@@ -57,7 +57,7 @@ TABLES = (
     Table("openintro", "nycflights", "arr_delay", "reg", "dep_delay arr_time air_time year"),
     Table("openintro", "yrbss", "weight", "reg"),
     Table("openintro", "smoking", "smoke", "bin", "amt_weekends amt_weekdays type"),
-    Table("openintro", "mn_police_use_of_force", "force_type", "multi"),
+    Table("openintro", "mn_police_use_of_force", "force_type", "multi", "force_type_action"),
     Table("DAAG", "nassCDS", "dead", "bin", "caseid injSeverity weight"),
     Table("DAAG", "spam7", "yesno", "bin"),
     Table("DAAG", "monica", "outcome", "bin"),
