@@ -7,22 +7,18 @@ it smallest. A recipe that was taken twice among three has the weight 2/3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from frameboost.data.feature_columns import find_features
-from frameboost.data.opening import open_source
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.losses.intervals import Interval, has_intervals
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
-from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
@@ -76,7 +72,7 @@ class HeldOutMargins:
         columns = [
             pl.Series(_name(number, output), margin)
             for number, trial in enumerate(self._trials)
-            for output, margin in enumerate(_margins(trial.models[fold.number].ensemble, rows))
+            for output, margin in enumerate(trial.margins[fold.number])
         ]
         targets = [self._target] if isinstance(self._target, str) else list(self._target)
         kept = rows.select([column(name) for name in dict.fromkeys([*targets, *self._roles.values()])])
@@ -150,18 +146,6 @@ def _of_base_margins(ensemble: Ensemble) -> Model:
     outputs = [output for output in range(ensemble.n_outputs) for _ in range(ensemble.parallel_trees)]
     trees = tuple(replace(leaf, output=output) for output in outputs)
     return Model(replace(ensemble, trees=trees, features=(Feature(_FOLD, FeatureType("int64")),)))
-
-
-def _margins(ensemble: Ensemble, rows: pl.DataFrame) -> Iterator[npt.NDArray[np.float64]]:
-    """Return the margins of rows, by output; for one call flat arrays are compiled in the least time."""
-    from frameboost.compile.arrays.flat_trees import TreeArrays  # late, as numba comes with it
-
-    types = find_features(open_source(rows), ensemble.features)
-    if ensemble.is_linear:
-        yield from Predictor(ensemble).sums(rows.lazy(), types, ensemble.base_margins)
-        return
-    arrays = TreeArrays.compile(ensemble.trees, ensemble.features)
-    yield from arrays.margins(arrays.codes(rows.lazy(), types), ensemble.base_margins)
 
 
 def _name(trial: int, output: int) -> str:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.data.opening import open_source
 from frameboost.data.sources import RelationSource, read_relation
 from frameboost.errors import ParameterError
+from frameboost.losses.intervals import has_intervals
 from frameboost.losses.loss import Loss
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.schema.polars_columns import column
 from frameboost.tuning.deadline import Deadline, Stop
+from frameboost.tuning.held_out import margins_of
 from frameboost.tuning.recipes import Recipe
 
 __all__ = ["Fold", "Trial", "Trials", "deciding_metric"]
@@ -80,12 +83,15 @@ class Trial:
         The settings.
     models
         The models by the number of the fold that they held out.
+    margins
+        Their margins on these rows, by output, of folds of which they were asked for.
     seconds
         How long the fits took, all together.
     """
 
     recipe: Recipe
     models: dict[int, Model] = field(default_factory=dict)
+    margins: dict[int, list[npt.NDArray[np.float64]]] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -137,6 +143,7 @@ class Trials:
     ) -> None:
         self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
         self._at_once, self._checkpoint, self._tell = at_once, checkpoint, tell
+        self._several = False
 
     def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
@@ -144,6 +151,7 @@ class Trials:
         A trial is given up once its metric is clearly behind that of another on the same folds.
         """
         trials: list[Trial] = []
+        self._several = len(recipes) > 1
         for recipe in recipes:
             if trials and not self._deadline.allows(recipe.name):
                 break
@@ -176,7 +184,13 @@ class Trials:
         self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
-                fits = list(pool.map(partial(self._model, recipe), folds))
+                running = [pool.submit(self._model, recipe, fold) for fold in folds]
+                fold_of = dict(zip(running, folds, strict=True))
+                # Margins come after all fits in the queue: a thread computes them while others are still fitting.
+                margins = {fold_of[done].number: pool.submit(self._margins, done.result()[0], fold_of[done])
+                           for done in as_completed(running)}  # fmt: skip
+                fits = [done.result() for done in running]
+                found = {number: done.result() for number, done in margins.items()}
             except BaseException:  # such as Ctrl-C, which reaches this thread alone
                 self._deadline.cancel()
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -191,6 +205,12 @@ class Trials:
                 )
             if is_needed or not was_stopped:
                 trial.models[fold.number] = model
+                trial.margins[fold.number] = found[fold.number]
+
+    def _margins(self, model: Model, fold: Fold) -> list[npt.NDArray[np.float64]]:
+        """Return the margins of a model on its fold, if recipes or an interval are to be chosen by them."""
+        is_asked = self._several or has_intervals(model.ensemble.loss)
+        return list(margins_of(model.ensemble, fold.rows())) if is_asked else []
 
     def _model(self, recipe: Recipe, fold: Fold) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
