@@ -44,7 +44,7 @@ def deciding_metric(wanted: str | Metric | None, loss: Loss) -> tuple[str | Metr
     return metric, larger_is_better(metric if isinstance(metric, str) else metric.name, metric)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fold:
     """A part of the rows.
 
@@ -184,18 +184,20 @@ class Trials:
         self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
-                running = [pool.submit(self._model, recipe, fold) for fold in folds]
-                fold_of = dict(zip(running, folds, strict=True))
-                # Margins come after all fits in the queue: a thread computes them while others are still fitting.
-                margins = {fold_of[done].number: pool.submit(self._margins, done.result()[0], fold_of[done])
-                           for done in as_completed(running)}  # fmt: skip
-                fits = [done.result() for done in running]
-                found = {number: done.result() for number, done in margins.items()}
+                running = {pool.submit(self._model, recipe, fold): fold for fold in folds}
+                margins = {}
+                for fit in as_completed(running):
+                    model, _, was_stopped = fit.result()
+                    if is_needed or not was_stopped:
+                        # After all fits in the queue: a thread computes them while others are still fitting.
+                        margins[running[fit]] = pool.submit(self._margins, model, running[fit])
+                found = {fold: done.result() for fold, done in margins.items()}
             except BaseException:  # such as Ctrl-C, which reaches this thread alone
                 self._deadline.cancel()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        for fold, (model, seconds, was_stopped) in zip(folds, fits, strict=True):
+        for fit, fold in running.items():
+            model, seconds, was_stopped = fit.result()
             trial.seconds += seconds
             self._deadline.took(recipe.name, seconds)
             if is_needed and was_stopped and model.n_rounds == 1 and not trial.models:
@@ -203,9 +205,8 @@ class Trials:
                     f"time_limit={self._deadline.seconds:g} is too short for one fit, whose first round ended "
                     f"{seconds:.2g} seconds after its start"
                 )
-            if is_needed or not was_stopped:
-                trial.models[fold.number] = model
-                trial.margins[fold.number] = found[fold.number]
+            if fold in found:
+                trial.models[fold.number], trial.margins[fold.number] = model, found[fold]
 
     def _margins(self, model: Model, fold: Fold) -> list[npt.NDArray[np.float64]]:
         """Return the margins of a model on its fold, if recipes or an interval are to be chosen by them."""
