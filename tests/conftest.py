@@ -3,16 +3,17 @@
 import gc
 import os
 import re
+from importlib.util import find_spec
 
 import pytest
-
-import tests.support.examples  # noqa: F401  # registers a profile, which hypothesis looks for before it collects
 
 # Before XGBoost or LightGBM is imported: with a thread a core in each of two workers, theirs spin while they wait.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A hundred tests start Python, which would compile the package's modules each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+if find_spec("hypothesis"):  # `.ci/pythons` has none
+    import tests.support.examples  # noqa: F401  # registers a profile, which hypothesis looks for before it collects
 try:
     from xdist.scheduler import LoadScopeScheduling
 except ImportError:  # without xdist there is one process
