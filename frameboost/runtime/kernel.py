@@ -12,7 +12,8 @@ from functools import cache, partial
 from typing import Any, TypeVar, overload
 
 import numba
-from numba.core.caching import FunctionCache
+from llvmlite import __version__ as llvmlite_version
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.sigutils import normalize_signature
 
@@ -71,8 +72,23 @@ def _is_in_cache(function: Any) -> bool:
     return isinstance(found, _Cache) and found.has_code_for(function.targetctx.codegen().magic_tuple())
 
 
+class _CacheFiles(CompileResultCacheImpl):
+    """Names of cache files with the versions of the compilers in them.
+
+    Numba writes the index before the code. Were the names the same for all versions, a process that reads in between
+    would find the code of the version before, which its LLVM cannot read.
+    """
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        """Return the first part of a cache file's name."""
+        base = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
+        return f"{base}.numba{numba.__version__}.llvmlite{llvmlite_version}"
+
+
 class _Cache(FunctionCache):
     """Numba's cache of a function, whose disk errors become a warning."""
+
+    _impl_class = _CacheFiles
 
     def has_code_for(self, processor: Any) -> bool:
         """Return whether there is code for this kind of processor."""

@@ -152,6 +152,20 @@ def test_cached_code_of_another_signature_is_not_used(halves, tmp_path):
     assert (half(3), half(5.5)) == (1.5, 2.75)
 
 
+def test_versions_of_the_compilers_have_files_of_their_own(halves, tmp_path, monkeypatch):
+    # One folder may serve two environments. Under one name, each would read what the other has written.
+    assert halves()(3) == 1.5
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("__pycache__/*.nb?")}
+    monkeypatch.setattr(kernel, "llvmlite_version", "0.1.2")
+    half = halves()
+    assert half(3) == 1.5
+    assert not _is_from_cache(half)
+    after = {path.name: path.read_bytes() for path in tmp_path.glob("__pycache__/*.nb?")}
+    assert len(before) == 2
+    assert len(after) == 4
+    assert before.items() <= after.items()
+
+
 def test_a_cache_folder_that_became_unwritable_gives_one_warning(halves, tmp_path):
     half = halves()
     shutil.rmtree(tmp_path / "__pycache__")
