@@ -93,13 +93,18 @@ def _called(sql: str) -> set[str]:
 
 
 def _changing(names: set[str], run: Run) -> set[str]:
-    """Return those functions that are volatile, or macros that call a volatile one."""
+    """Return those functions that are volatile, or macros that call a volatile one.
+
+    From DuckDB 2.0.1 on, functions of times with a zone, which is the connection's, are consistent within a query only.
+    The same functions of other times are consistent.
+    """
     wanted = ", ".join(map(string_literal, sorted(names)))
     rows = run(
         "SELECT DISTINCT lower(function_name), stability, macro_definition FROM duckdb_functions() "
         f"WHERE lower(function_name) IN ({wanted})"
     )
-    found = {name for name, stability, _ in rows if stability not in (None, "CONSISTENT")}
+    consistent = {name for name, stability, _ in rows if stability == "CONSISTENT"}
+    found = {name for name, stability, _ in rows if stability is not None} - consistent
     for name, _, definition in rows:
         inside = _called(definition) - names if definition else set()
         if inside & _KEYWORDS or (inside and _changing(inside, run)):

@@ -6,6 +6,7 @@
 - `choose`: the table of engines, and the choice of one
 - `description`: how an engine describes itself, so that it can be chosen
 - `few_values`: tables that are read into memory, whatever engine is asked for
+- `batches`, `batch_kernels`: sums by bin of the rows that a query reads, by a kernel in place of group-bys
 - `fixed_terms`: which terms are the same in every round
 - `leaf_sums`: sums of linear leaves of different sizes
 - `registered`: engines of other packages

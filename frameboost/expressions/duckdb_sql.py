@@ -142,7 +142,9 @@ def physical_sql(kind: FeatureType, value: str) -> str:
             f"WHEN {value} = {_time_literal(kind, kind.unit, endless)} THEN {endless}"
             for endless in (_ENDLESS, -_ENDLESS)
         )
-        return f"CASE {branches} ELSE epoch_{kind.unit}({value}) END"
+        # DuckDB 2.0.1 has lost epoch_ms of the types with seconds and milliseconds.
+        time = f"CAST({value} AS TIMESTAMP)" if kind.unit == "ms" else value
+        return f"CASE {branches} ELSE epoch_{kind.unit}({time}) END"
     return f"CAST({value} AS VARCHAR)"
 
 

@@ -83,6 +83,10 @@ def test_nondeterministic_predicates_are_refused(con, predicate):
         assert "which may say something else each time that the rows are read" in refused(data, predicate)
 
 
+def test_parts_of_times_are_repeatable():
+    check_repeatable("year(day) = 2013 AND dayofyear(us) > 300 AND date_trunc('hour', us) > '2013-10-01'", "it")
+
+
 def test_predicates_are_checked_inside_macros(con):
     assert counted(con.table("t"), "below(k, 20)") == (180, 20)
     assert "calls 'shaky', which may" in refused(con.table("t"), "shaky(k)")

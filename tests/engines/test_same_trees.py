@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
+from frameboost.engines import batches
+from frameboost.engines.duckdb import batch_sums
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory import engine as numba
@@ -57,6 +59,28 @@ def assert_same(objective: str, first: fb.Model, *others: fb.Model) -> None:
 
 
 # --- engines, column types, kinds of table ----------------------------------------------------------------------------
+
+
+@cases("objective", ["reg:squarederror", "binary:logistic"])
+def test_group_bys_and_kernels_give_one_model(monkeypatch, objective):
+    """Rows are added up by a kernel where an engine has few threads, and by group-bys where it has many."""
+    frame = every_type(500, seed=4)
+    options = {"objective": objective, "features": list(FEATURES_BY_TYPE)[:12], "weight": "w", **SHAPE}
+    models = []
+    for most_threads in (0, 1000):
+        monkeypatch.setattr(batches, "_MOST_THREADS", most_threads)
+        models += [fb.fit(frame.lazy(), LABELS[objective], engine=engine, **options) for engine in ("polars", "duckdb")]
+    assert_same(objective, fb.fit(frame, LABELS[objective], engine="numba", **options), *models)
+
+
+def test_more_columns_than_are_read_at_once_give_one_model(monkeypatch):
+    monkeypatch.setattr(batch_sums, "_MOST_AT_ONCE", 3)
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.normal(size=(300, 8)).round(2), schema=[f"x{i}" for i in range(8)])
+    frame = frame.with_columns(y=(pl.sum_horizontal("x0", "x3", "x7") * 4).round())
+    of_duckdb, expected = (fb.fit(frame, "y", engine=engine, **SHAPE) for engine in ("duckdb", "numba"))
+    assert_same("reg:squarederror", expected, of_duckdb)
+    assert {"x0", "x3", "x7"} <= set(expected.trees["feature"])
 
 
 @pytest.mark.slow  # a fit in each engine for each of 23 types

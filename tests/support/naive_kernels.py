@@ -70,9 +70,9 @@ TESTED_OTHERWISE = {
     "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
     "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
-    "add_codes": "tests/engines/duckdb/test_star_sums.py",  # numpy.add.at
-    "add_codes_of_keys": "tests/engines/duckdb/test_star_sums.py",
-    "add_sums_of_keys": "tests/engines/duckdb/test_star_sums.py",
+    "add_codes": "tests/engines/duckdb/test_batch_sums.py",  # numpy.add.at
+    "add_codes_of_keys": "tests/engines/duckdb/test_batch_sums.py",
+    "add_sums_of_keys": "tests/engines/duckdb/test_batch_sums.py",
     "add_by_key": "tests/engines/memory/test_star.py",  # numpy.add.at over codes by row
     "look_up": "tests/engines/memory/test_star.py",
     "order_by_key": "tests/engines/memory/test_star.py",  # Python's sorted

@@ -7,7 +7,8 @@
 - `binning`: cuts and codes
 - `cells`: where the search for a code starts
 - `cell_cuts`: cuts of many rows, from counts by cells and the values near the cuts
-- `histograms`: sums of g and h by node and bin
+- `histograms`: sums of g and h by node and bin, as group-bys
+- `batch_sums`: the same of rows that are read in batches, and of a star by key
 - `nodes`: which node each row is in
 - `linear`: leaves with slopes
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
@@ -17,7 +18,7 @@
 - `star_plan`: which dimensions keep tables of their own
 - `star_tables`: copies of the tables, and how often facts refer to a row
 - `star_dimension`: keys and their codes
-- `star_sums`, `star_kernels`: sums of batches of facts, by bin and by key
+- `star_kernels`: sums of facts by the codes of their keys
 - `arrow_batches`: a result in batches
 - `session`: the connection and its temporary tables
 """

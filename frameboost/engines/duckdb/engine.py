@@ -9,7 +9,9 @@ import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import ValueCounts
+from frameboost.engines.batches import kernel_pays
 from frameboost.engines.contract import Sample
+from frameboost.engines.duckdb.batch_sums import BatchSums
 from frameboost.engines.duckdb.binning import (
     CountedRows,
     count_values,
@@ -164,6 +166,12 @@ class DuckDBEngine(TableEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
+        if kernel_pays(int(self.session.setting("threads"))):
+            first, rows = self._rows_of(nodes)
+            sums = BatchSums(self.session, self.layout, range(len(self.features)))
+            pair = self.pair.g, self.pair.h
+            out[places] = sums.histograms(rows, pair, first, len(nodes), 0.0, everywhere=self.nodes.is_root)
+            return
         # The sums of a shard's own rows are not known.
         totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
         out[places] = self._sums_by_bin(nodes, self.pair.numbers, totals)
@@ -176,10 +184,14 @@ class DuckDBEngine(TableEngine):
 
     def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
         """Return the sums of numbers by bin, (nodes, slots, numbers)."""
-        first = self.nodes.settle(nodes)
-        rows = " POSITIONAL JOIN ".join([self._codes or self.bins, self.pair.table, *self.nodes.tables])
+        first, rows = self._rows_of(nodes)
         query = HistogramQuery(self.session, self.layout, rows, numbers)
         return query.run(len(nodes), totals, first, everywhere=self.nodes.is_root)
+
+    def _rows_of(self, nodes: Sequence[int]) -> tuple[int, str]:
+        """Return the first of the numbers that the nodes get in a row, and the tables of codes, pairs and nodes."""
+        first = self.nodes.settle(nodes)
+        return first, " POSITIONAL JOIN ".join([self._codes or self.bins, self.pair.table, *self.nodes.tables])
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

@@ -1,7 +1,7 @@
 """The DuckDB engine over a star: attributes are binned once a row of their dimension, and facts have its key.
 
 The facts of the nodes asked for are read in batches, and added up by key in memory, then by the codes of the keys. So
-are the sums of the joined table found, which is never made (see `frameboost.engines.duckdb.star_sums`).
+are the sums of the joined table found, which is never made (see `frameboost.engines.duckdb.batch_sums`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frameboost.binning.bins import Bins
+from frameboost.engines.duckdb.batch_sums import LARGE, BatchSums
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, store_bins
 from frameboost.engines.duckdb.engine import FEWEST_SORTED, DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.star_dimension import StarDimension
-from frameboost.engines.duckdb.star_sums import LARGE, FactSums
 from frameboost.engines.duckdb.star_tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.sql_files import render
@@ -50,7 +50,7 @@ class DuckDBStarEngine(DuckDBEngine):
         self._own = [number for number in range(len(self.features)) if number not in apart]
         self._dimensions: list[StarDimension] = []
         self._of_feature: dict[int, StarDimension] = {}
-        self._fact_sums: FactSums | None = None
+        self._fact_sums: BatchSums | None = None
 
     def _count_rows(self) -> list[int]:
         """See `TableEngine._count_rows`: a row of a dimension counts as often as facts refer to it."""
@@ -82,7 +82,7 @@ class DuckDBStarEngine(DuckDBEngine):
         keyed = [each for each in self._dimensions if each.codes is not None]
         by_key = {number for each in keyed for number in each.features}
         stored = [number for number in range(len(bins)) if number not in by_key]
-        self._fact_sums = FactSums(self.session, self.layout, stored, keyed)
+        self._fact_sums = BatchSums(self.session, self.layout, stored, keyed)
 
     def _sorted_by(self) -> str:
         """Return the key that the facts are sorted by, if any.
@@ -134,8 +134,7 @@ class DuckDBStarEngine(DuckDBEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        first = self.nodes.settle(nodes)
-        rows = " POSITIONAL JOIN ".join([self.bins, self.pair.table, *self.nodes.tables])
+        first, rows = self._rows_of(nodes)
         share = sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300)
         assert self._fact_sums is not None
         out[places] = self._fact_sums.histograms(

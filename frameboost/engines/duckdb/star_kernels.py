@@ -1,4 +1,4 @@
-"""Kernels over batches of facts: sums by bin of the facts' own codes, by key, and by bin of the codes of the keys.
+"""Kernels over batches of facts: sums by bin of the codes of their keys.
 
 Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
 """
@@ -10,18 +10,9 @@ import numpy as np
 from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["add_codes", "add_codes_of_keys", "add_sums_of_keys"]
+__all__ = ["add_codes_of_keys", "add_sums_of_keys"]
 
 _ONE = np.uint64(1)
-
-
-@kernel
-def add_codes(places, codes, first_slot, g, h, sums):  # type: ignore[no-untyped-def]
-    """Add each row's pair to the sums (float64, (places, slots, 2)) of its place at ``first_slot`` + its code."""
-    flat, width, first = sums.ravel(), np.uint64(sums.shape[1]), np.uint64(first_slot)
-    for i in range(np.uint64(0), np.uint64(len(codes))):
-        slot = np.uint64(places[i]) * width + first + np.uint64(codes[i])
-        add_pair(flat, slot << _ONE, g[i], h[i])
 
 
 @kernel

@@ -1,4 +1,7 @@
-"""Histograms as lazy group-bys: one per feature over a key of node and bin, all in one ``collect_all``."""
+"""Histograms: lazy group-bys, one per feature over a key of node and bin, all in one ``collect_all``.
+
+With few threads, rows are filtered by a query as well, and added up by a kernel (see `frameboost.engines.batches`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.bins import SlotLayout
+from frameboost.engines.batches import kernel_pays
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["sum_by_bin"]
@@ -30,11 +34,30 @@ def sum_by_bin(
     are in the only node.
     """
     out[places] = 0.0
+    by_kernel = out.ndim == 3 and kernel_pays(pl.thread_pool_size())
     for some in rows.iter_slices(_ROWS_AT_ONCE):
+        if by_kernel:
+            _add_rows(some if everywhere else some.filter(_is_in(nodes)), layout, nodes, out, places)
+            continue
         for part in [slice(None)] if everywhere else _parts(len(nodes), min(layout.strides())):
             # As a frame: group-bys of one lazy frame would each filter the rows.
-            asked = some if everywhere else some.filter(pl.col("node").is_in(list(nodes[part])))
+            asked = some if everywhere else some.filter(_is_in(nodes[part]))
             _sum_by_feature(asked, layout, nodes[part], out, places[part])
+
+
+def _is_in(nodes: Sequence[int]) -> pl.Expr:
+    return pl.col("node").is_in(list(nodes))
+
+
+def _add_rows(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    from frameboost.engines.batch_kernels import add_codes
+
+    place_of = np.zeros(max(nodes) + 1, np.uint32)
+    place_of[list(nodes)] = places
+    place = place_of[rows["node"].to_numpy()]
+    g, h = rows["g"].to_numpy(), rows["h"].to_numpy()
+    for feature, offset in enumerate(layout.offsets[:-1]):
+        add_codes(place, rows[str(feature)].to_numpy(), offset, g, h, out)
 
 
 def _parts(n_nodes: int, stride: int) -> Iterator[slice]:

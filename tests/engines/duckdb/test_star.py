@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning import bins as binning
+from frameboost.engines.duckdb import batch_sums, engine, opening, star_dimension, star_plan
 from frameboost.engines.duckdb import binning as duckdb_binning
-from frameboost.engines.duckdb import engine, opening, star_dimension, star_plan, star_sums
 from frameboost.engines.duckdb import star as star_engine
 from frameboost.joins.relations import joined_relation
 from tests.support.cases import cases
@@ -46,7 +46,7 @@ def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            for module in (star_dimension, star_sums, star_engine):
+            for module in (star_dimension, batch_sums, star_engine):
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         yield

@@ -1,4 +1,4 @@
-"""Histograms by group-bys, against sums taken one by one: in parts of nodes, and slices of rows."""
+"""Histograms by group-bys and by the kernel, against sums taken one by one: in parts of nodes, and slices of rows."""
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,9 @@ def bins(name: str, *cuts: float) -> Bins:
 
 @pytest.mark.parametrize(("rows_at_once", "most_keys"), [(1 << 22, 1 << 11), (33, 1 << 11), (1 << 22, 8), (50, 1)])
 @pytest.mark.parametrize("asked", [[0], [3, 5, 300, 9, 4]])
-def test_sums_are_those_of_each_row(monkeypatch, rows_at_once, most_keys, asked):
+@pytest.mark.parametrize("by_kernel", [False, True])
+def test_sums_are_those_of_each_row(monkeypatch, rows_at_once, most_keys, asked, by_kernel):
+    monkeypatch.setattr(histograms, "kernel_pays", lambda _: by_kernel)
     monkeypatch.setattr(histograms, "_ROWS_AT_ONCE", rows_at_once)
     monkeypatch.setattr(histograms, "_MOST_KEYS", most_keys)
     rng = np.random.default_rng(0)

@@ -1,14 +1,16 @@
-"""Histograms over a star: facts are read in batches, and added up by bin and by key by kernels.
+"""Histograms of rows that are read in batches, and added up by bin by kernels.
 
-A fact is read with its own codes and one key for each dimension, in place of the codes of all attributes. Sums by key
-are then added to the bins of the key's codes. So nothing is held in memory but one batch, the codes of the keys, and
-sums; the facts stay in the database. A group-by in the database takes three times as long to sum by 20 attributes, and
-as long to sum by a million keys alone.
+Nothing is held in memory but two batches and the sums; the rows stay in the database. With few threads this takes half
+as long as group-bys (see `frameboost.engines.batches`).
+
+Over a star, a fact is read with its own codes and one key for each dimension, in place of the codes of all attributes.
+Sums by key are then added to the bins of the key's codes, which are in memory. A group-by in the database takes three
+times as long to sum by 20 attributes, and as long to sum by a million keys alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +22,7 @@ from frameboost.engines.duckdb.star_dimension import StarDimension
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray
 
-__all__ = ["LARGE", "FactSums", "sums_by_key_pay"]
+__all__ = ["LARGE", "BatchSums", "sums_by_key_pay"]
 
 # The sums of more keys than this do not stay in the L2 cache.
 LARGE = 1 << 15
@@ -28,6 +30,8 @@ LARGE = 1 << 15
 _FEWEST_ROWS = 2.0
 # The most sums by node and key of one dimension, of 16 bytes each.
 _MOST_SUMS = 1 << 22
+# The most features to read at once: a batch has 122,880 rows.
+_MOST_AT_ONCE = 256
 
 
 def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
@@ -41,8 +45,8 @@ def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
 
 
 @dataclass(frozen=True)
-class FactSums:
-    """How facts are added up.
+class BatchSums:
+    """How rows are added up.
 
     Attributes
     ----------
@@ -51,15 +55,15 @@ class FactSums:
     layout
         The bins of all features.
     stored
-        The features whose codes the facts have, but for those of ``dimensions``.
+        The features whose codes the rows have, but for those of ``dimensions``.
     dimensions
-        The dimensions whose keys the facts have.
+        The dimensions whose keys the rows have.
     """
 
     session: DuckDBSession
     layout: SlotLayout
     stored: Sequence[int]
-    dimensions: Sequence[StarDimension]
+    dimensions: Sequence[StarDimension] = ()
 
     def histograms(
         self, rows: str, pair: tuple[str, str], first: int, n_nodes: int, n_rows: float, *, everywhere: bool
@@ -79,7 +83,8 @@ class FactSums:
         everywhere
             Whether all rows are in the only node.
         """
-        from frameboost.engines.duckdb.star_kernels import add_codes, add_codes_of_keys, add_sums_of_keys
+        from frameboost.engines.batch_kernels import add_codes
+        from frameboost.engines.duckdb.star_kernels import add_codes_of_keys, add_sums_of_keys
 
         out = np.zeros((n_nodes, self.layout.n_slots, 2))
         slots = [self.layout.offsets[list(each.features)] for each in self.dimensions]
@@ -87,30 +92,38 @@ class FactSums:
             np.zeros((n_nodes, each.n_keys, 2)) if sums_by_key_pay(each.n_keys, n_nodes, n_rows) else None
             for each in self.dimensions
         ]
-        n_stored = len(self.stored)
-        statement, dtypes = self._statement(rows, pair, first, n_nodes, everywhere=everywhere)
-        for places, g, h, *columns in self.session.batches(statement, dtypes):
-            for feature, codes in zip(self.stored, columns[:n_stored], strict=True):
-                add_codes(places, codes, self.layout.offsets[feature], g, h, out)
-            for dimension, by_key, at, keys in zip(self.dimensions, sums, slots, columns[n_stored:], strict=True):
-                if by_key is not None:
-                    add_codes(places, keys, 0, g, h, by_key)
-                else:
-                    add_codes_of_keys(places, keys, g, h, dimension.codes, at, out)
+        keys = [each.column for each in self.dimensions]
+        for stored, columns in self._passes(keys):
+            statement, dtypes = self._statement(rows, pair, first, n_nodes, columns, everywhere=everywhere)
+            for places, g, h, *read in self.session.batches(statement, dtypes):
+                for feature, codes in zip(stored, read, strict=False):
+                    add_codes(places, codes, self.layout.offsets[feature], g, h, out)
+                for dimension, by_key, at, of in zip(self.dimensions, sums, slots, read[len(stored) :], strict=False):
+                    if by_key is not None:
+                        add_codes(places, of, 0, g, h, by_key)
+                    else:
+                        add_codes_of_keys(places, of, g, h, dimension.codes, at, out)
         for dimension, by_key, at in zip(self.dimensions, sums, slots, strict=True):
             if by_key is not None:
                 add_sums_of_keys(by_key, dimension.codes, at, out)
         return out
 
-    def _statement(
-        self, rows: str, pair: tuple[str, str], first: int, n_nodes: int, *, everywhere: bool
-    ) -> tuple[str, list[npt.DTypeLike]]:
-        """Return the statement that reads the rows, and the dtypes of its columns."""
+    def _passes(self, keys: Sequence[str]) -> Iterator[tuple[Sequence[int], list[tuple[str, str]]]]:
+        """Yield the features of each pass over the rows, and the columns to read with their types; keys come last."""
         bins = self.layout.bins
-        codes = [(f"bin_{i}", "UTINYINT" if bins[i].largest_code < 256 else "UINTEGER") for i in self.stored]
-        keys = [(each.column, "UINTEGER") for each in self.dimensions]
+        for start in range(0, max(1, len(self.stored)), _MOST_AT_ONCE):
+            stored = self.stored[start : start + _MOST_AT_ONCE]
+            columns = [(f"bin_{i}", "UTINYINT" if bins[i].largest_code < 256 else "UINTEGER") for i in stored]
+            is_last = start + _MOST_AT_ONCE >= len(self.stored)
+            yield stored, columns + [(key, "UINTEGER") for key in keys if is_last]
+
+    def _statement(
+        self, rows: str, pair: tuple[str, str], first: int, n_nodes: int, columns: Sequence[tuple[str, str]], *,
+        everywhere: bool,
+    ) -> tuple[str, list[npt.DTypeLike]]:  # fmt: skip
+        """Return the statement that reads the rows, and the dtypes of its columns."""
         node = "0" if everywhere else f"node - {first}"
-        columns = [(node, "UINTEGER"), (pair[0], "DOUBLE"), (pair[1], "DOUBLE"), *codes, *keys]
+        columns = [(node, "UINTEGER"), (pair[0], "DOUBLE"), (pair[1], "DOUBLE"), *columns]
         statement = render(
             "read_rows", rows=rows,
             columns=", ".join(f"CAST({column} AS {kind}) AS column_{i}" for i, (column, kind) in enumerate(columns)),
