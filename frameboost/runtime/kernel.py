@@ -6,9 +6,10 @@ Here a cache that cannot be read or written costs only time: each process compil
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import Any, TypeVar, overload
 
 import numba
@@ -52,11 +53,28 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     compiled: Any = numba.njit(**{"nogil": True, "no_cfunc_wrapper": True} | options)(function)
     if compiled is function:  # NUMBA_DISABLE_JIT
         return compiled
+    compiled.compile = _without_garbage_collection(compiled.compile)
     try:
         compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # as `Dispatcher.enable_caching` does
     except (RuntimeError, OSError) as error:  # no folder that can be written
         _warn(error)
     return compiled
+
+
+def _without_garbage_collection(compile_: _F) -> _F:
+    """Have no garbage collected while numba compiles: it makes millions of small objects, and leaves few to collect."""
+
+    @wraps(compile_)
+    def compile_undisturbed(*args: Any) -> Any:
+        if not gc.isenabled():  # within another compilation, or as the user wishes
+            return compile_(*args)
+        gc.disable()
+        try:
+            return compile_(*args)
+        finally:
+            gc.enable()
+
+    return compile_undisturbed  # type: ignore[return-value]
 
 
 def is_compiled(function: Any) -> bool:

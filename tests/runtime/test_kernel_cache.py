@@ -1,6 +1,7 @@
 """The kernel cache on disk: where it can't be written or read, kernels are compiled, with one warning."""
 
 import ctypes
+import gc
 import importlib.util
 import os
 import pickle
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import polars as pl
 import pytest
 
@@ -191,3 +193,19 @@ def test_a_kernel_compiles_without_a_cache_folder(halves, tmp_path, monkeypatch)
     with pytest.warns(RuntimeWarning, match="kernels can't be kept on disk.*RuntimeError: cannot cache function"):
         half = halves()
     assert half(3) == 1.5
+
+
+def test_no_garbage_is_collected_while_a_kernel_compiles(halves):
+    collected = []
+    gc.callbacks.append(lambda phase, _: collected.append(phase))
+    try:
+        before = gc.isenabled()
+        assert halves()(3) == 1.5
+        during = list(collected)
+        with pytest.raises(numba.TypingError):
+            halves()("text")
+        assert gc.isenabled() == before
+    finally:
+        gc.callbacks.pop()
+    # numba makes some hundred thousand objects, and Python collects garbage after 700 by default
+    assert len(during) <= 4
