@@ -168,6 +168,15 @@ def frameboost(data: Data, n_trees: int, engine: str = "numba", targets: Sequenc
     )
 
 
+def auto(data: Data, **options: Any) -> Way:
+    """Return a model whose settings frameboost chooses, as one call would have it."""
+
+    def run() -> fb.Model:
+        return fb.auto(data.frame, LABEL, objective=data.objective, n_jobs=THREADS, verbose=False, **options)
+
+    return Way("frameboost auto", run, lambda m: data.quality(m.predict(data.held_out)))
+
+
 def beside(data: Data, n_trees: int, xgboost_at_most: float | None = None, lightgbm_at_most: float | None = None,
            tree_method: str = "hist", **more: Any) -> list[Way]:  # fmt: skip
     """Return XGBoost, LightGBM where it has the tree method, and frameboost with bounds for its ratios to them."""

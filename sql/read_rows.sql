@@ -1,5 +1,6 @@
--- Read the facts of the wanted nodes of a star, for sums outside the database: their own codes, and instead of those of
--- attributes the keys of the dimensions. Batches are read while the database computes the next ones.
+-- Read the rows of the wanted nodes in batches, which a kernel adds up by node and bin while the database computes the
+-- next ones: with few threads that is faster than histograms.sql. The facts of a star have the keys of the dimensions
+-- instead of the codes of their attributes.
 --
 -- in:  {columns}     the place of the node, g, h, bin_0, ..., key_0, ...
 --      {rows}        the tables of bins, gradients and nodes, joined by position
