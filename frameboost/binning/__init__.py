@@ -4,6 +4,7 @@
 - `codes`: bins and codes by polars expressions, for every column type
 - `arrays`: bins, codes and sorted rows by kernels, for the types that numpy has
 - `kernels`: those kernels
+- `cell_cuts`, `cell_kernels`: cuts of many numbers, of which few are sorted
 - `given_cuts`: cuts that the user gives, ``fit(cuts=...)``
 - `value_counts`: cuts of rows that lie in several places
 - `node_bins`: bins where every node has its own cuts (``approx``)

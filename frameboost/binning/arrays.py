@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions
+from frameboost.binning.cell_cuts import cuts_by_cells
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, with_one_zero
 from frameboost.binning.kernels import bin_values, cut_starts, set_rows
 from frameboost.schema.feature import Feature
@@ -100,6 +101,8 @@ def propose_column(
     if common is not None:
         rest = array[np.flatnonzero(array != common)]  # faster than by the mask
         cuts = cuts_beside(rest, common, len(array) - len(rest), max_bin - has_missing)
+    elif (by_cells := cuts_by_cells(array, None, max_bin - has_missing, room)) is not None:
+        cuts = by_cells
     else:
         ordered = np.empty_like(array) if room is None else room.view(array.dtype)[: len(array)]
         ordered[:] = array

@@ -41,6 +41,7 @@ __all__ = [
     "Summary",
     "ValueCounts",
     "Within",
+    "count_distinct",
     "cut_intervals",
     "cut_targets",
     "cuts_of_counts",
@@ -204,6 +205,28 @@ def cut_targets(n_rows: int, max_bin: int) -> _Counts:
     """
     k = np.arange(1, max_bin, dtype=np.int64)
     return -(-k * n_rows // max_bin)
+
+
+def count_distinct(values: _Values, counts: _Counts | None = None) -> tuple[_Values, _Counts]:
+    """Return the distinct values in ascending order, and how many rows have each.
+
+    Parameters
+    ----------
+    values
+        Any that can be sorted; none is missing.
+    counts
+        How often each one counts; by default once.
+    """
+    if counts is None:
+        ordered = np.sort(values)
+    else:
+        order = np.argsort(values)
+        ordered = values[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
+    if counts is None:
+        return ordered[starts], np.diff(np.append(starts, len(ordered)))
+    totals = np.add.reduceat(counts[order], starts) if len(starts) else np.empty(0, np.int64)
+    return ordered[starts], totals
 
 
 def _merged(parts: Sequence[tuple[_Values, _Counts]]) -> ValueCounts:

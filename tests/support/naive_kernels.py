@@ -69,6 +69,8 @@ TESTED_OTHERWISE = {
     "logarithms": "tests/engines/memory/test_programs.py",
     "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
     "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
+    "count_cells": "tests/binning/test_cell_cuts.py",  # numpy.bincount
+    "rows_of_cells": "tests/binning/test_cell_cuts.py",
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
     "add_codes": "tests/engines/duckdb/test_batch_sums.py",  # numpy.add.at
     "add_codes_of_keys": "tests/engines/duckdb/test_batch_sums.py",

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, padded
+from frameboost.binning.arrays import Codes, bin_column
 from frameboost.binning.bins import Bins, cut_positions
+from frameboost.binning.cell_cuts import cuts_by_cells
 from frameboost.binning.codes import with_one_zero
-from frameboost.binning.kernels import bin_values
-from frameboost.binning.value_counts import cut_targets, in_numpy
+from frameboost.binning.value_counts import count_distinct, in_numpy
 from frameboost.engines.memory.star_tables import StarTable
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
@@ -23,9 +23,6 @@ from frameboost.splits.split import IntArray
 _Values = npt.NDArray[Any]
 
 __all__ = ["CodedTable", "code_table", "cuts_of", "part_keys", "propose_attribute"]
-
-# Cells that values are counted in, from so many values on; fewer are sorted.
-CELLS, FEWEST_IN_CELLS = 1 << 12, 1 << 15
 
 
 def propose_attribute(feature: Feature, number: int, table: StarTable, max_bin: int) -> Bins:
@@ -43,47 +40,14 @@ def propose_attribute(feature: Feature, number: int, table: StarTable, max_bin: 
 
 
 def cuts_of(values: _Values, counts: IntArray, max_bin: int) -> list[Physical]:
-    """Return the cuts of a column that has each of the values so many times (see `cut_positions`).
-
-    Many values are counted in cells between some of them, and then only those are sorted that cuts may be among. A cut
-    is the lowest value with so many rows below it. Say the cells [.., 3), [3, 7), [7, 9) and [9, ..] have 4, 5, 0 and
-    6 rows, and below a cut are 6: it is in [3, 7), or if less than 6 are below the highest value there, it is the
-    lowest from 9 on.
-    """
-    edges = None
-    if len(values) >= FEWEST_IN_CELLS and values.dtype.kind in "fiu":
-        edges = np.unique(values[:: len(values) // CELLS])[: CELLS - 1]
-    if edges is None or len(edges) <= max_bin:  # all values may be cuts
-        distinct, counts = _counted(values, counts)
-        below = np.cumsum(counts) - counts
-        chosen: list[Physical] = distinct[cut_positions(below, int(counts.sum()), max_bin)].tolist()
-        return chosen
-    cells = np.empty(len(values), np.uint16)
-    bin_values(values, padded(edges.tolist(), values.dtype), len(edges), 0, 0, len(values), cells)
-    totals = np.bincount(cells, counts, len(edges) + 1).astype(np.int64)  # exact: less than 2^53
-    ends = np.cumsum(totals)
-    targets = cut_targets(int(ends[-1]), max_bin)
-    holding = np.searchsorted(ends, targets)
-    filled = np.flatnonzero(totals)
-    behind = filled[np.minimum(np.searchsorted(filled, holding, side="right"), len(filled) - 1)]
-    is_wanted = np.zeros(len(totals), np.bool_)
-    is_wanted[holding] = is_wanted[behind] = True
-    wanted = np.flatnonzero(is_wanted[cells])
-    distinct, counts = _counted(values[wanted], counts[wanted])
-    rows_before = np.cumsum(np.where(is_wanted, 0, totals))  # that are not among the wanted
-    below = np.cumsum(counts) - counts + rows_before[np.searchsorted(edges, distinct, side="right")]
-    found = np.unique(np.searchsorted(below, targets))
-    return distinct[found[found < len(distinct)]].tolist()  # type: ignore[no-any-return]
-
-
-def _counted(array: _Values, counts: IntArray) -> tuple[_Values, IntArray]:
-    """Return the distinct values in ascending order, and the sum of the counts of each."""
-    order = np.argsort(array)
-    ordered = array[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
-    totals = np.add.reduceat(counts[order], starts) if len(starts) else np.empty(0, np.int64)
-    distinct = ordered[starts]
-    return (distinct if distinct.dtype.hasobject else with_one_zero(distinct)), totals
+    """Return the cuts of a column that has each of the values so many times (see `cut_positions`)."""
+    by_cells = cuts_by_cells(values, counts, max_bin)
+    if by_cells is None:
+        distinct, counts = count_distinct(values, counts)
+        distinct = distinct if distinct.dtype.hasobject else with_one_zero(distinct)
+        by_cells = distinct[cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin)]
+    chosen: list[Physical] = by_cells.tolist()
+    return chosen
 
 
 class CodedTable:

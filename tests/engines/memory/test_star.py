@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
-from frameboost.binning.bins import Bins, cut_positions
-from frameboost.engines.memory import binning, histograms, nodes, star, star_bins, star_codes
-from frameboost.engines.memory.star_bins import CodedTable, code_table, cuts_of, part_keys, propose_attribute
+from frameboost.binning.bins import Bins
+from frameboost.engines.memory import binning, histograms, nodes, star, star_codes
+from frameboost.engines.memory.star_bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star_codes import KeyedColumns, chosen
 from frameboost.engines.memory.star_kernels import look_up, order_by_key, take_sides, write_records
 from frameboost.engines.memory.star_packed import PackedPairs, most_in_one
@@ -150,26 +150,6 @@ def test_values_count_as_often_as_facts_refer_to_them():
     assert propose_attribute(feature, 0, table, 256).cuts == (3.0, 7.0)
     # Of three bins one is for missing values; below 7 are 3 of 6 values, half of them. Rows would have the cut 3.
     assert propose_attribute(feature, 0, table, 3).cuts == (7.0,)
-
-
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(SEEDS, st.sampled_from(["normal", "few", "whole", "narrow", "equal"]), st.integers(2, 100))
-def test_cuts_of_values_counted_in_cells(monkeypatch, seed, kind, max_bin):
-    monkeypatch.setattr(star_bins, "FEWEST_IN_CELLS", 1)
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 2000))
-    monkeypatch.setattr(star_bins, "CELLS", min(n, int(rng.integers(2, 300))))
-    values = {
-        "normal": rng.normal(size=n),
-        "few": rng.integers(-9, int(rng.integers(10, 500)), n) * -0.5,
-        "whole": rng.integers(-5, 300, n),
-        "narrow": np.exp(9 * rng.normal(size=n)).astype(np.float32),
-        "equal": np.where(rng.random(n) < 0.9, 0.0, rng.normal(size=n)),
-    }[kind]
-    counts = rng.integers(1, int(rng.choice([2, 5, 400])), n)
-    distinct, rows = np.unique(np.repeat(values, counts), return_counts=True)
-    expected = distinct[cut_positions(np.cumsum(rows) - rows, int(counts.sum()), max_bin)].tolist()
-    assert cuts_of(values, counts, max_bin) == expected
 
 
 def test_rows_of_equal_codes_have_one_key():
