@@ -7,8 +7,9 @@ The result comes through Arrow's C stream interface, whose structures are declar
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import duckdb
@@ -48,7 +49,7 @@ _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Iterator[Batch]:
+def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batch, None, None]:
     """Yield the columns of each batch; the arrays are valid until the next batch is asked for.
 
     Parameters
@@ -63,30 +64,57 @@ def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Iterator[Batch
     duckdb.Error
         If the database cannot compute a batch.
     """
-    capsule = result.__arrow_c_stream__()
-    stream = _Stream.from_address(_pointer_of(capsule, b"arrow_array_stream"))
     kinds = [np.dtype(dtype) for dtype in dtypes]
-    with ThreadPoolExecutor(1, "frameboost-batches") as reader:
-        ahead = reader.submit(_read, stream)
-        try:
-            while (batch := ahead.result()).release:
-                ahead = reader.submit(_read, stream)
-                try:
-                    yield [_column(batch.children[i].contents, kind) for i, kind in enumerate(kinds)]
-                finally:
-                    batch.release(ctypes.byref(batch))
-        finally:
-            if not ahead.exception() and (rest := ahead.result()).release:
-                rest.release(ctypes.byref(rest))
-            stream.release(ctypes.byref(stream))
+    source = _Source()
+    try:
+        source.capsule = result.__arrow_c_stream__()
+        with ThreadPoolExecutor(1, "frameboost-batches") as reader:
+            ahead = reader.submit(source.read)
+            try:
+                while (batch := ahead.result()).release:
+                    ahead = reader.submit(source.read)
+                    try:
+                        yield [_column(batch.children[i].contents, kind) for i, kind in enumerate(kinds)]
+                    finally:
+                        batch.release(ctypes.byref(batch))
+            finally:
+                if not ahead.exception() and (rest := ahead.result()).release:
+                    rest.release(ctypes.byref(rest))
+    finally:
+        source.close()
 
 
-def _read(stream: _Stream) -> Any:
-    """Return the next batch, which is released already where there is none; ctypes lets other threads run meanwhile."""
-    batch = _Array()
-    if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
-        raise duckdb.Error((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
-    return batch
+class _Source:
+    """A stream that one thread reads and another one closes, also where Ctrl-C has lost the thread as it started.
+
+    Attributes
+    ----------
+    capsule
+        The stream, which is released as the capsule is dropped; None once it is closed.
+    """
+
+    def __init__(self) -> None:
+        self.capsule: Any = None
+        self._lock = Lock()
+
+    def read(self) -> Any:
+        """Return the next batch, which is released already where there is none.
+
+        While ctypes calls the database, other threads run.
+        """
+        batch = _Array()
+        with self._lock:
+            if self.capsule is None:
+                return batch
+            stream = _Stream.from_address(_pointer_of(self.capsule, b"arrow_array_stream"))
+            if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
+                raise duckdb.Error((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
+        return batch
+
+    def close(self) -> None:
+        """Release the stream, after a read that is under way."""
+        with self._lock:
+            self.capsule = None
 
 
 class _Memory:

@@ -11,6 +11,7 @@ times as long to sum by 20 attributes, and as long to sum by a million keys alon
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,14 +96,17 @@ class BatchSums:
         keys = [each.column for each in self.dimensions]
         for stored, columns in self._passes(keys):
             statement, dtypes = self._statement(rows, pair, first, n_nodes, columns, everywhere=everywhere)
-            for places, g, h, *read in self.session.batches(statement, dtypes):
-                for feature, codes in zip(stored, read, strict=False):
-                    add_codes(places, codes, self.layout.offsets[feature], g, h, out)
-                for dimension, by_key, at, of in zip(self.dimensions, sums, slots, read[len(stored) :], strict=False):
-                    if by_key is not None:
-                        add_codes(places, of, 0, g, h, by_key)
-                    else:
-                        add_codes_of_keys(places, of, g, h, dimension.codes, at, out)
+            # Closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
+            with closing(self.session.batches(statement, dtypes)) as batches:
+                for places, g, h, *read in batches:
+                    for feature, codes in zip(stored, read, strict=False):
+                        add_codes(places, codes, self.layout.offsets[feature], g, h, out)
+                    of_dimensions = zip(self.dimensions, sums, slots, read[len(stored) :], strict=False)
+                    for dimension, by_key, at, of in of_dimensions:
+                        if by_key is not None:
+                            add_codes(places, of, 0, g, h, by_key)
+                        else:
+                            add_codes_of_keys(places, of, g, h, dimension.codes, at, out)
         for dimension, by_key, at in zip(self.dimensions, sums, slots, strict=True):
             if by_key is not None:
                 add_sums_of_keys(by_key, dimension.codes, at, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import duckdb
@@ -70,7 +70,7 @@ class DuckDBSession:
         with first_duckdb_error():
             return dict(self._result(query).fetchnumpy())
 
-    def batches(self, query: str, dtypes: Sequence[npt.DTypeLike]) -> Iterator[Batch]:
+    def batches(self, query: str, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batch, None, None]:
         """Run one query, which reads tables made here; yield its columns in batches (see `read_batches`).
 
         Every batch must be read before another statement is run.

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.engines.batch_kernels import add_codes
+from frameboost.engines.duckdb import arrow_batches
 from frameboost.engines.duckdb.arrow_batches import read_batches
 from frameboost.engines.duckdb.batch_sums import LARGE, sums_by_key_pay
 from frameboost.engines.duckdb.session import DuckDBSession
@@ -108,6 +109,20 @@ def test_a_batch_that_fails_and_one_that_is_not_read(con):
     assert session.rows("SELECT 7")[0] == (7,), "the connection is free"
     session.close()
     assert con.sql("SELECT COUNT(*) FROM duckdb_views() WHERE temporary AND NOT internal").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("place", ["_pointer_of", "ThreadPoolExecutor", "_column"])
+def test_the_connection_is_free_after_ctrl_c(con, monkeypatch, place):
+    def interrupt(*arguments):
+        del arguments  # as Ctrl-C has no frame of its own
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(arrow_batches, place, interrupt)
+    result = con.sql("SELECT CAST(i AS DOUBLE) FROM range(1000000) AS r(i)")
+    with pytest.raises(KeyboardInterrupt) as error:
+        list(read_batches(result, [np.float64]))
+    assert con.execute("SELECT 7").fetchall() == [(7,)], "while the traceback, and so all frames, are still there"
+    assert error.value.__traceback__ is not None
 
 
 def test_slices_start_where_they_start():
