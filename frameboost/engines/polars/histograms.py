@@ -50,6 +50,7 @@ def _is_in(nodes: Sequence[int]) -> pl.Expr:
 
 
 def _add_rows(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    """Add the rows, all of which are in the nodes, by the kernel."""
     from frameboost.engines.batch_kernels import add_codes
 
     place_of = np.zeros(max(nodes) + 1, np.uint32)
