@@ -14,7 +14,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions
 from frameboost.binning.cell_cuts import cuts_by_cells
-from frameboost.binning.codes import code_expr, propose_bins, rank_column, with_one_zero
+from frameboost.binning.codes import code_expr, propose_bins, rank_column, read_only, with_one_zero
 from frameboost.binning.kernels import bin_values, cut_starts, set_rows
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
@@ -101,14 +101,18 @@ def propose_column(
     if common is not None:
         rest = array[np.flatnonzero(array != common)]  # faster than by the mask
         cuts = cuts_beside(rest, common, len(array) - len(rest), max_bin - has_missing)
-    elif (by_cells := cuts_by_cells(array, None, max_bin - has_missing, room)) is not None:
-        cuts = by_cells
     else:
-        ordered = np.empty_like(array) if room is None else room.view(array.dtype)[: len(array)]
-        ordered[:] = array
-        ordered.sort()
-        cuts = with_one_zero(ordered[_cut_starts(ordered, max_bin - has_missing)])
+        by_cells = cuts_by_cells(array, None, max_bin - has_missing, room)
+        cuts = _cuts_in_order(array, max_bin - has_missing, room) if by_cells is None else by_cells
     return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
+
+
+def _cuts_in_order(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return the cuts of numbers by sorting them."""
+    ordered = np.empty_like(array) if room is None else room.view(array.dtype)[: len(array)]
+    ordered[:] = array
+    ordered.sort()
+    return with_one_zero(ordered[_cut_starts(ordered, max_bin)])
 
 
 def frequent_value(array: npt.NDArray[Any]) -> Any:
@@ -207,9 +211,7 @@ def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
         edges = np.array(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
         return
-    fixed = array.view()
-    fixed.flags.writeable = False  # as it may be anyway: one type for the compiler
-    bin_values(fixed, padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
+    bin_values(read_only(array), padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
 
 
 def _cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.codes import with_one_zero
+from frameboost.binning.codes import read_only, with_one_zero
 from frameboost.binning.value_counts import count_distinct, cut_targets
 
 __all__ = ["FEWEST_IN_CELLS", "cuts_by_cells"]
@@ -51,16 +51,13 @@ def cuts_by_cells(
     if len(values) < FEWEST_IN_CELLS or values.dtype.kind not in "fiu":
         return None
     looked_at = np.sort(values[:: max(1, len(values) // _LOOKED_AT)])
-    low, high = float(looked_at[_OUTLYING]), float(looked_at[-_OUTLYING - 1])
-    if len(np.unique(looked_at)) <= max_bin or not np.isfinite(high - low) or low == high:
+    low = float(looked_at[_OUTLYING])
+    width = (float(looked_at[-_OUTLYING - 1]) - low) / _CELLS
+    if len(np.unique(looked_at)) <= max_bin or not 0.0 < width < np.inf or 1.0 / width == np.inf:
         return None
-    from frameboost.binning.cell_kernels import count_cells, rows_of_cells
+    from frameboost.binning.cell_kernels import count_cells, rows_of_cells, write_cells
 
-    fixed = values.view()
-    fixed.flags.writeable = False  # as it may be anyway: one type for the compiler
-    per_width, totals = _CELLS / (high - low), np.zeros(_CELLS, np.int64)
-    if not np.isfinite(per_width):
-        return None
+    fixed, per_width, totals = read_only(values), 1.0 / width, np.zeros(_CELLS, np.int64)
     count_cells(fixed, counts, low, per_width, totals)
     ends = np.cumsum(totals)
     targets = cut_targets(int(ends[-1]), max_bin)
@@ -70,7 +67,8 @@ def cuts_by_cells(
     rows = np.empty(len(values), np.uint32) if room is None else room.view(np.uint32)[: len(values)]
     wanted = rows[: rows_of_cells(fixed, low, per_width, is_wanted, rows)]
     distinct, counted = count_distinct(values[wanted], None if counts is None else counts[wanted])
-    cells = np.clip((distinct.astype(np.float64) - low) * per_width, 0.0, _CELLS - 1.0).astype(np.uint32)
+    cells = np.empty(len(distinct), np.uint32)
+    write_cells(read_only(distinct), low, per_width, _CELLS, cells)
     # The rows below a value: those of the cells below it that were not sorted, and the others.
     below = np.cumsum(np.where(is_wanted, 0, totals))[cells] + np.cumsum(counted) - counted
     found = np.unique(np.searchsorted(below, targets))

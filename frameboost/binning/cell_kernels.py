@@ -6,15 +6,15 @@ import numpy as np
 
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["count_cells", "rows_of_cells"]
+__all__ = ["count_cells", "rows_of_cells", "write_cells"]
 
 # Values whose cells are computed together, by vector instructions.
 _BLOCK = 256
 
 
 @kernel(error_model="numpy")
-def _write_cells(block, low, per_width, n_cells, cells):  # type: ignore[no-untyped-def]
-    """Write the cell of each value: the first one of those below ``low``, the last one of the largest."""
+def write_cells(block, low, per_width, n_cells, cells):  # type: ignore[no-untyped-def]
+    """Write the cell of each value to ``cells`` (uint32): the first of those below ``low``, the last of the largest."""
     last = np.float64(n_cells - 1)
     for i in range(len(block)):
         place = (np.float64(block[i]) - low) * per_width
@@ -30,7 +30,7 @@ def count_cells(values, weights, low, per_width, counts):  # type: ignore[no-unt
     cells = np.empty(_BLOCK, dtype=np.uint32)
     for start in range(0, len(values), _BLOCK):
         block = values[start : start + _BLOCK]
-        _write_cells(block, low, per_width, len(counts), cells)
+        write_cells(block, low, per_width, len(counts), cells)
         for i in range(len(block)):
             if weights is None:
                 counts[cells[i]] += 1
@@ -44,7 +44,7 @@ def rows_of_cells(values, low, per_width, is_wanted, rows):  # type: ignore[no-u
     cells, n = np.empty(_BLOCK, dtype=np.uint32), np.uint64(0)
     for start in range(0, len(values), _BLOCK):
         block = values[start : start + _BLOCK]
-        _write_cells(block, low, per_width, len(is_wanted), cells)
+        write_cells(block, low, per_width, len(is_wanted), cells)
         for i in range(len(block)):
             rows[n] = start + i  # the next row overwrites one that is not wanted: no branch
             n += np.uint64(is_wanted[cells[i]])

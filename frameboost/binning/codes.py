@@ -23,6 +23,7 @@ __all__ = [
     "distinct_values",
     "propose_bins",
     "rank_column",
+    "read_only",
     "sample_of",
     "with_one_zero",
 ]
@@ -95,6 +96,13 @@ def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int]
 def with_one_zero(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the numbers with -0.0 replaced by 0.0, as the two are equal."""
     return values + values.dtype.type(0) if values.dtype.kind == "f" else values
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view that can't be written, as some arrays can't be anyway: one type for the compiler of kernels."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:

@@ -232,7 +232,4 @@ def count_distinct(values: _Values, counts: _Counts | None = None) -> tuple[_Val
 def _merged(parts: Sequence[tuple[_Values, _Counts]]) -> ValueCounts:
     values = np.concatenate([values for values, _ in parts])
     counts = np.concatenate([counts for _, counts in parts])
-    distinct, place = np.unique(values, return_inverse=True)
-    total = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(total, place, counts)
-    return ValueCounts(distinct, total)
+    return ValueCounts(*count_distinct(values, counts))

@@ -71,6 +71,7 @@ TESTED_OTHERWISE = {
     "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
     "count_cells": "tests/binning/test_cell_cuts.py",  # numpy.bincount
     "rows_of_cells": "tests/binning/test_cell_cuts.py",
+    "write_cells": "tests/binning/test_cell_cuts.py",  # called by the two above
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
     "add_codes": "tests/engines/duckdb/test_batch_sums.py",  # numpy.add.at
     "add_codes_of_keys": "tests/engines/duckdb/test_batch_sums.py",

@@ -80,7 +80,7 @@ class BatchSums:
         first, n_nodes
             The nodes.
         n_rows
-            About how many rows are in them, by which the faster way is chosen.
+            About how many rows are in them, by which the faster way is chosen for each dimension.
         everywhere
             Whether all rows are in the only node.
         """

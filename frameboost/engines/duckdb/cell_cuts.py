@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import cut_positions
+from frameboost.binning.value_counts import count_distinct
 from frameboost.engines.duckdb.cells import NUMBERS
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import float_literal
@@ -63,7 +64,7 @@ def cell_cuts(
     asked[number[is_asked]] = 1
     bits = (asked + ord("0")).tobytes().decode()
     read = session.columns(render("values_of_cells", cell=cell, cells=bits, **parts)) if asked.any() else {"value": []}
-    values, counts = _counted(np.asarray(read["value"], dtype=lowest.dtype), read.get("n"))
+    values, counts = count_distinct(np.asarray(read["value"], dtype=lowest.dtype), read.get("n"))
     # Rows of the other cells count as rows of its lowest value, which changes no part.
     values, counts = np.append(values, lowest[~is_asked]), np.append(counts, n[~is_asked])
     if len(values) <= max_bin:  # too few to tell whether each value may have a bin of its own
@@ -72,18 +73,6 @@ def cell_cuts(
     counts = counts[order].astype(np.int64)
     at = cut_positions(np.cumsum(counts) - counts, total, max_bin)
     return np.asarray(values[order][at])
-
-
-def _counted(
-    values: npt.NDArray[Any], n: npt.NDArray[np.int64] | None
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return the distinct values, and the number of rows of each, where a value stands for one or for ``n`` rows."""
-    if n is None:
-        return np.unique(values, return_counts=True)
-    distinct, numbers = np.unique(values, return_inverse=True)
-    counts = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(counts, numbers, n)
-    return distinct, counts
 
 
 def _cell(kind: FeatureType, sample: npt.NDArray[Any]) -> str | None:

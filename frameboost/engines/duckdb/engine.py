@@ -167,10 +167,7 @@ class DuckDBEngine(TableEngine):
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         if kernel_pays(int(self.session.setting("threads"))):
-            first, rows = self._rows_of(nodes)
-            sums = BatchSums(self.session, self.layout, range(len(self.features)))
-            pair = self.pair.g, self.pair.h
-            out[places] = sums.histograms(rows, pair, first, len(nodes), 0.0, everywhere=self.nodes.is_root)
+            out[places] = self.sums_of_batches(nodes, BatchSums(self.session, self.layout, range(len(self.features))))
             return
         # The sums of a shard's own rows are not known.
         totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
@@ -181,6 +178,12 @@ class DuckDBEngine(TableEngine):
         numbers = {name: name for pair in self._pairs_of_tree for name in (pair.g, pair.h)}
         sums = self._sums_by_bin(nodes, numbers, np.stack([self._outputs[node].ravel() for node in nodes]))
         out[places] = sums.reshape(*sums.shape[:2], -1, 2).swapaxes(1, 2)
+
+    def sums_of_batches(self, nodes: Sequence[int], sums: BatchSums, n_rows: float = 0.0) -> FloatArray:
+        """Return the histograms of nodes, of about ``n_rows`` rows, that are read in batches."""
+        first, rows = self._rows_of(nodes)
+        pair = self.pair.g, self.pair.h
+        return sums.histograms(rows, pair, first, len(nodes), n_rows, everywhere=self.nodes.is_root)
 
     def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
         """Return the sums of numbers by bin, (nodes, slots, numbers)."""

@@ -134,9 +134,6 @@ class DuckDBStarEngine(DuckDBEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        first, rows = self._rows_of(nodes)
         share = sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300)
         assert self._fact_sums is not None
-        out[places] = self._fact_sums.histograms(
-            rows, (self.pair.g, self.pair.h), first, len(nodes), share * self.n_rows, everywhere=self.nodes.is_root
-        )
+        out[places] = self.sums_of_batches(nodes, self._fact_sums, share * self.n_rows)
