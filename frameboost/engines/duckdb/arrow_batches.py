@@ -108,13 +108,27 @@ class _Source:
                 return batch
             stream = _Stream.from_address(_pointer_of(self.capsule, b"arrow_array_stream"))
             if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
-                raise duckdb.Error((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
+                raise _error_of((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
         return batch
 
     def close(self) -> None:
         """Release the stream, after a read that is under way."""
         with self._lock:
             self.capsule = None
+
+
+def _error_of(message: str) -> duckdb.Error:
+    """Return the exception that a connection raises with this message, which starts with the exception's kind.
+
+    "Out of Range Error: ..." is a `duckdb.OutOfRangeException`.
+    """
+    name = message.partition(" Error:")[0].replace(" ", "").lower() + "exception"
+    kinds = {kind.__name__.lower(): kind for kind in vars(duckdb).values() if _is_error(kind)}
+    return kinds.get(name, duckdb.Error)(message)
+
+
+def _is_error(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, duckdb.Error)
 
 
 class _Memory:

@@ -125,6 +125,28 @@ def test_the_connection_is_free_after_ctrl_c(con, monkeypatch, place):
     assert error.value.__traceback__ is not None
 
 
+@pytest.mark.parametrize(
+    "value", ["CAST(CASE WHEN i = 3000000 THEN 'x' ELSE '1' END AS BIGINT)", "i + 9223372036853775807",
+              "CASE WHEN i = 3000000 THEN error('boom') ELSE i END"],
+)  # fmt: skip
+def test_an_error_is_of_the_kind_that_the_connection_raises(con, value):
+    query = f"SELECT {value} FROM range(4000000) AS r(i)"
+    with pytest.raises(duckdb.Error) as expected:
+        con.execute(query).fetchall()
+    with pytest.raises(duckdb.Error) as found:
+        list(read_batches(con.sql(query), [np.int64]))
+    assert (type(found.value), str(found.value)) == (type(expected.value), str(expected.value))
+    assert type(found.value) is not duckdb.Error
+
+
+def test_an_interrupt_while_batches_are_read_is_one(con):
+    batches = read_batches(con.sql("SELECT i FROM range(1_000_000_000) AS r(i)"), [np.int64])
+    next(batches)
+    con.interrupt()
+    with pytest.raises(duckdb.InterruptException):
+        list(batches)
+
+
 def test_slices_start_where_they_start():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": polars.Series(range(10), dtype=polars.UInt16)})
