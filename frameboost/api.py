@@ -72,7 +72,7 @@ def fit(
     folds: int | str | None = None,
     time: str | None = None,
     eval_metric: str | Metric | Iterable[str | Metric] | None = None,
-    train_metrics: bool = True,
+    train_metrics: bool = False,
     callbacks: Sequence[Callback] = (),
     init_model: Model | None = None,
     engine: str | Dask | Spark = "auto",
@@ -330,10 +330,11 @@ time : str, optional
     For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
     stay together, and so do queries. It is a feature unless ``exclude`` names it.
 eval_metric : str, Metric or list of them, optional
-    The metrics of `Model.history`, evaluated after each round on the training and validation rows; by default the
-    objective's own, and only if there are validation rows. Early stopping uses the last.
-train_metrics : bool, default True
-    Whether the metrics are evaluated on the training rows too where there are rows to validate on, which takes time.
+    The metrics of `Model.history`, evaluated after each round on the validation rows, or the training rows if there are
+    none; by default the objective's own, and only if there are validation rows. Early stopping uses the last.
+train_metrics : bool, default False
+    Whether the metrics are evaluated on the training rows too where there are rows to validate on, for learning curves
+    of both. A fit takes some 6 % longer then, with AUC 13 %.
 callbacks : list of functions, optional
     Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
     With a ``checkpoint``, only after the rounds that this call grows.

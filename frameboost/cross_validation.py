@@ -75,7 +75,7 @@ def cv(
     for name in ("valid", "init_model", "callbacks", "checkpoint"):
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
-    models, _ = fold_models(fit, data, target, folds, time, seed, {"verbose": False} | options)
+    models, _ = fold_models(fit, data, target, folds, time, seed, {"verbose": False, "train_metrics": True} | options)
     histories = [model.history for model in models]
     table = _summary(histories)
     if early_stopping_rounds is None:

@@ -29,7 +29,7 @@ def relation(frame) -> duckdb.DuckDBPyRelation:
 
 
 def summary(frame: pl.DataFrame, parts: list[tuple[pl.DataFrame, pl.DataFrame]], target: str = "y", **options):
-    fits = [fb.fit(a, target, valid=b, **OPTIONS | options).history for a, b in parts]
+    fits = [fb.fit(a, target, valid=b, train_metrics=True, **OPTIONS | options).history for a, b in parts]
     names = fits[0].columns[1:]
     return {
         f"{name}_{kind}": [f([fit[name][i] for fit in fits]) for i in range(len(fits[0]))]

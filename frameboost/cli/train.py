@@ -61,6 +61,7 @@ def add_train(commands: Commands) -> None:
     add("--time", metavar="COLUMN", help="with --valid 'last 20%%', the column that tells which rows are last")
     add("--eval-metric", type=names, action="extend", metavar="NAMES",
         help="metrics (docs/metrics.md); early stopping watches the last")  # fmt: skip
+    add("--train-metrics", action="store_true", help="evaluate the training rows too, beside those to validate on")
     add("--init-model", metavar="MODEL", help="a model to train on from")
     add("--checkpoint", metavar="FILE",
         help="a file for the rounds so far, from which the same command goes on after a crash")  # fmt: skip
@@ -128,7 +129,7 @@ def _train(given: argparse.Namespace) -> None:
         exclude=given.exclude, weight=given.weight, group=given.group, base_margin=given.base_margin,
         label_upper_bound=given.label_upper_bound, valid=valid,
         folds=int(given.folds) if (given.folds or "").isdecimal() else given.folds, time=given.time,
-        eval_metric=given.eval_metric,
+        eval_metric=given.eval_metric, train_metrics=given.train_metrics,
         init_model=None if given.init_model is None else open_model(given.init_model),
         engine=given.engine, checkpoint=given.checkpoint, checkpoint_every=given.checkpoint_every,
         verbose=False if given.quiet else None, **parameters,

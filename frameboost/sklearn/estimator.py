@@ -53,7 +53,7 @@ best_iteration_ : int or None
 best_score_ : float or None
     That metric.
 evals_result_ : dict of str to dict of str to list of float
-    The metrics of each round, by set of rows (``'train'``, ``'validation_0'``, ...) and metric; empty without an
+    The metrics of each round, by set of rows (``'validation_0'``, ...) and metric; empty without an
     ``eval_set`` or ``eval_metric``.
 n_features_in_ : int
     The number of columns of X.

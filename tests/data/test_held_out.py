@@ -55,7 +55,7 @@ def rmse(model: fb.Model, frame: pl.DataFrame, weight: str | None = None) -> flo
 @pytest.mark.parametrize(("engine", "method"), METHODS)
 def test_history_is_the_metric_of_the_models_so_far(engine, method, weight):
     options = {"features": FEATURES, "weight": weight, "engine": engine, "tree_method": method, **SHAPE}
-    model = fb.fit(TRAIN, "y", valid=ODD, **options)
+    model = fb.fit(TRAIN, "y", valid=ODD, train_metrics=True, **options)
     assert model.trees.filter(pl.col("feature") == "carrier").height > 0
     for k in (1, 2, 3):
         wanted = {"round": k, "train_rmse": rmse(model[:k], TRAIN, weight), "valid_rmse": rmse(model[:k], ODD, weight)}
@@ -193,8 +193,12 @@ def test_several_sets_are_measured_and_the_last_is_watched():
     sets = {"odd": ODD, "like training": rows(80, 5)}
     options = {"features": FEATURES, "eval_metric": ["rmse", "mae"], **SHAPE}
     model = fb.fit(TRAIN, "y", valid=sets, early_stopping_rounds=50, **options)
-    names = [f"{of}_{metric}" for of in ("train", *sets) for metric in ("rmse", "mae")]
+    names = [f"{of}_{metric}" for of in sets for metric in ("rmse", "mae")]
     assert model.history.columns == ["round", *names]
+    with_training = fb.fit(TRAIN, "y", valid=sets, early_stopping_rounds=50, train_metrics=True, **options)
+    assert with_training == model
+    assert with_training.history.columns == ["round", "train_rmse", "train_mae", *names]
+    assert with_training.history.select("round", *names).equals(model.history)
     assert model.history["odd_rmse"][-1] == pytest.approx(rmse(model, ODD), rel=1e-12)
     assert model.history["like training_rmse"][-1] == pytest.approx(rmse(model, sets["like training"]), rel=1e-12)
     assert model.best_score == model.history["like training_mae"].min()
@@ -313,7 +317,7 @@ def test_a_callback_that_fails_leaves_nothing_behind():
 
 def test_callbacks_change_nothing_in_the_history():
     model = fb.fit(TRAIN, "y", features=FEATURES, valid=ODD, callbacks=[lambda _, scores: scores.clear()], **SHAPE)
-    assert model.history.width == 3
+    assert model.history.width == 2
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -379,4 +383,4 @@ def test_two_columns_of_a_history_never_have_one_name():
         fb.ParameterError, match=r"^the history would have two columns 'a_b_c': metric 'c' of 'a_b' and"
     ):
         fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics, **SHAPE)
-    assert fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics[0], **SHAPE).history.width == 4
+    assert fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics[0], **SHAPE).history.width == 3

@@ -36,7 +36,7 @@ def con():
 def counted(data, valid):
     """Return how many rows are trained on, and how many held out; ``k`` is each row's number."""
     rows = fb.Metric("rows", "COUNT(*)")
-    model = fb.fit(data, "y", features=["k"], valid=valid, n_estimators=1, eval_metric=rows)
+    model = fb.fit(data, "y", features=["k"], valid=valid, n_estimators=1, eval_metric=rows, train_metrics=True)
     return model.history["train_rows"].item(), model.history["valid_rows"].item()
 
 

@@ -55,7 +55,8 @@ def test_metrics_are_xgboosts(case, weight):
     train, valid = matrix(case, rows, weight), matrix(case, held_out, weight)
     watched = [(train, "train"), (valid, "valid")]
     _, theirs = train_xgboost(case, train, 3, watched, eval_metric=names, **options)
-    ours = fit(case, rows, weight=weight, valid=held_out, eval_metric=names, n_estimators=3, **options).history
+    options |= {"weight": weight, "eval_metric": names, "n_estimators": 3, "train_metrics": True}
+    ours = fit(case, rows, valid=held_out, **options).history
     assert ours.columns == ["round", *(f"{of}_{name}" for of in ("train", "valid") for name in names)]
     assert ours["round"].to_list() == [1, 2, 3]
     for of in ("train", "valid"):
@@ -115,7 +116,7 @@ def test_the_default_metric_is_the_objectives_own():
         rows = labelled_rows()
         ours = fit(case, rows, valid=rows, n_estimators=1).history.columns[1]
         _, theirs = train_xgboost(case, matrix(case, rows), 1, [(matrix(case, rows), "train")], tree_method="hist")
-        assert [ours] == [f"train_{name}" for name in theirs["train"]]
+        assert [ours] == [f"valid_{name}" for name in theirs["train"]]
 
 
 def test_the_raw_margins_log_loss_is_that_of_the_probability():

@@ -46,7 +46,8 @@ def frame():
     ],
 )  # fmt: skip
 def test_the_history_is_that_of_every_other_engine(frame, target, metrics, more, engines):
-    rows = {"valid": frame.filter("held_out"), "features": FEATURES, "n_estimators": 3, "max_depth": 3}
+    rows = {"valid": frame.filter("held_out"), "features": FEATURES, "n_estimators": 3, "max_depth": 3,
+            "train_metrics": True}  # fmt: skip
     found = fb.fit(frame.filter(~pl.col("held_out")), target, eval_metric=metrics, engine="numba", **rows, **more)
     assert found.history.width == 1 + 2 * len(metrics)
     for engine in engines:

@@ -109,7 +109,7 @@ def test_metrics_of_each_round_are_known(frame, X):
     history = expected.history
     assert regressor.evals_result_ == regressor.evals_result() == {
         ours: {metric: history[f"{theirs}_{metric}"].to_list() for metric in ("mae", "rmse")}
-        for ours, theirs in {"train": "train", "validation_0": "a", "validation_1": "b"}.items()
+        for ours, theirs in {"validation_0": "a", "validation_1": "b"}.items()
     }  # fmt: skip
     assert min(regressor.evals_result_["validation_1"]["rmse"]) == regressor.best_score_
 

@@ -320,10 +320,9 @@ def test_classes_to_validate_on_are_those_of_training(frame, X):
     labels = frame["late"].replace_strict({True: "late", False: "on time"})
     classifier = fb.FrameBoostClassifier(n_estimators=5)
     classifier.fit(X, labels, eval_set=[(X, labels), (X[:100], labels[:100])])
-    assert classifier.model_.history.columns == [
-        "round", "train_logloss", "validation_0_logloss", "validation_1_logloss"
-    ]  # fmt: skip
-    assert classifier.model_.history["train_logloss"].equals(
+    assert classifier.model_.history.columns == ["round", "validation_0_logloss", "validation_1_logloss"]
+    alone = fb.FrameBoostClassifier(n_estimators=5, eval_metric="logloss").fit(X, labels)
+    assert alone.model_.history["train_logloss"].equals(
         classifier.model_.history["validation_0_logloss"], check_names=False
     )
     with pytest.raises(

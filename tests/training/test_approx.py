@@ -234,7 +234,7 @@ def test_validation_follows(engine, proposal):
     frame = every_type(600, seed=4).select("float64", "int16", "string", "date", "late")
     training, held_out = frame.head(400), frame.tail(200)
     options = {**SHAPE, "objective": "binary:logistic", "proposal": proposal, "max_bin": 6, "engine": engine}
-    model = fb.fit(training, "late", valid=held_out, **options)
+    model = fb.fit(training, "late", valid=held_out, train_metrics=True, **options)
     for part, rows in (("train", training), ("valid", held_out)):
         p = model.predict(rows).to_numpy()
         loss = -np.where(rows["late"], np.log(p), np.log1p(-p)).mean()

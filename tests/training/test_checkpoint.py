@@ -390,8 +390,8 @@ FORGERIES = {
     "a child that is none": (lambda own: own[0]["trees"][0]["left"].__setitem__(0, 99), '"left" must be'),
     "a value that is none": (lambda own: own[0]["trees"][0]["value"].__setitem__(0, "1"), '"value" must be'),
     "no tree": (lambda own: own[1].update(trees=[]), '"trees" must be 1 for each of 1 outputs'),
-    "another metric": (lambda own: own[1].update(metrics={"a": 1.0}), '"metrics" must be an object with train_rmse'),
-    "a metric that is none": (lambda own: own[1]["metrics"].update(train_rmse="x"), '"metrics" must be numbers'),
+    "another metric": (lambda own: own[1].update(metrics={"a": 1.0}), '"metrics" must be an object with valid_rmse'),
+    "a metric that is none": (lambda own: own[1]["metrics"].update(valid_rmse="x"), '"metrics" must be numbers'),
     "more": (lambda own: own[1].update(code="1"), 'unknown field "code"'),
     "a stop that is none": (lambda own: own[1].update(stopped_at="x"), '"stopped_at" must be a whole number'),
     "no round": (lambda own: own.__setitem__(1, 5), "must be an object"),
@@ -417,7 +417,11 @@ ARGUMENTS = {
     "objective": ({"objective": "reg:pseudohubererror"}, "objective is 'reg:squarederror' in it"),
     "own objective": ({"objective": fb.Objective("margin - label")}, "objective is 'reg:squarederror' in it"),
     "eval_metric": ({"eval_metric": "rmse"}, "eval_metric is [] in it, and now ['train_rmse']"),
-    "valid": ({"valid": "held"}, "eval_metric is [] in it, and now ['train_rmse', 'valid_rmse']"),
+    "valid": ({"valid": "held"}, "eval_metric is [] in it, and now ['valid_rmse']"),
+    "train_metrics": (
+        {"valid": "held", "train_metrics": True},
+        "eval_metric is [] in it, and now ['train_rmse', 'valid_rmse']",
+    ),
 }
 
 

@@ -282,7 +282,7 @@ def test_history_is_evals_result():
     evals = [(matrix(rows(), "late"), "train"), (matrix(held_out(), "late"), "valid")]
     metrics, results = ["logloss", "error", "auc"], {}
     theirs("late", LOGISTIC | {"eval_metric": metrics}, evals=evals, evals_result=results)
-    history = ours("late", LOGISTIC, valid=held_out(), eval_metric=metrics).history
+    history = ours("late", LOGISTIC, valid=held_out(), eval_metric=metrics, train_metrics=True).history
     for part in ("train", "valid"):
         for metric in metrics:
             np.testing.assert_allclose(history[f"{part}_{metric}"], results[part][metric], rtol=1e-5, err_msg=metric)
