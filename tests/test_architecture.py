@@ -8,6 +8,7 @@ import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from frameboost.runtime.kernel import kernel_files
 from tests.support import naive_kernels
 
 ROOT = Path(__file__).parents[1]
@@ -100,10 +101,15 @@ def test_no_imports_go_round():
 
 
 def test_kernels_import_nothing_but_numpy_and_numba():
-    allowed = {"__future__", "numpy", "numba", "collections.abc", "decimal", "functools", "gc", "typing", "warnings"}
+    allowed = {"__future__", "numpy", "numba", "collections.abc", "decimal", "functools", "gc", "hashlib", "pathlib",
+               "typing", "warnings"}  # fmt: skip
     for name in KERNELS:
         others = {other for other in imported(MODULES[name]) if not any(map(other.startswith, COMPILER))}
         assert others <= allowed | KERNELS, name
+
+
+def test_compiled_code_is_kept_until_any_kernel_changes():
+    assert {path.resolve() for path in kernel_files()} == {MODULES[name].resolve() for name in KERNELS}
 
 
 def test_every_kernel_has_a_plain_twin():

@@ -10,6 +10,8 @@ import gc
 import warnings
 from collections.abc import Callable
 from functools import cache, partial, wraps
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numba
@@ -18,7 +20,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.sigutils import normalize_signature
 
-__all__ = ["is_compiled", "kernel"]
+__all__ = ["is_compiled", "kernel", "kernel_files"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _has_warned = False
@@ -55,7 +57,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
         return compiled
     compiled.compile = _without_garbage_collection(compiled.compile)
     try:
-        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # as `Dispatcher.enable_caching` does
+        compiled._cache = _Cache(function)  # as `Dispatcher.enable_caching` does
     except (RuntimeError, OSError) as error:  # no folder that can be written
         _warn(error)
     return compiled
@@ -90,6 +92,19 @@ def _is_in_cache(function: Any) -> bool:
     return isinstance(found, _Cache) and found.has_code_for(function.targetctx.codegen().magic_tuple())
 
 
+def kernel_files() -> list[Path]:
+    """Return the source files of all kernels; none if the package is not in a folder."""
+    package = Path(__file__).parent.parent
+    others = [package / "splits" / "gain.py", *package.glob("runtime/*intrinsics.py"), Path(__file__)]
+    return sorted(file for file in [*package.rglob("*kernels.py"), *others] if file.is_file())
+
+
+@cache
+def _stamp_of_kernels() -> str:
+    """Return a hash of their contents."""
+    return sha256(b"".join(file.read_bytes() for file in kernel_files())).hexdigest()
+
+
 class _CacheFiles(CompileResultCacheImpl):
     """Names of cache files with the versions of the compilers in them.
 
@@ -107,6 +122,11 @@ class _Cache(FunctionCache):
     """Numba's cache of a function, whose disk errors become a warning."""
 
     _impl_class = _CacheFiles
+
+    def __init__(self, function: Any) -> None:
+        """Keep a function's code for as long as no kernel changes: that of those which it calls is in it."""
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._cache_file._source_stamp = _stamp_of_kernels()
 
     def has_code_for(self, processor: Any) -> bool:
         """Return whether there is code for this kind of processor."""

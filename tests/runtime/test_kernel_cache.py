@@ -154,6 +154,20 @@ def test_cached_code_of_another_signature_is_not_used(halves, tmp_path):
     assert (half(3), half(5.5)) == (1.5, 2.75)
 
 
+def test_code_is_compiled_anew_after_any_kernel_has_changed(halves, tmp_path, monkeypatch):
+    # Numba looks at the file of a kernel alone, but the code of a kernel that is called is in that of its caller.
+    assert halves()(3) == 1.5
+    assert halves()(3) == 1.5
+    monkeypatch.setattr(kernel, "_stamp_of_kernels", lambda: "of another release")
+    half = halves()
+    assert half(3) == 1.5
+    assert not _is_from_cache(half)
+    half = halves()
+    assert half(3) == 1.5
+    assert _is_from_cache(half)
+    assert len(list(tmp_path.glob("__pycache__/*.nb?"))) == 2
+
+
 def test_versions_of_the_compilers_have_files_of_their_own(halves, tmp_path, monkeypatch):
     # One folder may serve two environments. Under one name, each would read what the other has written.
     assert halves()(3) == 1.5

@@ -123,12 +123,10 @@ def _error_of(message: str) -> duckdb.Error:
     "Out of Range Error: ..." is a `duckdb.OutOfRangeException`.
     """
     name = message.partition(" Error:")[0].replace(" ", "").lower() + "exception"
-    kinds = {kind.__name__.lower(): kind for kind in vars(duckdb).values() if _is_error(kind)}
-    return kinds.get(name, duckdb.Error)(message)
-
-
-def _is_error(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, duckdb.Error)
+    for kind in vars(duckdb).values():
+        if isinstance(kind, type) and issubclass(kind, duckdb.Error) and kind.__name__.lower() == name:
+            return kind(message)
+    return duckdb.Error(message)
 
 
 class _Memory:
