@@ -103,8 +103,25 @@ def _call(_context: Any, function: Any, arguments: Any, item: Any) -> Any:
 call: Any = intrinsic(_call)
 
 
+def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Return a value whose arrays, also those in tuples, have no owner to count references to."""
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)  # type: ignore[no-untyped-call]
+        array.parent = cgutils.get_null_value(array.parent.type)  # type: ignore[no-untyped-call]
+        return array._getvalue()
+    kinds: Any = kind if isinstance(kind, types.BaseTuple) else ()
+    if kinds:
+        each = [_borrowed(context, builder, own, builder.extract_value(value, i)) for i, own in enumerate(kinds)]
+        return context.make_tuple(builder, kind, each)
+    return value
+
+
 def outlined(kernel: Any) -> Any:
     """Return an intrinsic that binds the values of ``kernel(*values, item)``, so `call` can run it on any item.
+
+    The arrays among the values are borrowed: views of them are not counted, as threads that count references to one
+    array wait for each other at each view.
 
     The intrinsic takes the tuple of values and returns two addresses: of a compiled function, and of the values on the
     caller's stack. Both are valid until the calling kernel returns. ``kernel`` must return nothing and raise nothing.
@@ -115,7 +132,8 @@ def outlined(kernel: Any) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             compiled = context.compile_subroutine(builder, kernel.py_func, of_kernel)
-            kept = cgutils.alloca_once_value(builder, arguments[0])  # type: ignore[no-untyped-call]
+            given = _borrowed(context, builder, signature.args[0], arguments[0])
+            kept = cgutils.alloca_once_value(builder, given)  # type: ignore[no-untyped-call]
             function = ir.Function(builder.module, _ITEM, f"{builder.function.name}.{compiled.fndesc.unique_name}.item")
             function.linkage = "internal"
             inner = ir.IRBuilder(function.append_basic_block("entry"))

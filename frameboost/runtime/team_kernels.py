@@ -28,7 +28,7 @@ from __future__ import annotations
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import add_atomic, call, give_way, load_atomic, pause, replace_atomic
 
-__all__ = ["SIZE", "serve", "share_out"]
+__all__ = ["SIZE", "do_alone", "serve", "share_out"]
 
 _TICKET, _FUNCTION, _VALUES, _DONE, SIZE = 0, 8, 9, 16, 24
 _BITS = 32
@@ -70,6 +70,13 @@ def serve(team, patience):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def do_alone(item, count):  # type: ignore[no-untyped-def]
+    """Run items 0 to ``count - 1`` on this thread: what little work is done with soonest."""
+    for place in range(count):
+        call(item[0], item[1], place)
+
+
+@kernel
 def share_out(team, item, count):  # type: ignore[no-untyped-def]
     """Run items 0 to ``count - 1`` on this thread and all that serve, and return when all are done.
 
@@ -77,8 +84,7 @@ def share_out(team, item, count):  # type: ignore[no-untyped-def]
     this thread runs all.
     """
     if team is None:
-        for place in range(count):
-            call(item[0], item[1], place)
+        do_alone(item, count)
         return
     team[_DONE], team[_FUNCTION], team[_VALUES] = 0, item[0], item[1]
     add_atomic(team, _TICKET, (1 << _BITS) + count)

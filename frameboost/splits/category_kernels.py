@@ -36,9 +36,9 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.runtime.kernel import kernel
-from frameboost.splits.gain import bounded_score, leaf_weight
+from frameboost.splits.gain import best_score, bounded_score, leaf_weight
 
-__all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "ends_by_weight", "fill_named",
+__all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "category_room", "ends_by_weight", "fill_named",
            "named_categories", "present_categories", "scan_categories", "sort_codes"]  # fmt: skip
 
 # The side that the named categories go to; missing values go to the other. At equal gains the first of these is taken.
@@ -46,26 +46,50 @@ NAMED_RIGHT, NAMED_LEFT = 0, 1
 # The ends of an order that are found by insertion, in time proportional to their length times its insertions; for
 # longer ones everything is sorted.
 _MOST_INSERTED = 256
+# The rows of `category_room`: codes, and the two ends of their order.
+_CODES, _LOWEST, _HIGHEST = range(3)
 
 
 @kernel
-def present_categories(histogram, lightest):  # type: ignore[no-untyped-def]
-    """Return the codes, int64 in ascending order, of a node's categories with rows, and an H of ``lightest`` or more.
+def category_room(n_categories):  # type: ignore[no-untyped-def]
+    """Return memory for the search in so many categories: int64 (3, categories) and float64 (2, categories).
 
-    ``histogram`` is float64 (categories + 1, 2), the missing bin last.
+    A node has a search for each categorical feature, in which memory of its own would take longer than ten categories.
     """
-    count = len(histogram) - 1
-    codes, n = np.empty(count, dtype=np.int64), np.uint64(0)
-    for code in range(count):
+    return np.empty((3, n_categories), dtype=np.int64), np.empty((2, n_categories))
+
+
+@kernel
+def present_categories(histogram, lightest, codes):  # type: ignore[no-untyped-def]
+    """Write the codes, in ascending order, of a node's categories with rows, and an H of ``lightest`` or more.
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    lightest
+        The least H.
+    codes
+        int64 (categories,) or longer, written.
+
+    Returns
+    -------
+    tuple
+        The number of these categories, and of all with rows.
+    """
+    n, n_present = np.uint64(0), np.uint64(0)
+    for code in range(len(histogram) - 1):
         G, H = histogram[code, 0], histogram[code, 1]
+        is_present = (H != 0.0) | (G != 0.0)
         codes[n] = code
-        n += np.uint64(((H != 0.0) | (G != 0.0)) & (lightest <= H))  # the next code overwrites one without: no branch
-    return codes[:n]
+        n += np.uint64(is_present & (lightest <= H))  # the next code overwrites one without: no branch
+        n_present += np.uint64(is_present)
+    return np.int64(n), np.int64(n_present)
 
 
 @kernel(error_model="numpy")
 def ends_by_weight(  # type: ignore[no-untyped-def]
-    histogram, codes, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    histogram, n, room, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
 ):
     """Return the categories of the lowest weights, and those of the highest.
 
@@ -77,8 +101,8 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     ----------
     histogram
         float64 (categories + 1, 2), the missing bin last.
-    codes
-        int64: the categories, in ascending order.
+    n, room
+        The number of categories, and `category_room` with their codes, in ascending order; written.
     most
         How many to return from each end, at least 1.
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
@@ -87,46 +111,46 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     Returns
     -------
     tuple of int64 arrays
-        Codes from the lowest weight upwards, and from the highest downwards; at most ``most`` of each. In the ascending
-        order, the lower code comes first among equal weights. Only two short ends are sorted: of 100,000 categories
-        a full sort would take longer than the rest of the search.
+        Codes from the lowest weight upwards, and from the highest downwards, in the room; at most ``most`` of each. In
+        the ascending order, the lower code comes first among equal weights. Only two short ends are sorted: of 100,000
+        categories a full sort would take longer than the rest of the search.
     """
-    n, most = len(codes), min(most, len(codes))
-    weight = np.empty(n)
-    for i, code in enumerate(codes):
+    (codes, lowest, highest), (weight, kept) = room
+    most = min(most, n)
+    for i in range(n):
+        code = codes[i]
         G, H = histogram[code, 0], histogram[code, 1]
         if min_child_weight > H:
             weight[i] = 0.0
         else:
             weight[i] = leaf_weight(G, H + cat_smooth, reg_lambda, reg_alpha, max_delta_step)
-    lowest, highest = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    if most > _MOST_INSERTED:
-        in_order = codes.copy()
-        sort_codes(weight, in_order)
+    if most == n or most > _MOST_INSERTED:
+        for i in range(n):
+            lowest[i] = codes[i]
+        sort_codes(weight, lowest, n)
         for i in range(most):
-            lowest[i], highest[i] = in_order[i], in_order[n - 1 - i]
-        return lowest, highest
-    kept = np.empty(most)
+            highest[i] = lowest[n - 1 - i]
+        return lowest[:most], highest[:most]
     for i in range(n):
         if i < most or weight[i] < kept[most - 1]:  # which is seldom so
-            _insert(weight[i], codes[i], kept, lowest, min(i, most))
+            _insert(weight[i], codes[i], kept, lowest, min(i, most), most)
     for i in range(n):
         key = -weight[n - 1 - i]
         if i < most or key < kept[most - 1]:
-            _insert(key, codes[n - 1 - i], kept, highest, min(i, most))
-    return lowest, highest
+            _insert(key, codes[n - 1 - i], kept, highest, min(i, most), most)
+    return lowest[:most], highest[:most]
 
 
 @kernel
-def sort_codes(keys, codes):  # type: ignore[no-untyped-def]
-    """Sort keys (float64) and their codes (int64) in place, by key and then by code.
+def sort_codes(keys, codes, n):  # type: ignore[no-untyped-def]
+    """Sort the first ``n`` keys (float64) and their codes (int64) in place, by key and then by code.
 
     It is Shell's sort (1959), with gaps that shrink by 9/4.
     """
-    gap = len(keys)
+    gap = n
     while gap > 1:
         gap = max(gap * 4 // 9, 1)
-        for i in range(gap, len(keys)):
+        for i in range(gap, n):
             key, code, at = keys[i], codes[i], i
             while at >= gap and (keys[at - gap] > key or (keys[at - gap] == key and codes[at - gap] > code)):
                 keys[at], codes[at] = keys[at - gap], codes[at - gap]
@@ -135,18 +159,18 @@ def sort_codes(keys, codes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _insert(key, code, keys, codes, n):  # type: ignore[no-untyped-def]
+def _insert(key, code, keys, codes, n, most):  # type: ignore[no-untyped-def]
     """Insert a code among the ``n`` of the smallest keys so far, behind equal ones (insertion sort).
 
-    If ``keys`` is full, the largest is dropped, which may be this one. numpy's partition and argsort do the same, but
+    If there are ``most``, the largest is dropped, which may be this one. numpy's partition and argsort do the same, but
     take numba four seconds to compile.
     """
     i = n
     while i > 0 and key < keys[i - 1]:
-        if i < len(keys):
+        if i < most:
             keys[i], codes[i] = keys[i - 1], codes[i - 1]
         i -= 1
-    if i < len(keys):
+    if i < most:
         keys[i], codes[i] = key, code
 
 
@@ -176,17 +200,19 @@ def named_categories(  # type: ignore[no-untyped-def]
     max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     """
+    room = category_room(len(histogram) - 1)
+    present = room[0][_CODES]
     if len(histogram) - 1 < max_cat_to_onehot:
-        present = present_categories(histogram, 0.0)
+        n, _ = present_categories(histogram, 0.0, present)
         if missing_left:
             return present[position - 1 : position]
-        for i in range(position, len(present)):
+        for i in range(position, n):
             present[i - 1] = present[i]
-        return present[: len(present) - (position <= len(present))]
+        return present[: n - (position <= n)]
+    n, _ = present_categories(histogram, cat_smooth, present)
     lowest, highest = ends_by_weight(
-        histogram, present_categories(histogram, cat_smooth), position,
-        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
-    )  # fmt: skip
+        histogram, n, room, position, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    )
     return lowest if missing_left else highest
 
 
@@ -208,50 +234,65 @@ def fill_named(  # type: ignore[no-untyped-def]
 
 @kernel
 def category_candidates(  # type: ignore[no-untyped-def]
-    histogram, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-):
+    histogram, room, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+    min_child_weight,
+):  # fmt: skip
     """Return what the candidate splits of a categorical feature are made of.
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    room
+        `category_room`, written.
+    max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
 
     Returns
     -------
     tuple
         Whether candidates are single categories; how many steps to scan; how many categories can be named; and their
         codes in the order in which the steps take them, an int64 array for `NAMED_RIGHT`, from the lowest weight, and
-        one for `NAMED_LEFT`, from the highest. Single categories are in ascending order in both.
+        one for `NAMED_LEFT`, from the highest. Single categories are in ascending order in both. The arrays are views
+        of the room.
     """
-    sees_missing = histogram[-1, 0] != 0.0 or histogram[-1, 1] != 0.0
-    present = present_categories(histogram, 0.0)
-    if len(histogram) - 1 < max_cat_to_onehot:
-        return True, len(present) + sees_missing, len(present), present, present
-    named = present
-    if cat_smooth > 0.0:
-        named = present_categories(histogram, cat_smooth)
-    n = len(named)
+    sees_missing, codes = histogram[-1, 0] != 0.0 or histogram[-1, 1] != 0.0, room[0][_CODES]
+    is_one_hot = len(histogram) - 1 < max_cat_to_onehot
+    n, n_present = present_categories(histogram, 0.0 if is_one_hot else cat_smooth, codes)
+    if is_one_hot:
+        return True, n + sees_missing, n, codes[:n], codes[:n]
     most = min(max_cat_threshold - 1, n)
     # Where no row is missing or in a category too light to be named, naming the other side is the same split.
-    has_rest = sees_missing or n < len(present)
+    has_rest = sees_missing or n < n_present
     steps = most if has_rest else min(most, n // 2)
     if steps <= 0:
-        return False, 0, n, named, named
+        return False, 0, n, codes[:n], codes[:n]
     lowest, highest = ends_by_weight(
-        histogram, named, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        histogram, n, room, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
     )
     return False, steps, n, lowest, highest
 
 
 @kernel(inline="always")
-def _gain_of(GL, HL, G, H, parent, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight):  # type: ignore[no-untyped-def]
-    """Return the gain of a split by the sums of its left child, 0 where a child is too light."""
+def _gain_of(  # type: ignore[no-untyped-def]
+    GL, HL, G, H, parent, is_free, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+):
+    """Return the gain of a split by the sums of its left child, 0 where a child is too light.
+
+    ``is_free`` says that no weight is clipped, in which case the bounds need not be looked at.
+    """
     GR, HR = G - GL, H - HL
     if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
         return 0.0
+    if is_free:
+        return best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
     left_score = bounded_score(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper)
     return left_score + bounded_score(GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper) - parent
 
 
 @kernel
 def scan_categories(  # type: ignore[no-untyped-def]
-    histogram, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    histogram, room, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
 ):  # fmt: skip
     """Find a node's best split on one categorical feature.
@@ -262,6 +303,8 @@ def scan_categories(  # type: ignore[no-untyped-def]
     ----------
     histogram
         float64 (categories + 1, 2), the missing bin last.
+    room
+        `category_room`, written.
     G, H, parent
         The sums over the node, and its score unsplit.
     lower, upper
@@ -278,13 +321,14 @@ def scan_categories(  # type: ignore[no-untyped-def]
         `frameboost.splits.categorical`), whether missing goes left, its gain, and G and H of the left child.
     """
     one_hot, steps, n, lowest, highest = category_candidates(
-        histogram, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+        histogram, room, max_cat_to_onehot, max_cat_threshold, cat_smooth,
         reg_lambda, reg_alpha, max_delta_step, min_child_weight,
     )  # fmt: skip
     missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
     sides = 1 if one_hot and steps == n else 2  # without missing values, a category on its own only goes right
     found, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
-    named_G, named_H = np.zeros(2), np.zeros(2)
+    is_free = max_delta_step == 0.0 and lower == -np.inf and upper == np.inf
+    right_G, right_H, left_G, left_H = 0.0, 0.0, 0.0, 0.0  # of the categories that are named
     for step in range(1, steps + 1):
         for side in range(2):  # a constant, so that the loop is unrolled
             if side == sides:
@@ -295,14 +339,16 @@ def scan_categories(  # type: ignore[no-untyped-def]
                 # The category goes right, and with it on side 1 the missing values; past the last category, they alone.
                 GL = G - side * missing_G - (histogram[lowest[step - 1], 0] if step <= n else 0.0)
                 HL = H - side * missing_H - (histogram[lowest[step - 1], 1] if step <= n else 0.0)
+            elif side == NAMED_RIGHT:
+                right_G += histogram[lowest[step - 1], 0]
+                right_H += histogram[lowest[step - 1], 1]
+                GL, HL = G - right_G, H - right_H
             else:
-                code = lowest[step - 1] if side == NAMED_RIGHT else highest[step - 1]
-                named_G[side] += histogram[code, 0]
-                named_H[side] += histogram[code, 1]
-                GL = named_G[NAMED_LEFT] if side == NAMED_LEFT else G - named_G[NAMED_RIGHT]
-                HL = named_H[NAMED_LEFT] if side == NAMED_LEFT else H - named_H[NAMED_RIGHT]
+                left_G += histogram[highest[step - 1], 0]
+                left_H += histogram[highest[step - 1], 1]
+                GL, HL = left_G, left_H
             gained = _gain_of(
-                GL, HL, G, H, parent, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+                GL, HL, G, H, parent, is_free, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight
             )
             if gained > gain:
                 found, position, best_side, gain, best_GL, best_HL = True, step, side, gained, GL, HL

@@ -11,7 +11,7 @@ import numpy as np
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
-from frameboost.splits.category_kernels import scan_categories
+from frameboost.splits.category_kernels import category_room, scan_categories
 from frameboost.splits.gain import bounded_score
 from frameboost.splits.numeric_kernels import gain_of_two, scan_bounded_numbers, scan_numbers
 
@@ -32,7 +32,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     places
         int64 (nodes,): the index of each node's histogram.
     offsets
-        int64 (features + 1,): the slots of each feature, its missing bin last.
+        int64 (features + 1,): the slots of each feature, its missing bin last. Some features are a slice of it.
     is_categorical
         bool (features,); None where no feature is, for which kernels are compiled without categories.
     allowed
@@ -57,10 +57,11 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     for feature in range(n_features):
         widest = max(widest, offsets[feature + 1] - offsets[feature])
     left, gains, positions = np.empty((2, widest)), np.empty(widest), np.empty(widest, dtype=np.int64)
+    room = category_room(0 if is_categorical is None else widest)
     for node in range(len(places)):
         sums = histograms[places[node]]
         G, H = 0.0, 0.0
-        for slot in range(offsets[1]):
+        for slot in range(offsets[0], offsets[1]):
             G += sums[slot, 0]
             H += sums[slot, 1]
         lower, upper = -np.inf, np.inf
@@ -76,7 +77,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
             # Branches on None are dropped before numba compiles the kernels that they call.
             if is_categorical is not None and is_categorical[feature]:
                 found = scan_categories(
-                    histogram, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+                    histogram, room, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
                     reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
                 _keep(found, feature, best[node], stats[node])

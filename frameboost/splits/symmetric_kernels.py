@@ -16,7 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.runtime.kernel import kernel
-from frameboost.splits.category_kernels import NAMED_LEFT, NAMED_RIGHT, category_candidates, fill_named
+from frameboost.splits.category_kernels import (
+    NAMED_LEFT,
+    NAMED_RIGHT,
+    category_candidates,
+    category_room,
+    fill_named,
+)
 from frameboost.splits.gain import best_score, bounded_score, split_score
 
 __all__ = ["scan_level", "split_level"]
@@ -49,13 +55,13 @@ def scan_level(  # type: ignore[no-untyped-def]
         child would have less than ``min_child_weight`` adds no gain.
     """
     penalties = reg_lambda, reg_alpha, max_delta_step, min_child_weight
-    level = _divisible(histograms, places, offsets[1], bounds, penalties)
+    level = _divisible(histograms, places, offsets[0], offsets[1], bounds, penalties)
     widest = 0
     for f in range(len(allowed)):
         widest = max(widest, offsets[f + 1] - offsets[f])
     # One more than the bins: see the last candidate of `_add_numbers`, and that of `_scan_categories`.
     left, gains = np.empty((2, 2, widest + 1)), np.empty((2, widest + 1))
-    positions = np.empty(widest, dtype=np.int64)
+    positions, room = np.empty(widest, dtype=np.int64), category_room(0 if is_categorical is None else widest)
     best, feature, position, missing_left = 0.0, -1, 0, 0
     for f in range(len(allowed)):
         if not allowed[f]:
@@ -63,7 +69,7 @@ def scan_level(  # type: ignore[no-untyped-def]
         first, total = np.uint64(offsets[f]), summed[offsets[f] : offsets[f + 1]]
         if is_categorical is not None and is_categorical[f]:
             gain, at, side = _scan_categories(
-                histograms, first, places, total, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+                histograms, first, places, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
                 penalties, best, left, gains,
             )  # fmt: skip
         else:
@@ -77,25 +83,23 @@ def scan_level(  # type: ignore[no-untyped-def]
 
 @kernel
 def split_level(  # type: ignore[no-untyped-def]
-    histograms, places, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
-    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+    histograms, places, summed, offsets, is_categorical, best, stats, max_cat_to_onehot, cat_smooth, reg_lambda,
+    reg_alpha, max_delta_step, min_child_weight,
 ):  # fmt: skip
-    """Write the split that `scan_level` finds for each node of the level.
+    """Write the sums of the left children for the split of a level.
 
     Parameters
     ----------
+    histograms, places, summed, offsets, is_categorical, max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha
+        As for `scan_level`.
+    max_delta_step, min_child_weight
+        As there.
     best
-        int64 (nodes, 3), written: feature (-1: no split gains anything), position and whether missing goes left.
+        int64 (nodes, 3): the level's feature (-1: no split gains anything), position and whether missing goes left.
     stats
-        float64 (nodes, 3), written: the gain of the whole level, and G and H of the node's left child.
+        float64 (nodes, 3): the gain of the whole level, and, written, G and H of each node's left child.
     """
-    gain, feature, position, missing_left = scan_level(
-        histograms, places, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
-        max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
-    )  # fmt: skip
-    for k in range(len(places)):
-        best[k, 0], best[k, 1], best[k, 2] = feature, position, missing_left
-        stats[k, 0] = gain
+    feature, position, missing_left = best[0]
     if feature < 0:
         return
     first, last = offsets[feature], offsets[feature + 1]
@@ -119,7 +123,7 @@ def split_level(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _divisible(histograms, places, end, bounds, penalties):  # type: ignore[no-untyped-def]
+def _divisible(histograms, places, start, end, bounds, penalties):  # type: ignore[no-untyped-def]
     """Return the nodes that a split can give two children of enough weight, and G, H and the score of each node.
 
     The others add no gain. Sums are on grids, so H is what the H of two children add up to, bit for bit.
@@ -129,7 +133,7 @@ def _divisible(histograms, places, end, bounds, penalties):  # type: ignore[no-u
     sums, parent = np.empty((len(places), 2)), np.empty(len(places))
     for k in range(len(places)):
         G, H = 0.0, 0.0
-        for slot in range(end):
+        for slot in range(start, end):
             G += histograms[places[k], slot, 0]
             H += histograms[places[k], slot, 1]
         lower, upper = -np.inf, np.inf
@@ -188,15 +192,16 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _scan_categories(  # type: ignore[no-untyped-def]
-    histograms, first, places, total, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth, penalties,
+    histograms, first, places, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth, penalties,
     least, left, gains,
 ):  # fmt: skip
     """Return the same of a categorical feature, with the candidates of `scan_categories` of `category_kernels`."""
     nodes, sums, parent = level
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     one_hot, steps, n, lowest, highest = category_candidates(
-        total, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-    )
+        total, room, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+        min_child_weight,
+    )  # fmt: skip
     sides, last = 1 if one_hot and steps == n else 2, first + np.uint64(len(total) - 1)
     for i in range(steps):
         gains[0, i] = gains[1, i] = 0.0

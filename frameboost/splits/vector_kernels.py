@@ -218,7 +218,7 @@ def _by_weight(sums, first, codes, cat_smooth, penalties):  # type: ignore[no-un
     for i in range(n):
         for k in range(K):
             keys[i] += weights[i, k] * axis[k]
-    sort_codes(keys, codes)
+    sort_codes(keys, codes, n)
     return codes
 
 

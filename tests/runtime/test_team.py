@@ -61,6 +61,37 @@ def test_without_a_team_the_caller_runs_all_items():
     assert done.tolist() == [2.0] * 5 + [0.0] * 2
 
 
+@numba.njit(nogil=True)
+def add_views(sums, tables, item):
+    (values, more), scale = tables
+    own = sums[item : item + 1]
+    own[0] += scale * (values[item:].sum() + more[item, :2].sum())
+
+
+adding_views = outlined(add_views)
+
+
+@numba.njit(nogil=True)
+def add_all_views(team, sums, values, more, scale):
+    share_out(team, adding_views((sums, ((values, more), scale))), len(sums))
+
+
+def test_items_take_views_of_arrays_in_tuples():
+    # The arrays are borrowed: no item counts references to them, and they outlive the call.
+    rng = np.random.default_rng(1)
+    sums, values, more = np.zeros(200), rng.random(200), rng.random((200, 3))
+    expected = 2.0 * (values[::-1].cumsum()[::-1] + more[:, :2].sum(axis=1))
+    team = np.zeros(SIZE, dtype=np.int64)
+    threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for turn in range(1, 200):
+        add_all_views(team, sums, values, more, 2.0)
+        np.testing.assert_allclose(sums, turn * expected, rtol=1e-12)
+    for thread in threads:
+        thread.join()
+
+
 def test_threads_start_on_demand_and_end_when_idle():
     with closing(Workers(3)) as workers:
         before = threading.active_count()

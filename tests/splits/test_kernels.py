@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.runtime.workers import Workers
-from frameboost.splits.category_kernels import ends_by_weight, present_categories
+from frameboost.splits.category_kernels import category_room, ends_by_weight, present_categories
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.numeric_kernels import scan_numbers
 from frameboost.splits.search_kernels import find_splits, scan_histograms
@@ -104,17 +104,21 @@ def test_bounded_weights(seed, reg_lambda, min_child_weight):
     assert found.tolist() == naive_bounded_weights(G, H, bounds, reg_lambda, min_child_weight)
 
 
-@given(SEEDS, st.integers(1, 8), st.sampled_from([0.0, 2.0]))
+@given(SEEDS, st.integers(1, 25), st.sampled_from([0.0, 2.0]))
 @settings(max_examples=60, deadline=None)
 def test_present_categories_and_ends_by_weight(seed, most, cat_smooth):
     rng = np.random.default_rng(seed)
     histogram = np.stack([rng.integers(-9, 9, 21), rng.integers(1, 5, 21)], axis=1).astype(float)
     histogram[rng.random(21) < 0.3] = 0.0
-    codes = present_categories(histogram, 0.0)
-    assert codes.tolist() == naive_present_categories(histogram, 0.0)
-    low, high = ends_by_weight(histogram, codes, most, cat_smooth, 1.0, 0.0, 0.0, 0.0)
-    assert (low.tolist(), high.tolist()) == naive_ends_by_weight(histogram, codes.tolist(), most, cat_smooth, 1.0)
-    assert present_categories(histogram, 3.0).tolist() == naive_present_categories(histogram, 3.0)
+    present, heavy = (naive_present_categories(histogram, lightest) for lightest in (0.0, 3.0))
+    room = category_room(25)  # more than is needed
+    codes = room[0][0]
+    assert present_categories(histogram, 3.0, codes) == (len(heavy), len(present))
+    assert codes[: len(heavy)].tolist() == heavy
+    assert present_categories(histogram, 0.0, codes) == (len(present), len(present))
+    assert codes[: len(present)].tolist() == present
+    low, high = ends_by_weight(histogram, len(present), room, most, cat_smooth, 1.0, 0.0, 0.0, 0.0)
+    assert (low.tolist(), high.tolist()) == naive_ends_by_weight(histogram, present, most, cat_smooth, 1.0)
 
 
 @pytest.mark.parametrize("most", [256, 257, 600])
@@ -122,8 +126,9 @@ def test_long_ends_by_weight_are_those_of_a_sort(most):
     # Up to 256 categories are inserted one by one, of more all are sorted; many weights are equal.
     rng = np.random.default_rng(4)
     histogram = np.stack([rng.integers(-9, 9, 601), rng.integers(1, 5, 601)], axis=1).astype(float)
-    codes = np.arange(600)
-    low, high = ends_by_weight(histogram, codes, most, 0.0, 1.0, 0.0, 0.0, 0.0)
-    order = np.lexsort((codes, -histogram[:-1, 0] / (histogram[:-1, 1] + 1.0)))
+    room = category_room(600)
+    room[0][0] = range(600)
+    low, high = ends_by_weight(histogram, 600, room, most, 0.0, 1.0, 0.0, 0.0, 0.0)
+    order = np.lexsort((np.arange(600), -histogram[:-1, 0] / (histogram[:-1, 1] + 1.0)))
     assert low.tolist() == order[:most].tolist()
     assert high.tolist() == order[::-1][:most].tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frameboost.splits.category_kernels import category_candidates, ends_by_weight, scan_categories
+from frameboost.splits.category_kernels import category_candidates, category_room, ends_by_weight, scan_categories
 from frameboost.splits.numeric_kernels import scan_bounded_numbers, scan_numbers
 
 FREE = (-np.inf, np.inf)  # bounds of the weight
@@ -85,18 +85,21 @@ FOUR_CATEGORIES = np.array([(6, 2), (-2, 2), (-6, 3), (3, 3), (0, 0)], dtype=flo
 
 def scan_four(histogram, *, max_cat_to_onehot=4):
     G, H = histogram.sum(axis=0)
-    return scan_categories(histogram, G, H, G * G / H, *FREE, max_cat_to_onehot, 64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    room = category_room(4)
+    return scan_categories(histogram, room, G, H, G * G / H, *FREE, max_cat_to_onehot, 64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_the_order_of_four_categories():
-    low, high = ends_by_weight(FOUR_CATEGORIES, np.arange(4), 2, 0.0, 0.0, 0.0, 0.0, 0.0)
+    room = category_room(4)
+    room[0][0] = range(4)
+    low, high = ends_by_weight(FOUR_CATEGORIES, 4, room, 2, 0.0, 0.0, 0.0, 0.0, 0.0)
     assert (low.tolist(), high.tolist()) == ([A, D], [C, B])
 
 
 def test_the_candidates_of_four_categories():
     def candidates(histogram, max_cat_to_onehot=4, max_cat_threshold=64):
         one_hot, steps, n, lowest, highest = category_candidates(
-            histogram, max_cat_to_onehot, max_cat_threshold, 0.0, 0.0, 0.0, 0.0, 0.0
+            histogram, category_room(4), max_cat_to_onehot, max_cat_threshold, 0.0, 0.0, 0.0, 0.0, 0.0
         )
         return one_hot, steps, n, lowest[:steps].tolist(), highest[:steps].tolist()
 

@@ -42,6 +42,10 @@ TESTED_OTHERWISE = {
     "pack_pairs": "tests/engines/memory/test_star.py",
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
     "add_tree": "tests/engines/memory/test_trees.py",  # rows that move level by level
+    "add_rows": "tests/engines/memory/test_kernels.py",  # called by build_histograms
+    "category_room": "tests/splits/test_categories.py",  # memory alone
+    "do_alone": "tests/runtime/test_team.py",
+    "search_level": "tests/engines/memory/test_trees.py",  # called by grow_tree
     "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
     "fill_side": "tests/engines/memory/test_kernels.py",  # called by fill_sides
     "add_linear": "tests/engines/memory/test_linear.py",  # fractions

@@ -14,7 +14,7 @@
 - `leaf_quantiles`: quantiles of the rows of a leaf
 - `linear`, `linear_kernels`: leaves with slopes
 - `split_tables`: splits of several nodes
-- `trees`, `tree_kernels`: a whole tree of few rows in one call
+- `trees`, `tree_kernels`, `level_kernels`: a whole tree of few rows in one call, whose levels threads share
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids
 - `programs`, `program_kernels`, `program_arrays`: a loss compiled for a vector machine

@@ -159,7 +159,7 @@ class MemoryEngine(ArrayEngine):
     ) -> GrownNodes:
         """See `TreeEngine.grow_tree`."""
         if self._trees is None:
-            self._trees = TreeKernels(self.binned, shape, penalties)
+            self._trees = TreeKernels(self.binned, shape, penalties, self.workers)
         self._grown = self._trees.grow(self._totals, self.gradient_pairs, draws, self.partition, shrinkage)
         return self._grown
 
@@ -170,7 +170,11 @@ class MemoryEngine(ArrayEngine):
             return
         assert self.binned.in_one is not None
         codes, _ = self.binned.in_one
-        add_tree(codes, grown.feature, grown.left, grown.table, grown.goes_left, grown.value, self.margins(margin))
+        count = self.workers.count(len(codes), VALUES_PER_TASK >> 1)  # some 20 ns for each row
+        add_tree(
+            self.workers.team(count), count, codes, grown.feature, grown.left, grown.table, grown.goes_left,
+            grown.value, self.margins(margin),
+        )  # fmt: skip
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""

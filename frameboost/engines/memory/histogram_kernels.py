@@ -12,7 +12,10 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["FEWEST_BINS", "FEWEST_ROWS", "add_by_feature", "add_more", "build_histograms", "build_share", "clearing"]
+__all__ = [
+    "FEWEST_BINS", "FEWEST_ROWS", "add_by_feature", "add_more", "add_rows", "build_histograms", "build_share",
+    "clearing",
+]  # fmt: skip
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows and features of a block.
@@ -32,19 +35,19 @@ clearing = outlined(_clear_one)
 
 
 @kernel(no_cpython_wrapper=True)
-def _add_rows(codes, rows, start, stop, gradients, slots, histogram):  # type: ignore[no-untyped-def]
-    """Add the pairs of ``rows[start:stop]`` to a histogram."""
+def add_rows(codes, rows, start, stop, gradients, slots, first, last, histogram):  # type: ignore[no-untyped-def]
+    """Add the pairs of ``rows[start:stop]`` to a histogram, for the features ``first`` to ``last - 1``."""
     n_features = np.uint64(codes.shape[1])
     all_codes, pairs, stop = codes.ravel(), gradients.ravel(), np.uint64(stop)
     for i in range(np.uint64(start), stop):
         if i + AHEAD < stop:
             later = np.uint64(rows[i + AHEAD])
-            prefetch(all_codes, later * n_features)
+            prefetch(all_codes, later * n_features + np.uint64(first))
             prefetch(pairs, later << _ONE)
         row = np.uint64(rows[i])
         g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
         start_of_row = row * n_features
-        for feature in range(n_features):
+        for feature in range(np.uint64(first), np.uint64(last)):
             slot = np.uint64(slots[feature]) + np.uint64(all_codes[start_of_row + feature])
             add_pair(histogram, slot << _ONE, g, h)
 
@@ -112,7 +115,7 @@ def build_share(  # type: ignore[no-untyped-def]
         if may_block is not None and stop - start >= FEWEST_ROWS:
             _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram)
         else:
-            _add_rows(codes, rows, start, stop, gradients, slots, histogram)
+            add_rows(codes, rows, start, stop, gradients, slots, 0, codes.shape[1], histogram)
 
 
 _building = outlined(build_share)

@@ -14,7 +14,7 @@ from frameboost.runtime.team_kernels import share_out
 
 __all__ = [
     "add_by_node", "add_by_side", "fill_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "part_share",
-    "pieces_of", "share_pieces", "shares_of", "take_rows",
+    "parting", "pieces_of", "share_pieces", "shares_of", "take_rows",
 ]  # fmt: skip
 
 _ONE = np.uint64(1)
@@ -205,7 +205,7 @@ def part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, 
         counts[part] = left - front
 
 
-_parting = outlined(part_share)
+parting = outlined(part_share)
 
 
 @kernel
@@ -232,7 +232,7 @@ def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, cou
     counts
         int64 (parts,), written: how many rows of a part go left.
     """
-    share_out(team, _parting((columns, places, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
+    share_out(team, parting((columns, places, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
 
 
 @kernel

@@ -94,6 +94,6 @@ def keep_drawn(features, share, key):  # type: ignore[no-untyped-def]
             features[feature] = False
             hashes[n], numbers[n] = hash_of(feature, key), feature
             n += 1
-    sort_codes(hashes[:n], numbers[:n])
+    sort_codes(hashes, numbers, n)
     for i in range(max(1, int(share * n))):
         features[numbers[i]] = True

@@ -1,4 +1,4 @@
-"""A whole tree in one call, for few rows: the kernels of histograms, splits and partitions on one thread.
+"""A whole tree in one call, for few rows: the kernels of histograms, splits and partitions.
 
 The steps are those of `frameboost.training.grower.TreeGrower`, whose calls for each level take longer than the work
 where nodes have few rows. Nodes are numbered in the order of their creation; a right child follows its left sibling.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.engines.memory.histogram_kernels import build_share
-from frameboost.engines.memory.partition_kernels import fill_side, number_rows, part_share
+from frameboost.engines.memory.level_kernels import search_level
+from frameboost.engines.memory.partition_kernels import fill_side, number_rows, parting
 from frameboost.engines.memory.sampling_kernels import hash_of, keep_drawn
 from frameboost.runtime.kernel import kernel
+from frameboost.runtime.team_intrinsics import outlined
+from frameboost.runtime.team_kernels import do_alone, share_out
 from frameboost.splits.category_kernels import fill_named
 from frameboost.splits.gain import MIN_GAIN, leaf_weight
-from frameboost.splits.search_kernels import scan_histograms
-from frameboost.splits.subtraction_kernels import subtract_one
-from frameboost.splits.symmetric_kernels import split_level
 
 __all__ = [
     "BIN", "DEPTHWISE", "FEATURE", "GAIN", "LEFT", "LOSSGUIDE", "MISSING_LEFT", "NODES", "N_FIELDS", "N_SUMS", "PLACES",
@@ -41,8 +40,8 @@ _BLOCK = np.uint64(128)
 
 @kernel
 def grow_tree(  # type: ignore[no-untyped-def]
-    codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, draws, allowed, shape, scoring,
-    histograms, splits_alone, summed, tables, nodes, sums, leaves,
+    team, ranges, fewest, codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, draws, allowed,
+    shape, scoring, histograms, splits_alone, summed, tables, nodes, sums, leaves,
 ):  # fmt: skip
     """Grow a tree; return the number of its nodes, and of its leaves.
 
@@ -50,6 +49,11 @@ def grow_tree(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
+    team, ranges
+        The threads (see `frameboost.runtime.team_kernels`), None for this one alone, and int64 (ranges + 1,): the first
+        feature of each range that a thread may take, and the number of features.
+    fewest
+        The work from which on threads share a level: additions to histograms and slots to scan, and rows to move.
     codes, columns
         uint16 (rows, features) and (features, rows): the same codes.
     rows
@@ -81,32 +85,28 @@ def grow_tree(  # type: ignore[no-untyped-def]
     """
     max_depth, max_leaves, policy = shape
     lightest = 0.0 if policy == SYMMETRIC else 2.0 * scoring[6]
-    half, counts, firsts = len(rows) >> 1, np.zeros(_N_COUNTS, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    half, counts = len(rows) >> 1, np.zeros(_N_COUNTS, dtype=np.int64)
     number_rows(rows[:half])
     _add_leaf(nodes, counts, np.int64(0), np.int64(0), half)
-    room, parts = np.empty((6, len(nodes)), dtype=np.int64), np.empty((len(nodes), 3), dtype=np.int64)
-    best, stats = np.empty((len(nodes), 3), dtype=np.int64), np.empty((len(nodes), 3))
-    free, candidates, batch, places, above = room[0], room[1], room[2], room[4], room[5]
-    n_batch, n_leaves = firsts[0], 1
+    room, parts = np.empty((7, len(nodes)), dtype=np.int64), np.empty((len(nodes), 3), dtype=np.int64)
+    n_ranges = len(ranges) - 1
+    best, stats = np.empty((n_ranges, len(nodes), 3), dtype=np.int64), np.empty((n_ranges, len(nodes), 3))
+    free, candidates, batch, opened = room[0], room[1], room[2], room[3]
+    each = np.arange(len(nodes) + 1)
+    n_batch, n_leaves = each[0], 1
     if draws is not None:
         of_tree = np.ones(len(offsets) - 1, dtype=np.bool_)
         keep_drawn(of_tree, draws[0][0], draws[1][0])
     while n_leaves < max_leaves:
         _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, histograms, counts, free, room[3:], parts)
-        # The lighter one of two siblings is summed from its rows; the other one's place is that of the parent.
-        firsts[1] = counts[_SUMMED]
-        build_share(codes, rows, parts, firsts, pairs, offsets, histograms, places, histograms, None, 0)
-        for k in range(counts[_SUMMED]):
-            subtract_one(histograms, places, above, k)
-        for k in range(counts[_OPEN]):
-            places[k] = nodes[room[3, k], _PLACE]
         if draws is not None and counts[_OPEN] > 0:
-            _draw_by_node(draws, of_tree, nodes, room[3, : counts[_OPEN]], policy, allowed)
-        _find_splits(
-            histograms, splits_alone, summed, places[: counts[_OPEN]], offsets, is_categorical, allowed, monotone,
-            bounds, scoring, best, stats,
+            _draw_by_node(draws, of_tree, nodes, opened[: counts[_OPEN]], policy, allowed)
+        search_level(
+            team, ranges, fewest[0], codes, rows, pairs, offsets, is_categorical, allowed, monotone, bounds, scoring,
+            histograms, splits_alone, summed, parts, room[4, : counts[_SUMMED]], room[5], room[6, : counts[_OPEN]],
+            best, stats,
         )  # fmt: skip
-        _keep_splits(policy, scoring, nodes, sums, room[3], best, stats, counts, free, candidates)
+        _keep_splits(policy, scoring, nodes, sums, opened, best[0], stats[0], counts, free, candidates)
         n_batch = _take(candidates, policy, max_leaves - n_leaves, sums, counts, batch)
         if n_batch == 0:
             break
@@ -127,8 +127,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
             parts,
             room[3:],
         )
-        firsts[1] = n_batch
-        part_share(columns, room[3], tables, room[4], rows, parts, firsts, room[5], 0)
+        _part(team, fewest[1], columns, rows, tables, parts[:n_batch], room[3:], each)
         _divide(nodes, sums, batch[:n_batch], counts, room[5], half)
     _close(nodes, sums, scoring, counts, leaves)
     return counts[NODES], n_leaves
@@ -162,9 +161,9 @@ def _open_nodes(  # type: ignore[no-untyped-def]
     """Open the root, or of the children of a batch those that may be split, and give them places for histograms.
 
     A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf, unless
-    the tree is symmetric. Open
-    nodes are written to ``room[0]``; those to be summed from their rows to ``parts``, their places, which are cleared,
-    to ``room[1]``, and the places of their siblings, -1 for none, to ``room[2]``.
+    the tree is symmetric. Open nodes are written to ``room[0]``, and the places of their histograms to ``room[3]``. The
+    lighter one of two siblings is to be summed from its rows: these are written to ``parts``, its place to ``room[1]``,
+    and to ``room[2]`` that of its sibling, which is its parent's, -1 for none.
     """
     counts[_OPEN] = counts[_SUMMED] = 0
     for k in range(max(n_batch, 1)):
@@ -182,42 +181,16 @@ def _open_nodes(  # type: ignore[no-untyped-def]
         else:
             place = counts[PLACES]
             counts[PLACES] += 1
-        for slot in range(histograms.shape[1]):
-            histograms[place, slot, 0] = histograms[place, slot, 1] = 0.0
         light = left if sums[left, SUM_H] <= sums[right, SUM_H] else right
         nodes[left, _PLACE] = nodes[right, _PLACE] = above
         nodes[light, _PLACE] = place
         for node in range(left, right + 1):
-            room[0, counts[_OPEN]] = node
+            room[0, counts[_OPEN]], room[3, counts[_OPEN]] = node, nodes[node, _PLACE]
             counts[_OPEN] += 1
         n = counts[_SUMMED]
         counts[_SUMMED] += 1
         parts[n, 0], parts[n, 1], parts[n, 2] = n, nodes[light, _START], nodes[light, _STOP]
         room[1, n], room[2, n] = place, above
-
-
-@kernel(no_cpython_wrapper=True)
-def _find_splits(  # type: ignore[no-untyped-def]
-    histograms, splits_alone, summed, places, offsets, is_categorical, allowed, monotone, bounds, scoring, best, stats
-):
-    """Find the best splits of the open nodes, whose histograms are at ``places``."""
-    onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
-    n, own_bounds = len(places), bounds
-    if bounds is not None:
-        own_bounds = bounds[:n]
-    if splits_alone is not None:
-        scan_histograms(
-            histograms, places, offsets, is_categorical, allowed[:n], monotone, own_bounds, None, onehot, threshold,
-            smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
-        )  # fmt: skip
-    if summed is not None and n > 0:
-        if n == 1:  # the root; every level has all rows, and sums are exact
-            for slot in range(len(summed)):
-                summed[slot, 0], summed[slot, 1] = histograms[places[0], slot, 0], histograms[places[0], slot, 1]
-        split_level(
-            histograms, places, summed, offsets, is_categorical, allowed[0], monotone, own_bounds, onehot, threshold,
-            smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
-        )  # fmt: skip
 
 
 @kernel(no_cpython_wrapper=True)
@@ -312,6 +285,19 @@ def _fill_tables(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
+def _part(team, fewest, columns, rows, tables, parts, room, each):  # type: ignore[no-untyped-def]
+    """Partition the rows of the nodes of a batch; how many of each go left is written to ``room[2]``."""
+    n_rows = 0
+    for k in range(len(parts)):
+        n_rows += parts[k, 2] - parts[k, 1]
+    item = parting((columns, room[0], tables, room[1], rows, parts, each, room[2]))
+    if n_rows >= fewest and len(parts) > 1:
+        share_out(team, item, len(parts))
+    else:
+        do_alone(item, len(parts))
+
+
+@kernel(no_cpython_wrapper=True)
 def _divide(nodes, sums, batch, counts, n_left, half):  # type: ignore[no-untyped-def]
     """Create the children of each node of a batch, whose rows have been parted."""
     for k in range(len(batch)):
@@ -350,13 +336,44 @@ def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def
 
 
 @kernel
-def add_tree(codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
-    """Add to the margins (float64) of other rows, by their codes, the values of the leaves that they reach.
+def _add_share(codes, feature, left, table, goes_left, values, margins, count, share):  # type: ignore[no-untyped-def]
+    """Add the values of one of ``count`` shares of the rows, whose blocks move level by level, without branches.
 
-    The rows of a block move level by level, without branches: one row's way down waits for memory at each step.
+    One row's way down waits for memory at each step.
+    """
+    n_blocks, nodes = (np.uint64(len(codes)) + _BLOCK - np.uint64(1)) // _BLOCK, np.empty(_BLOCK, dtype=np.uint64)
+    first = _BLOCK * (n_blocks * np.uint64(share) // np.uint64(count))
+    last = min(np.uint64(len(codes)), _BLOCK * (n_blocks * np.uint64(share + 1) // np.uint64(count)))
+    for start in range(first, last, _BLOCK):
+        size = min(_BLOCK, last - start)
+        for i in range(size):
+            nodes[i] = 0
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for i in range(size):
+                node = nodes[i]
+                child = left[node]
+                is_inner = child >= 0
+                column, at = np.uint64(feature[node] if is_inner else 0), np.uint64(table[node] if is_inner else 0)
+                is_right = not goes_left[at + np.uint64(codes[start + i, column])]
+                nodes[i] = child + is_right if is_inner else node
+                is_moving |= is_inner
+        for i in range(size):
+            margins[start + i] += values[nodes[i]]
+
+
+_adding = outlined(_add_share)
+
+
+@kernel
+def add_tree(team, count, codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
+    """Add to the margins (float64) of other rows, by their codes, the values of the leaves that they reach.
 
     Parameters
     ----------
+    team, count
+        The threads (see `frameboost.runtime.team_kernels`), and the number of shares.
     codes
         uint16 (rows, features).
     feature, left, table, goes_left
@@ -368,21 +385,4 @@ def add_tree(codes, feature, left, table, goes_left, values, margins):  # type: 
         for row in range(len(codes)):
             margins[row] += values[0]
         return
-    nodes = np.empty(_BLOCK, dtype=np.uint64)
-    for start in range(np.uint64(0), np.uint64(len(codes)), _BLOCK):
-        size = min(_BLOCK, np.uint64(len(codes)) - start)
-        for i in range(size):
-            nodes[i] = 0
-        is_moving = True
-        while is_moving:
-            is_moving = False
-            for i in range(size):
-                node = nodes[i]
-                child = left[node]
-                is_inner = child >= 0
-                column, first = np.uint64(feature[node] if is_inner else 0), np.uint64(table[node] if is_inner else 0)
-                is_right = not goes_left[first + np.uint64(codes[start + i, column])]
-                nodes[i] = child + is_right if is_inner else node
-                is_moving |= is_inner
-        for i in range(size):
-            margins[start + i] += values[nodes[i]]
+    share_out(team, _adding((codes, feature, left, table, goes_left, values, margins, count)), count)

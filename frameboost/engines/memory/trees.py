@@ -7,6 +7,7 @@ import numpy as np
 from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.nodes import RowPartition
+from frameboost.engines.memory.task_sizes import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL
 from frameboost.engines.memory.tree_kernels import (
     BIN,
     DEPTHWISE,
@@ -26,7 +27,8 @@ from frameboost.engines.memory.tree_kernels import (
     VALUE,
     grow_tree,
 )
-from frameboost.splits.split import FloatArray, Penalties, Stats
+from frameboost.runtime.workers import Workers
+from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Stats
 
 __all__ = ["FIRST_NODES", "TreeKernels"]
 
@@ -44,12 +46,17 @@ class TreeKernels:
         The columns, whose codes are in one array.
     shape, penalties
         The limits of the trees, and what gains depend on.
+    workers
+        The threads, which share the work of levels.
     """
 
-    def __init__(self, binned: BinnedColumns, shape: TreeShape, penalties: Penalties) -> None:
+    def __init__(self, binned: BinnedColumns, shape: TreeShape, penalties: Penalties, workers: Workers) -> None:
         layout = binned.layout
         assert binned.in_one is not None
         self._codes, self._columns = binned.in_one
+        self._workers = workers
+        self._n_threads = workers.n_jobs if self._codes.size >= CODES_PER_TEAM else 1
+        self._ranges = _ranges_of(np.diff(layout.offsets), layout.is_categorical, len(self._codes), self._n_threads)
         self._offsets = layout.offsets
         self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
         self._monotone = np.zeros(len(layout.bins), np.int8) if penalties.max_delta_step else None
@@ -82,13 +89,15 @@ class TreeKernels:
         """
         scoring = *self._scoring, shrinkage
         drawn = None if draws is None else (draws.shares, draws.keys)
+        team = self._workers.team(self._n_threads) if self._n_threads > 1 else None
         while True:
             self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
             rows = partition.rows_to_write()
             n_nodes, n_leaves = grow_tree(
-                self._codes, self._columns, rows, pairs, self._offsets, self._is_categorical, self._monotone,
-                self._bounds, drawn, self._allowed, self._shape, scoring, self._histograms, self._splits_alone,
-                self._summed, self._tables, self._nodes, self._sums, self._leaves,
+                team, self._ranges, (ADDITIONS_PER_LEVEL, MOVED_ROWS_PER_LEVEL), self._codes, self._columns, rows,
+                pairs, self._offsets, self._is_categorical, self._monotone, self._bounds, drawn, self._allowed,
+                self._shape, scoring, self._histograms, self._splits_alone, self._summed, self._tables, self._nodes,
+                self._sums, self._leaves,
             )  # fmt: skip
             if n_nodes:
                 break
@@ -111,3 +120,17 @@ class TreeKernels:
             cover=sums[:, SUM_H],
             value=sums[:, VALUE],
         )
+
+
+def _ranges_of(n_slots: IntArray, is_categorical: BoolArray, n_rows: int, n_threads: int) -> IntArray:
+    """Return the first feature of each thread's range, and the number of features, so that all have about equal work.
+
+    In a tree of depth 6, a feature's rows are added to histograms some three times, which takes 2 ns a row, and each of
+    its slots is scanned 63 times, which takes 60 ns for a slot of numbers, and 400 ns for a category.
+
+    >>> _ranges_of(np.array([256, 256, 20, 20, 20, 20]), np.zeros(6, bool), 6400, 2)
+    array([0, 2, 6])
+    """
+    work = n_slots * np.where(is_categorical, 6.0, 1.0) + n_rows / 32
+    middles, wanted = np.cumsum(work) - work / 2, work.sum() * np.arange(1, n_threads) / n_threads
+    return np.unique([0, *np.searchsorted(middles, wanted), len(work)])

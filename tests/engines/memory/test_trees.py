@@ -80,6 +80,21 @@ def test_they_are_the_same(table, monkeypatch, name):
     assert level_by_level.history.equals(at_once.history)
 
 
+def share_all_levels(patch: pytest.MonkeyPatch) -> None:
+    for name in ("CODES_PER_TEAM", "ADDITIONS_PER_LEVEL", "MOVED_ROWS_PER_LEVEL"):
+        patch.setattr(trees, name, 0)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 8])  # of eight ranges most would be empty: there are five features
+@pytest.mark.parametrize("name", CASES)
+def test_threads_that_share_levels_grow_the_same(table, monkeypatch, name, n_jobs):
+    alone = fitted(table, CASES[name], n_jobs=1)
+    share_all_levels(monkeypatch)
+    shared = fitted(table, CASES[name], n_jobs=n_jobs)
+    assert shared == alone
+    assert shared.history.equals(alone.history)
+
+
 POLICIES = {
     "depthwise": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(0, 12)},
     "lossguide": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(2, 12)},
@@ -110,6 +125,9 @@ def test_they_are_the_same_by_any_settings(table, data, policy, rows):
     part = table[-rows:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "FIRST_NODES", data.draw(st.sampled_from([1, 255])))
+        if data.draw(st.booleans()):
+            share_all_levels(patch)
+            how["n_jobs"] = 3
         at_once = fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"])
         patch.setattr(binning, "CODES_PER_TREE", 0)
         assert fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"]) == at_once
