@@ -146,8 +146,10 @@ def hint_of_classes(
     source: Source, target: str | Sequence[str], objective: object, label_range: tuple[float, float]
 ) -> str:
     """Say that a target of integers which are 0 or 1 may be two classes, as it was trained as a number by default."""
+    if objective is not None or label_range != (0, 1):  # first, as types of many columns take long to tell
+        return ""
     kind = source.types().get(target) if isinstance(target, str) else None
-    if objective is not None or kind is None or not kind.is_integer or label_range != (0, 1):
+    if kind is None or not kind.is_integer:
         return ""
     return f"target {shown(target)} is 0 or 1: objective={shown(_BINARY)} would predict the probability of 1"
 

@@ -21,7 +21,7 @@ from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sparse_codes import coded, find_sparse
 from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.engines.memory.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.engines.memory.tree_kernels import add_tree
 from frameboost.engines.memory.trees import TreeKernels
 from frameboost.expressions.expression import Expression
@@ -170,7 +170,7 @@ class MemoryEngine(ArrayEngine):
             return
         assert self.binned.in_one is not None
         codes, _ = self.binned.in_one
-        count = self.workers.count(len(codes), VALUES_PER_TASK >> 1)  # some 20 ns for each row
+        count = self.workers.count(len(codes), ROWS_PER_TASK)
         add_tree(
             self.workers.team(count), count, codes, grown.feature, grown.left, grown.table, grown.goes_left,
             grown.value, self.margins(margin),

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.program_arrays import Addresses, evaluate, is_for_numpy
+from frameboost.engines.memory.program_arrays import Addresses, compute_all, evaluate, is_for_numpy
 from frameboost.engines.memory.program_kernels import compute_pairs
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -144,6 +144,10 @@ class ExactSums:
         if n_rows <= _BLOCK:
             self._make_room(plan)
             block = [np.ascontiguousarray(column, np.float64) for column in columns]  # as it is, if it is one
+            if self._rounded.shape[1] == n_rows:
+                return compute_all(
+                    program, block, plan.offsets, self._rounded, plan.addresses, self._workers, plan.results
+                )
             found: tuple[FloatArray, FloatArray] = compute_pairs(
                 program.for_kernels, program.constants, plan.addresses.of(block), plan.results, 0, n_rows,
                 plan.offsets, self._rounded,

@@ -10,8 +10,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.memory.program_arrays import MOST_ROWS, Addresses, compute_block
-from frameboost.engines.memory.program_kernels import compute_shares
+from frameboost.engines.memory.program_arrays import Addresses, compute_all
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.expression import Expression
@@ -162,21 +161,12 @@ class GradientPairs:
             self.totals.append(self.round(pairs, grids))
         return largest
 
-    def run(self, p: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
+    def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
-        if n_rows <= MOST_ROWS:
-            most, sums = compute_block(p, columns, n_rows, self._offsets, self.pairs, self._addresses)
-            self._set_totals(sums)
-            return most.tolist()  # type: ignore[no-any-return]
-        addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
-        count = self._workers.count(n_rows, VALUES_PER_TASK)
-        largest, totals = np.empty((2, count, len(p.results)))
-        team = self._workers.team(count)
-        compute_shares(
-            team, p.for_kernels, p.constants, addresses, p.results, self._offsets, self.pairs, largest, totals
-        )
-        self._set_totals(totals.sum(axis=0))  # exact
-        return largest.max(axis=0).tolist()  # type: ignore[no-any-return]
+        assert n_rows == self.pairs.shape[1]
+        largest, sums = compute_all(program, columns, self._offsets, self.pairs, self._addresses, self._workers)
+        self._set_totals(sums)
+        return largest.tolist()  # type: ignore[no-any-return]
 
     def _set_totals(self, sums: FloatArray) -> None:
         given = sums.tolist()

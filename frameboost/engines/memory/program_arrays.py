@@ -13,13 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, exp_of, log_of
+from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares, exp_of, log_of
 from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.task_sizes import ROWS_PER_TASK
 from frameboost.expressions.expression import Expression
 from frameboost.runtime.kernel import is_compiled
+from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["MOST_ROWS", "Addresses", "compute_block", "compute_few", "evaluate", "is_for_numpy", "prepare_kernel"]
+__all__ = [
+    "MOST_ROWS",
+    "Addresses",
+    "compute_all",
+    "compute_block",
+    "compute_few",
+    "evaluate",
+    "is_for_numpy",
+    "prepare_kernel",
+]
 
 # Up to here a round takes a fifth of a millisecond longer at most, while the kernel takes seconds to compile.
 MOST_ROWS = 1 << 13
@@ -70,6 +81,31 @@ def compute_block(
         program.for_kernels, program.constants, addresses.of(columns), program.results, 0, n_rows, offsets, pairs
     )
     return found
+
+
+def compute_all(
+    program: Program,
+    columns: Sequence[FloatArray],
+    offsets: FloatArray,
+    pairs: FloatArray,
+    addresses: Addresses,
+    workers: Workers,
+    results: IntArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Do the same for all rows of ``pairs``, on several threads where that pays; ``results`` are other ones to take."""
+    n_rows = pairs.shape[1]
+    count = workers.count(n_rows, ROWS_PER_TASK)
+    if results is None and n_rows <= MOST_ROWS and (count == 1 or is_for_numpy(n_rows)):
+        return compute_block(program, columns, n_rows, offsets, pairs, addresses)
+    results = program.results if results is None else results
+    largest, totals = np.empty((2, count, len(results)))
+    compute_shares(
+        workers.team(count), program.for_kernels, program.constants, addresses.of(columns), results, offsets, pairs,
+        largest, totals,
+    )  # fmt: skip
+    if count == 1:
+        return largest[0], totals[0]
+    return largest.max(axis=0), totals.sum(axis=0)  # exact
 
 
 def compute_few(
