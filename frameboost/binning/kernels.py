@@ -145,12 +145,20 @@ def _count_cuts(values, edges, n_cuts, missing, codes):  # type: ignore[no-untyp
 def set_rows(flags, rows):  # type: ignore[no-untyped-def]
     """Write the rows whose flag (bool) is set to ``rows`` (uint32, one more than flags), and return their number.
 
-    `numpy.flatnonzero` looks for the next flag where few are set, which takes four times as long for one in ten.
+    Eight flags at a time are looked at, as few are set. `numpy.flatnonzero` looks for the next one, which takes four
+    times as long for one in ten.
     """
-    n = np.uint64(0)
-    for row in range(len(flags)):
+    n, of_eight = np.uint64(0), len(flags) & ~7
+    eights = flags[:of_eight].view(np.uint64)
+    for place in range(len(eights)):
+        if eights[place] == 0:
+            continue
+        for row in range(place << 3, (place + 1) << 3):
+            rows[n] = row
+            n += np.uint64(flags[row])  # the next row overwrites one that is not set: no branch
+    for row in range(of_eight, len(flags)):
         rows[n] = row
-        n += np.uint64(flags[row])  # the next row overwrites one that is not set: no branch
+        n += np.uint64(flags[row])
     return n
 
 

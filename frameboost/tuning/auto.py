@@ -163,10 +163,14 @@ def auto(
         from frameboost.engines.memory.program_arrays import prepare_kernel
     prepare_kernel()
     at_once = _at_once(rows, n_rows * len(features), len(folds), options)
-    options |= {"verbose": False, "train_metrics": False} | ({"n_jobs": 1} if at_once > 1 else {})
+    options |= {"verbose": False, "train_metrics": False}
+    n_threads = options.pop("n_jobs", None) or available_cores() if at_once > 1 else None
     train = partial(fit, target=target, **options)
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
-        search = Trials(folds, train, deadline, metric, at_once=at_once, checkpoint=_folder(checkpoint), tell=tell)
+        search = Trials(
+            folds, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=_folder(checkpoint),
+            tell=tell,
+        )  # fmt: skip
         tried = search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
         tell("choosing by held-out rows")
         found = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
@@ -244,7 +248,7 @@ def _last_fold(source: LocalSource, time: str, group: str | None, columns: Seque
 
 
 def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[str, Any]) -> int:
-    """Return how many fits to run side by side: a fit of few values by kernels has no use for more than one thread."""
+    """Return how many fits to run side by side: of few values two take less than one after the other."""
     n_jobs, shards = options.get("n_jobs"), options.get("shards")
     engine = choose_engine(options.get("engine", "auto"), source, HistogramEngine, "auto", n_jobs, shards)
     if engine.threads_set_by or shards is not None or n_values > _MOST_VALUES_AT_ONCE:

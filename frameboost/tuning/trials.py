@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,18 @@ def deciding_metric(wanted: str | Metric | None, loss: Loss) -> tuple[str | Metr
     """Return the metric that early stopping watches, and whether larger values of it are better."""
     metric = wanted or loss.metric
     return metric, larger_is_better(metric if isinstance(metric, str) else metric.name, metric)
+
+
+def threads_of_fits(n_fits: int, at_once: int, n_threads: int | None) -> list[dict[str, int]]:
+    """Return ``n_jobs`` of each fit: threads are shared by the fits that start together, of which the last are fewer.
+
+    >>> threads_of_fits(5, 2, 2)
+    [{'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 2}]
+    """
+    if n_threads is None:
+        return [{} for _ in range(n_fits)]
+    together = [min(at_once, n_fits - k // at_once * at_once) for k in range(n_fits)]
+    return [{"n_jobs": max(1, n_threads // n)} for n in together]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +135,9 @@ class Trials:
     metric
         The metric that early stopping watches, None for that of the objective.
     at_once
-        How many fits to run side by side, each on one thread.
+        How many fits to run side by side.
+    n_threads
+        The threads that these share; None to leave it to ``train``.
     checkpoint
         A folder for the checkpoints of the fits, or None.
     tell
@@ -138,11 +152,12 @@ class Trials:
         metric: str | Metric | None,
         *,
         at_once: int,
+        n_threads: int | None = None,
         checkpoint: Path | None,
         tell: Callable[[str], None],
     ) -> None:
         self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
-        self._at_once, self._checkpoint, self._tell = at_once, checkpoint, tell
+        self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
         self._several = False
 
     def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
@@ -184,7 +199,11 @@ class Trials:
         self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
-                running = {pool.submit(self._model, recipe, fold): fold for fold in folds}
+                threads = threads_of_fits(len(folds), self._at_once, self._n_threads)
+                running = {
+                    pool.submit(self._model, recipe, fold, settings): fold
+                    for fold, settings in zip(folds, threads, strict=True)
+                }
                 margins = {}
                 for fit in as_completed(running):
                     model, _, was_stopped = fit.result()
@@ -213,10 +232,10 @@ class Trials:
         is_asked = self._several or has_intervals(model.ensemble.loss)
         return list(margins_of(model.ensemble, fold.rows())) if is_asked else []
 
-    def _model(self, recipe: Recipe, fold: Fold) -> tuple[Model, float, bool]:
+    def _model(self, recipe: Recipe, fold: Fold, threads: Mapping[str, int]) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
         start, stop = time.monotonic(), Stop(self._deadline)
-        settings, path = recipe.of_fold(fold.number), None
+        settings, path = {**recipe.of_fold(fold.number), **threads}, None
         if self._checkpoint is not None:
             path = self._checkpoint / f"{recipe.name}-{settings['learning_rate']}-{fold.number}.checkpoint"
         model = self._train(fold.training, valid=fold.held_out, callbacks=[stop], checkpoint=path, **settings)

@@ -98,10 +98,12 @@ class TreeArrays:
         place = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
         place[asked] = np.arange(len(asked))
         own = tuple(features[number] for number in asked.tolist())
-        asks = _Asked.of(columns, own, place[feature])
+        named_by = np.repeat(place[feature][columns.categories_at], columns.categories_size)
+        codes_of = _grouped(named_by, len(own))
+        asks = _Asked.of(columns, own, place[feature], codes_of)
         roots = np.cumsum(columns.sizes) - columns.sizes
         shift = np.repeat(roots, columns.sizes)
-        table_at, tables = _tables(columns, own, place[feature], asks)
+        table_at, tables = _tables(columns, place[feature], asks, codes_of)
         return cls(
             features=own,
             edges=asks.edges,
@@ -215,15 +217,18 @@ class _Asked(NamedTuple):
     bound: IntArray
 
     @classmethod
-    def of(cls, columns: TreeColumns, features: Sequence[Feature], place: IntArray) -> _Asked:
+    def of(
+        cls, columns: TreeColumns, features: Sequence[Feature], place: IntArray, codes_of: Sequence[IntArray]
+    ) -> _Asked:
         """Return what the nodes ask; ``place``, int64 (nodes,), is that of their feature, `LEAF` in a leaf.
+
+        ``codes_of`` has for each feature the places of its categories in those that nodes name.
 
         A value is below the edge of rank r if at most r edges are not above it. Without a threshold the split asks
         whether the value is present: every code but the missing one is below, that of a category which no split names
         too.
         """
         nodes_of = _grouped(place, len(features))
-        codes_of = _grouped(np.repeat(place[columns.categories_at], columns.categories_size), len(features))
         integer = dict(zip(columns.integer_at.tolist(), columns.integers, strict=True))
         has_integer = np.isin(np.arange(len(features)), place[columns.integer_at]).tolist()
         edges: list[tuple[Physical, ...]] = []
@@ -233,8 +238,8 @@ class _Asked(NamedTuple):
             compared, ranks = nodes[~np.isnan(thresholds)], np.empty(0, np.int64)
             if feature.type.is_categorical:
                 # What no split names goes wherever missing goes, and so needs no code of its own.
-                named = np.unique(columns.categories[codes_of[i]]).tolist()
-                edges.append(tuple(feature.categories[code] for code in named))
+                named = np.flatnonzero(np.bincount(columns.categories[codes_of[i]]))
+                edges.append(tuple(feature.categories[code] for code in named.tolist()))
             elif has_integer[i]:  # of more than 64 bits, perhaps
                 given = [integer.get(*pair) for pair in zip(nodes.tolist(), thresholds.tolist(), strict=True)]
                 is_compared = np.array([value == value for value in given])
@@ -243,7 +248,9 @@ class _Asked(NamedTuple):
                 compared, ranks = nodes[is_compared], np.array([rank[value] for value in given if value == value])
                 edges.append(tuple(used))
             else:
-                unique, ranks = np.unique(thresholds[~np.isnan(thresholds)], return_inverse=True)
+                given_ones = thresholds[~np.isnan(thresholds)]
+                unique = np.unique(given_ones)
+                ranks = np.searchsorted(unique, given_ones)  # faster than `return_inverse`, which sorts them by place
                 edges.append(tuple(unique.tolist()))
             missing[i] = len(edges[-1]) + (not feature.type.is_categorical)
             bound[nodes] = missing[i] + 2
@@ -253,13 +260,15 @@ class _Asked(NamedTuple):
 
 def _grouped(groups: IntArray, n_groups: int) -> list[IntArray]:
     """Return the places of each group's members, in ascending order; others belong to none."""
+    is_short = n_groups <= np.iinfo(np.int16).max  # numbers of 16 bits are sorted by radix
+    groups = groups.astype(np.int16) if is_short else groups
     order = np.argsort(groups, kind="stable")
-    ends = np.searchsorted(groups[order], np.arange(n_groups + 1)).tolist()
+    ends = np.searchsorted(groups[order], np.arange(n_groups + 1, dtype=groups.dtype)).tolist()
     return [order[start:end] for start, end in pairwise(ends)]
 
 
 def _tables(
-    columns: TreeColumns, features: Sequence[Feature], place: IntArray, asks: _Asked
+    columns: TreeColumns, place: IntArray, asks: _Asked, codes_of: Sequence[IntArray]
 ) -> tuple[IntArray, npt.NDArray[np.uint8]]:
     """Return ``table_at`` and ``tables`` of `TreeArrays`."""
     table_at, nodes = np.full(len(place), NO_TABLE, dtype=np.int64), columns.categories_at
@@ -269,7 +278,7 @@ def _tables(
     table_at[nodes] = ends - n_bytes
     missing_left = columns.nodes["missing_left"].astype(np.bool_)[nodes]
     named_left = missing_left == columns.nodes.get("with_missing", np.zeros(len(place), np.uint8))[nodes]
-    named = _named_codes(columns, len(features), place)
+    named = _named_codes(columns, codes_of)
     tables, codes_end = [np.empty(0, dtype=np.uint8)], np.cumsum(columns.categories_size)
     for first, last in _in_parts(ends):
         part, own = slice(first, last), np.arange(first, last)
@@ -285,14 +294,15 @@ def _tables(
     return table_at, np.concatenate(tables)
 
 
-def _named_codes(columns: TreeColumns, n_features: int, place: IntArray) -> IntArray:
+def _named_codes(columns: TreeColumns, codes_of: Sequence[IntArray]) -> IntArray:
     """Return the codes of the categories that nodes name: their ranks among those that some node of the feature names.
 
     They have the order of `TreeColumns.categories`.
     """
     found = np.empty(len(columns.categories), np.int64)
-    for own in _grouped(np.repeat(place[columns.categories_at], columns.categories_size), n_features):
-        found[own] = np.unique(columns.categories[own], return_inverse=True)[1]
+    for own in codes_of:
+        codes = columns.categories[own]
+        found[own] = (np.cumsum(np.bincount(codes) > 0) - 1)[codes]
     return found
 
 
