@@ -152,6 +152,7 @@ def auto(
     judged = _names(target) if roles["label_upper_bound"] is None else []
     check_labels(rows, judged, goal.labels, n_rows)
     plan = plan.for_size(n_rows * len(features))
+    options = plan.bins(n_rows) | options
     if time is None:
         folds = _folds(rows, plan, groups or roles["group"], seed, columns)
     else:

@@ -56,12 +56,19 @@ class Plan:
         On how many of the folds each recipe is trained, with the rest of the rows.
     settings
         What all recipes have in common.
+    max_bin
+        The most bins of a feature where rows are few; None for those of `frameboost.fit`.
     """
 
     recipes: tuple[Recipe, ...]
     folds: int
     trained: int
     settings: Settings
+    max_bin: int | None = None
+
+    def bins(self, n_rows: int) -> dict[str, int]:
+        """Return `max_bin` as a setting where rows are few: there the search in bins takes longer than their sums."""
+        return {} if self.max_bin is None or n_rows > _FEW_ROWS else {"max_bin": self.max_bin}
 
     def for_size(self, n_values: int) -> Plan:
         """Return the plan for so many values: the more rows, the less another fold adds to a model."""
@@ -75,6 +82,9 @@ class Plan:
         return replace(self, recipes=tuple(recipes))
 
 
+# Up to so many rows fits have fewer bins. On 65 tables of up to 20,000 rows 128 in place of 256 take 7 % less time, and
+# errors are the same in the geometric mean.
+_FEW_ROWS = 1 << 15
 # On how many folds to train data of at most so many values.
 _FOLDS_BY_VALUES = ((2**22, 10), (2**25, 3))
 # Of how many values at most to try slopes, with which fits and predictions take several times as long.
@@ -101,9 +111,9 @@ def _settings(rates: tuple[float, float], n_estimators: int, patience: int) -> d
 _RATES, _PATIENCE = (0.07, 0.25), 25
 
 PLANS: Mapping[int, Plan] = {
-    1: Plan((_ONE,), 5, 1, _settings((0.1, 0.1), 1_000, 30)),
-    2: Plan((_MIXED,), 5, 3, _settings(_RATES, 1_000, _PATIENCE)),
-    3: Plan((_MIXED,), 5, 5, _settings(_RATES, 1_000, _PATIENCE)),
+    1: Plan((_ONE,), 5, 1, _settings((0.1, 0.1), 1_000, 30), 128),
+    2: Plan((_MIXED,), 5, 3, _settings(_RATES, 1_000, _PATIENCE), 128),
+    3: Plan((_MIXED,), 5, 5, _settings(_RATES, 1_000, _PATIENCE), 128),
     4: Plan((*_EACH[:3], _LINEAR), 5, 5, _settings((0.05, 0.1), 2_000, 50)),
     5: Plan((*_EACH, _LINEAR), 10, 10, _settings((0.03, 0.05), 5_000, 80)),
 }

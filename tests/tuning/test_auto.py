@@ -39,8 +39,10 @@ def model(frame) -> fb.Model:
 
 
 def settings_of(shape, plan) -> dict:
-    """Return the settings of a fit; the learning rate that is given does not grow."""
-    return {name: value for name, value in {**shape, **plan.settings, **QUICK}.items() if name != "max_learning_rate"}
+    """Return the settings of a fit of few rows; the learning rate that is given does not grow."""
+    bins = {"max_bin": 128} if plan in (PLANS[1], PLANS[2], PLANS[3]) else {}
+    settings = {**shape, **plan.settings, **bins, **QUICK}
+    return {name: value for name, value in settings.items() if name != "max_learning_rate"}
 
 
 def fits_of(frame: pl.DataFrame, recipe, plan=PLANS[3], **more) -> list[tuple[fb.Model, pl.DataFrame]]:
@@ -64,6 +66,16 @@ def test_the_model_is_the_mean_of_fits_of_two_shapes_over_folds(frame, model):
     assert row["rounds"] == np.mean([fit.n_rounds for fit, _ in fits])
     expected = np.mean([fit.predict(frame).to_numpy() for fit, _ in fits], axis=0)
     np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
+    assert [PLANS[3].bins(n_rows) for n_rows in (300, 2**15, 2**15 + 1)] == [{"max_bin": 128}] * 2 + [{}]
+    assert PLANS[4].bins(300) == {}
+    coarse = fb.auto(frame, "y", quality=1, features=["x"], n_estimators=1, max_bin=3)
+    assert {tree["threshold"] for tree in coarse.trees.drop_nulls("threshold").rows(named=True)} <= set(
+        frame["x"].sort().to_list()
+    )
+    assert coarse.trees["threshold"].drop_nulls().n_unique() <= 2
 
 
 def test_held_out_rows_weigh_several_settings(frame):
