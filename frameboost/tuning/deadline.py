@@ -8,8 +8,9 @@ from concurrent.futures import CancelledError
 
 __all__ = ["Deadline", "Stop"]
 
-# The share of the limit that is kept for joining the models.
-_RESERVE = 0.05
+# The share of the limit that is kept for joining the models; and seconds for what few rows need too, of a short limit
+# this share.
+_RESERVE, _SECONDS, _OF_SHORT = 0.05, 0.1, 0.15
 
 
 class Deadline:
@@ -34,7 +35,10 @@ class Deadline:
     @property
     def left(self) -> float:
         """The seconds for training that are left."""
-        return float("inf") if self.seconds is None else self._start + self.seconds * (1 - _RESERVE) - time.monotonic()
+        if self.seconds is None:
+            return float("inf")
+        reserve = self.seconds * _RESERVE + min(_SECONDS, self.seconds * _OF_SHORT)
+        return self._start + self.seconds - reserve - time.monotonic()
 
     def took(self, recipe: str, seconds: float) -> None:
         """Take note of how long a fit of a recipe took."""
