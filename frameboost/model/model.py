@@ -207,7 +207,7 @@ class Model:
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 2, "y": [0.0, 0.0, 8.0, 8.0] * 2})
         >>> model = fb.fit(df[:4], "y", valid=df[4:], n_estimators=2, learning_rate=0.5, reg_lambda=0)
         >>> model.history.rows(named=True)
-        [{'round': 1, 'train_rmse': 2.0, 'valid_rmse': 2.0}, {'round': 2, 'train_rmse': 1.0, 'valid_rmse': 1.0}]
+        [{'round': 1, 'valid_rmse': 2.0}, {'round': 2, 'valid_rmse': 1.0}]
         """
         return self._history.clone()
 

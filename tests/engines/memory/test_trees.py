@@ -85,8 +85,9 @@ def share_all_levels(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(trees, name, 0)
 
 
-@pytest.mark.parametrize("n_jobs", [2, 8])  # of eight ranges most would be empty: there are five features
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "n_jobs"), [(name, 2) for name in CASES] + [("plain", 8), ("symmetric", 8), ("by node", 8)]
+)  # of eight ranges some would be empty: there are five features
 def test_threads_that_share_levels_grow_the_same(table, monkeypatch, name, n_jobs):
     alone = fitted(table, CASES[name], n_jobs=1)
     share_all_levels(monkeypatch)
