@@ -3,8 +3,13 @@
 Of its features an item of work sums the lighter one of each two siblings from its rows, takes these sums from the
 parent's, which leaves those of the other sibling, and searches all nodes of the level for splits. No item waits for
 another, and in each level a thread mostly gets the range that it had in the one before, whose histograms are in its
-cache. Items that are pairs of siblings move them from core to core: with two threads, trees took 0.75 of one thread's
-time in place of 0.6.
+cache. There is one range for each thread, as each item reads the pairs of all rows.
+
+Say two threads have the features 0 to 4 and 5 to 9 of a level with nodes 1 and 2, of which node 2 has fewer rows::
+
+    item 0    sums of node 2, features 0-4; node 1: parent - node 2; best splits of nodes 1 and 2 on features 0-4
+    item 1    the same with features 5-9
+    then      of the two splits of each node, the one that gains more; of equal ones the first
 """
 
 from __future__ import annotations

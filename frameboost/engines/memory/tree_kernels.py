@@ -98,7 +98,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
         of_tree = np.ones(len(offsets) - 1, dtype=np.bool_)
         keep_drawn(of_tree, draws[0][0], draws[1][0])
     while n_leaves < max_leaves:
-        _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, histograms, counts, free, room[3:], parts)
+        _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room[3:], parts)
         if draws is not None and counts[_OPEN] > 0:
             _draw_by_node(draws, of_tree, nodes, opened[: counts[_OPEN]], policy, allowed)
         search_level(
@@ -156,7 +156,7 @@ def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def
 
 @kernel(no_cpython_wrapper=True)
 def _open_nodes(  # type: ignore[no-untyped-def]
-    nodes, sums, batch, n_batch, max_depth, lightest, histograms, counts, free, room, parts
+    nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room, parts
 ):
     """Open the root, or of the children of a batch those that may be split, and give them places for histograms.
 
