@@ -9,19 +9,24 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["subtract_from_parents", "subtract_one"]
+__all__ = ["subtract_from_parents", "subtract_slots"]
 
 
 @kernel(inline="always")
-def subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped-def]
-    """Do what `subtract_from_parents` does, for one child."""
+def subtract_slots(histograms, places, parents, item, slots):  # type: ignore[no-untyped-def]
+    """Do what `subtract_from_parents` does for one child, in a slice of its sums in a row: g and h of a slot, ..."""
     if parents[item] >= 0:
-        own, parent = histograms[places[item]].ravel(), histograms[parents[item]].ravel()
-        for slot in range(len(own)):
-            parent[slot] -= own[slot]
+        own, parent = histograms[places[item]].ravel()[slots], histograms[parents[item]].ravel()[slots]
+        for i in range(len(own)):
+            parent[i] -= own[i]
 
 
-_subtracting = outlined(subtract_one)
+@kernel
+def _subtract_one(histograms, places, parents, item):  # type: ignore[no-untyped-def]
+    subtract_slots(histograms, places, parents, item, slice(0, 2 * histograms.shape[1]))
+
+
+_subtracting = outlined(_subtract_one)
 
 
 @kernel

@@ -164,7 +164,7 @@ def auto(
         from frameboost.engines.memory.program_arrays import prepare_kernel
     prepare_kernel()
     at_once = _at_once(rows, n_rows * len(features), len(folds), options)
-    options |= {"verbose": False, "train_metrics": False}
+    options["verbose"] = False
     n_threads = options.pop("n_jobs", None) or available_cores() if at_once > 1 else None
     train = partial(fit, target=target, **options)
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:

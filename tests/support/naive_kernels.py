@@ -62,7 +62,7 @@ TESTED_OTHERWISE = {
     "keep_drawn": "tests/training/test_sampling.py",  # Python's sorted
     "named_categories": "tests/splits/test_categories.py",  # all subsets of the categories
     "part_share": "tests/engines/memory/test_kernels.py",  # called by part_rows
-    "subtract_one": "tests/splits/test_kernels.py",  # called by subtract_from_parents
+    "subtract_slots": "tests/splits/test_kernels.py",  # called by subtract_from_parents
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
     "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
     "pair_totals": "tests/engines/memory/test_programs.py",  # called by compute_pairs

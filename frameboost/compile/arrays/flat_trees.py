@@ -95,22 +95,22 @@ class TreeArrays:
         columns = TreeColumns.of(trees)
         feature = columns.nodes["feature"].astype(np.int64)
         asked = np.unique(feature[feature != LEAF])
-        place = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
-        place[asked] = np.arange(len(asked))
+        place_of = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
+        place_of[asked] = np.arange(len(asked))
+        place = place_of[feature]
         own = tuple(features[number] for number in asked.tolist())
-        named_by = np.repeat(place[feature][columns.categories_at], columns.categories_size)
-        codes_of = _grouped(named_by, len(own))
-        asks = _Asked.of(columns, own, place[feature], codes_of)
+        codes_of = _grouped(np.repeat(place[columns.categories_at], columns.categories_size), len(own))
+        asks = _Asked.of(columns, own, place, codes_of)
         roots = np.cumsum(columns.sizes) - columns.sizes
         shift = np.repeat(roots, columns.sizes)
-        table_at, tables = _tables(columns, place[feature], asks, codes_of)
+        table_at, tables = _tables(columns, place, asks, codes_of)
         return cls(
             features=own,
             edges=asks.edges,
             missing=asks.missing,
             roots=roots,
             outputs=columns.output,
-            feature=place[feature].astype(np.int32),
+            feature=place.astype(np.int32),
             bound=asks.bound,
             missing_left=columns.nodes["missing_left"].astype(np.bool_),
             table_at=table_at,

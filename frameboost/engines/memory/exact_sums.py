@@ -144,15 +144,9 @@ class ExactSums:
         if n_rows <= _BLOCK:
             self._make_room(plan)
             block = [np.ascontiguousarray(column, np.float64) for column in columns]  # as it is, if it is one
-            if self._rounded.shape[1] == n_rows:
-                return compute_all(
-                    program, block, plan.offsets, self._rounded, plan.addresses, self._workers, plan.results
-                )
-            found: tuple[FloatArray, FloatArray] = compute_pairs(
-                program.for_kernels, program.constants, plan.addresses.of(block), plan.results, 0, n_rows,
-                plan.offsets, self._rounded,
-            )  # fmt: skip
-            return found
+            return compute_all(
+                program, plan.results, block, n_rows, plan.offsets, self._rounded, plan.addresses, self._workers
+            )
 
         def of_slice(slice_: tuple[int, int], rounded: FloatArray) -> tuple[FloatArray, FloatArray]:
             found = []

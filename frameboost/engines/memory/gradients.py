@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.memory.program_arrays import Addresses, compute_all
+from frameboost.engines.memory.program_arrays import Addresses, compute_all, compute_few, is_for_numpy
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.expression import Expression
@@ -163,8 +163,12 @@ class GradientPairs:
 
     def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
-        assert n_rows == self.pairs.shape[1]
-        largest, sums = compute_all(program, columns, self._offsets, self.pairs, self._addresses, self._workers)
+        if is_for_numpy(n_rows):
+            largest, sums = compute_few(program, columns, self._offsets, self.pairs)
+        else:
+            largest, sums = compute_all(
+                program, program.results, columns, n_rows, self._offsets, self.pairs, self._addresses, self._workers
+            )
         self._set_totals(sums)
         return largest.tolist()  # type: ignore[no-any-return]
 

@@ -21,6 +21,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import do_alone, share_out
 from frameboost.splits.search_kernels import scan_histograms
+from frameboost.splits.subtraction_kernels import subtract_slots
 from frameboost.splits.symmetric_kernels import scan_level, split_level
 
 __all__ = ["search_level"]
@@ -91,10 +92,7 @@ def _search_range(  # type: ignore[no-untyped-def]
         for i in range(len(own)):
             own[i] = 0.0
         add_rows(codes, rows, parts[k, 1], parts[k, 2], pairs, offsets, first, last, light)
-        if above[k] >= 0:
-            other = histograms[above[k]].ravel()[slots]
-            for i in range(len(own)):
-                other[i] -= own[i]
+        subtract_slots(histograms, places, above, k, slots)
     own_categorical, own_monotone, own_bounds = is_categorical, monotone, bounds
     if is_categorical is not None:
         own_categorical = is_categorical[first:last]

@@ -22,15 +22,9 @@ from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = [
-    "MOST_ROWS",
-    "Addresses",
-    "compute_all",
-    "compute_block",
-    "compute_few",
-    "evaluate",
-    "is_for_numpy",
+    "MOST_ROWS", "Addresses", "compute_all", "compute_block", "compute_few", "evaluate", "is_for_numpy",
     "prepare_kernel",
-]
+]  # fmt: skip
 
 # Up to here a round takes a fifth of a millisecond longer at most, while the kernel takes seconds to compile.
 MOST_ROWS = 1 << 13
@@ -85,26 +79,29 @@ def compute_block(
 
 def compute_all(
     program: Program,
+    results: IntArray,
     columns: Sequence[FloatArray],
+    n_rows: int,
     offsets: FloatArray,
     pairs: FloatArray,
     addresses: Addresses,
     workers: Workers,
-    results: IntArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do the same for all rows of ``pairs``, on several threads where that pays; ``results`` are other ones to take."""
-    n_rows = pairs.shape[1]
-    count = workers.count(n_rows, ROWS_PER_TASK)
-    if results is None and n_rows <= MOST_ROWS and (count == 1 or is_for_numpy(n_rows)):
-        return compute_block(program, columns, n_rows, offsets, pairs, addresses)
-    results = program.results if results is None else results
+    """Do what `program_kernels.compute_pairs` does, for the first rows of ``pairs``, on threads where that pays.
+
+    ``results`` are those of the program to take.
+    """
+    count = workers.count(n_rows, ROWS_PER_TASK) if n_rows == pairs.shape[1] else 1  # shares are those of all rows
+    if count == 1:
+        found: tuple[FloatArray, FloatArray] = compute_pairs(
+            program.for_kernels, program.constants, addresses.of(columns), results, 0, n_rows, offsets, pairs
+        )
+        return found
     largest, totals = np.empty((2, count, len(results)))
     compute_shares(
         workers.team(count), program.for_kernels, program.constants, addresses.of(columns), results, offsets, pairs,
         largest, totals,
     )  # fmt: skip
-    if count == 1:
-        return largest[0], totals[0]
     return largest.max(axis=0), totals.sum(axis=0)  # exact
 
 
