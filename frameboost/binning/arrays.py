@@ -52,10 +52,11 @@ def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
 
 
 class RareValues(NamedTuple):
-    """The most frequent value of a column, and the rows with another value or none, uint32 in ascending order."""
+    """The most frequent value of a column; the rows with another or none, uint32 in ascending order; their values."""
 
     common: Any
     rows: npt.NDArray[np.uint32]
+    values: npt.NDArray[Any]
 
 
 def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
@@ -68,9 +69,11 @@ def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
         return None
     is_rare = array != common
     if len(array) <= MOST_IN_NUMPY:
-        return RareValues(common, np.flatnonzero(is_rare).astype(np.uint32))
-    rows = np.empty(len(array) + 1, np.uint32)
-    return RareValues(common, rows[: set_rows(is_rare, rows)].copy())
+        rows = np.flatnonzero(is_rare).astype(np.uint32)
+    else:
+        room = np.empty(len(array) + 1, np.uint32)
+        rows = room[: set_rows(is_rare, room)].copy()
+    return RareValues(common, rows, array[rows])
 
 
 def propose_column(
@@ -90,9 +93,7 @@ def propose_column(
         return propose_bins(feature, values, max_bin, sample)
     has_missing = values.null_count() > 0
     if rare is not None:
-        rest = values.to_numpy()[rare.rows]
-        if has_missing:
-            rest = rest[rest == rest]
+        rest = rare.values[rare.values == rare.values] if has_missing else rare.values
         cuts = cuts_beside(rest, rare.common, len(values) - len(rare.rows), max_bin - has_missing)
         return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
     looked_at = values if sample is None else values.filter(sample)

@@ -79,8 +79,8 @@ class Workers:
         return self._count(size, self.smallest(smallest))
 
     def smallest(self, size: int) -> int:
-        """Return the least size of a share: ``size`` if threads must be woken for it, an eighth of it if they spin."""
-        return size >> 3 if self._serving else size
+        """Return the least size of a share: ``size`` if threads must be woken for it, a 32nd of it if they spin."""
+        return size >> 5 if self._serving else size
 
     # --- anything else ------------------------------------------------------------------------------------------------
 

@@ -100,10 +100,10 @@ def test_threads_start_on_demand_and_end_when_idle():
         assert workers.smallest(800) == 800
         team = workers.team(2)
         assert workers.team(1) is team, "kernels are not compiled again"
-        assert workers.smallest(800) == 100, "who waits already can do with less"
-        assert (workers.count(250, 800), workers.count(5000, 800), workers.count(0, 800)) == (2, 3, 1)
+        assert workers.smallest(800) == 25, "who waits already can do with less"
+        assert (workers.count(50, 800), workers.count(5000, 800), workers.count(0, 800)) == (2, 3, 1)
         deadline = time.monotonic() + 60
-        while workers.smallest(800) == 100:
+        while workers.smallest(800) == 25:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         done = np.zeros(5)

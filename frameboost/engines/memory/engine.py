@@ -70,11 +70,11 @@ class MemoryEngine(ArrayEngine):
 
     def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
         """Return some rows, None for all, and the codes of a sparse feature in them; others have the code of most."""
-        values, rare = self.values(number), self.rare_values(number)
+        rare = self.rare_values(number)
         if rare is None:
-            return None, coded(bins, values)
+            return None, coded(bins, self.values(number))
         codes: Codes = np.empty(len(rare.rows), np.min_scalar_type(bins.largest_code))
-        bin_array(bins, values.to_numpy()[rare.rows], codes)
+        bin_array(bins, rare.values, codes)
         return rare.rows, codes
 
     # --- once a round -------------------------------------------------------------------------------------------------

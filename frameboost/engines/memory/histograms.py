@@ -9,6 +9,8 @@ import numpy as np
 
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.binning import BinnedColumns
+from frameboost.engines.memory.bundled_codes import BundledCodes
+from frameboost.engines.memory.exclusive_bundles import ExclusiveBundles
 from frameboost.engines.memory.histogram_kernels import (
     FEWEST_BINS,
     FEWEST_ROWS,
@@ -17,6 +19,7 @@ from frameboost.engines.memory.histogram_kernels import (
     build_histograms,
 )
 from frameboost.engines.memory.nodes import RowPartition
+from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.sparse_kernels import add_entries, add_entries_in_order, complete_histograms
 from frameboost.engines.memory.task_sizes import ADDITIONS_PER_TASK
 from frameboost.runtime.workers import Workers
@@ -45,7 +48,7 @@ def sum_by_bin(
         rows, blocks = partition.rows, may_block(codes, out.shape[1])
         build_histograms(team, codes, rows, parts, firsts, pairs, slots, out, places, more, k == 0, blocks)
     sparse, bundled = binned.sparse, binned.bundled
-    if sparse is not None:
+    if sparse is not None and sparse.bundles is None:
         is_first = not binned.by_row
         to_add = parts, firsts, pairs, int(sparse.common[0]), out, places, more, is_first
         if sparse.steps is not None and partition.has_all_in_order(nodes):
@@ -57,17 +60,33 @@ def sum_by_bin(
         binned.keyed.add(team, partition.rows, parts, firsts, pairs, out, places, more, is_first=is_first)
     if count > 1:
         add_more(parts, firsts, more, out, places)
+    for bundles in (bundled, None if sparse is None else sparse.bundles):
+        if bundles is not None:
+            _sum_by_bundle(bundles, partition.rows, team, parts, firsts, pairs, out, places)
     if sparse is not None:
         complete_histograms(team, out, places, sparse.firsts, sparse.stops, sparse.common)
-    if bundled is not None:
-        codes, slots, all_nodes = bundled.codes, bundled.offsets[:-1], np.arange(len(nodes))
-        sums = np.empty((len(nodes), bundled.offsets[-1], 2))
-        more = np.zeros((count - 1, *sums.shape[1:]))
-        blocks = may_block(codes, sums.shape[1])
-        build_histograms(team, codes, partition.rows, parts, firsts, pairs, slots, sums, all_nodes, more, True, blocks)
-        if count > 1:
-            add_more(parts, firsts, more, sums, all_nodes)
-        add_by_feature(team, sums, bundled.sources, bundled.targets, bundled.slots, out, places)
+
+
+def _sum_by_bundle(
+    bundles: BundledCodes | ExclusiveBundles,
+    rows: RowNumbers,
+    team: IntArray | None,
+    parts: IntArray,
+    firsts: IntArray,
+    pairs: FloatArray,
+    out: FloatArray,
+    places: IntArray,
+) -> None:
+    """Add up by the codes of bundles, and these sums to those of their features."""
+    codes, slots, nodes = bundles.codes, bundles.offsets[:-1], np.arange(len(places))
+    sums = np.empty((len(nodes), bundles.offsets[-1], 2))
+    more = np.zeros((len(firsts) - 2, *sums.shape[1:]))
+    build_histograms(
+        team, codes, rows, parts, firsts, pairs, slots, sums, nodes, more, True, may_block(codes, sums.shape[1])
+    )
+    if len(more):
+        add_more(parts, firsts, more, sums, nodes)
+    add_by_feature(team, sums, bundles.sources, bundles.targets, bundles.slots, out, places)
 
 
 def may_block(codes: Codes, n_slots: int) -> Literal[True] | None:

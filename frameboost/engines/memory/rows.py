@@ -162,6 +162,8 @@ class ArrayEngine(FrameEngine):
             if sample is not None and not self.features[feature].type.is_categorical:
                 present = values.filter(sample).drop_nulls().to_frame()
                 self._for_cuts[feature] = self.storage.kept_frame(present).to_series()
+            if self.storage.holds_columns:
+                self.rare_values(feature)  # while the column is in the cache of the processor
             return values.null_count()
 
         is_small = self.n_rows * len(self.features) < VALUES_PER_TASK

@@ -11,6 +11,7 @@ import polars as pl
 
 from frameboost.binning.arrays import LOOKED_AT, Codes, RareValues, bin_array, bin_column
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.memory.exclusive_bundles import ExclusiveBundles, bundle_exclusive
 from frameboost.engines.memory.sparse_columns import RowNumbers, SparseColumns
 from frameboost.engines.memory.sparse_kernels import gather_entries, write_entries
 from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
@@ -31,6 +32,8 @@ _ALIKE, _FEW_ENTRIES = 0.9, 16
 # Fewer sparse columns, or values, are not worth finding the entries of each row.
 _FEWEST_COLUMNS = 8
 _FEWEST_VALUES = 1 << 17
+# With fewer entries in a row, or fewer rows, bundles are not looked for.
+_FEWEST_BUNDLED, _FEWEST_ROWS = 8, 1 << 15
 
 
 def find_sparse(
@@ -97,6 +100,9 @@ class SparseCodes:
         unsigned (entries,): how many rows the entry's row comes after that of the entry before, or after row 0. In the
         example: 1, 2, 0. None where a loop over each row's entries is faster than one over all: most rows have as many
         as the others, as one-hot columns have, or rows have many.
+    bundles
+        The same codes as bundles, where rows have many entries and these are of features that exclude each other, as
+        one-hot columns do; there are no ``starts``, ``entries`` and ``steps`` then. None elsewhere.
     by_column
         The same codes by column.
     """
@@ -104,6 +110,7 @@ class SparseCodes:
     steps: npt.NDArray[np.unsignedinteger] | None
     starts: npt.NDArray[np.unsignedinteger]
     entries: npt.NDArray[np.unsignedinteger]
+    bundles: ExclusiveBundles | None = None
     by_column: SparseColumns
 
     def __init__(self, layout: SlotLayout, common: Mapping[int, int], n_rows: int) -> None:
@@ -115,7 +122,9 @@ class SparseCodes:
 
     @property
     def additions_per_row(self) -> int:
-        """How many entries a row has, on average."""
+        """How many entries a row has, on average, or codes of bundles."""
+        if self.bundles is not None:
+            return int(self.bundles.codes.shape[1])
         return len(self.entries) // max(1, self._n_rows)
 
     def fill(self, stored: StoredCodes, workers: Workers) -> None:
@@ -133,6 +142,13 @@ class SparseCodes:
 
         columns = workers.each(range(len(self.features)), entries_of)
         self.by_column = SparseColumns(self.features, common, columns, len(self._layout.bins), self._n_rows)
+        per_row = sum(len(rows) for rows, _ in columns) // max(1, self._n_rows)
+        if per_row >= _FEWEST_BUNDLED and self._n_rows >= _FEWEST_ROWS:
+            most = per_row * 3 // 4
+            slots = self.firsts, self.stops, self.common
+            self.bundles = bundle_exclusive(columns, *slots, self._n_rows, most, workers)
+            if self.bundles is not None:
+                return
         counts = np.zeros(self._n_rows, np.uint32)
         for rows, _ in columns:
             counts[rows] += np.uint32(1)
@@ -149,6 +165,10 @@ class SparseCodes:
 
     def sort(self, order: RowNumbers, workers: Workers) -> None:
         """Put the rows into another order."""
+        if self.bundles is not None:
+            self.bundles.sort(order)
+            self.by_column.sort(order)
+            return
         starts, entries = self.starts, self.entries
         self._start((starts[1:] - starts[:-1])[order])
         self.entries = np.empty_like(entries)

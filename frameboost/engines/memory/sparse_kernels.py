@@ -14,11 +14,16 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_entries", "add_entries_in_order", "complete_histograms", "gather_entries", "write_entries"]
+__all__ = [
+    "MOST_COMBINATIONS", "add_entries", "add_entries_in_order", "combine_codes", "complete_histograms",
+    "gather_entries", "write_entries",
+]  # fmt: skip
 
 _ONE = np.uint64(1)
 # Rows whose entries follow those of the row in hand closely enough to prefetch them.
 _NEAR = AHEAD >> _ONE
+# Combinations of a bundle. Twice as many make few more bundles of one, and histograms that no level 1 cache holds.
+MOST_COMBINATIONS = 128
 
 
 @kernel
@@ -186,3 +191,39 @@ def gather_entries(starts, entries, order, new_starts, out, first, last):  # typ
         for k in range(np.uint64(starts[row]), np.uint64(starts[row + _ONE])):
             out[at] = entries[k]
             at += _ONE
+
+
+@kernel
+def combine_codes(rows, codes, n_codes, combined, n_combinations, found):  # type: ignore[no-untyped-def]
+    """Add a feature to a bundle (see `frameboost.engines.memory.exclusive_bundles`) if that is possible.
+
+    Combinations are numbered from 0; new ones are numbered as they are found.
+
+    Parameters
+    ----------
+    rows, codes
+        uint32 and unsigned (entries,): the feature's codes in the rows that have an entry.
+    n_codes
+        One more than the largest code.
+    combined
+        uint8 (rows,): each row's combination of the other features' codes; changed to that of this feature's as well.
+    n_combinations
+        How many there are.
+    found
+        uint16 (`MOST_COMBINATIONS` * n_codes,), written, 0 before: the combination of a combination and a code, 0 if
+        no row has both.
+
+    Returns
+    -------
+    Whether there are at most `MOST_COMBINATIONS`; nothing in ``combined`` is changed if not.
+    """
+    for i in range(len(rows)):
+        pair = combined[rows[i]] * n_codes + codes[i]
+        if found[pair] == 0:
+            if n_combinations == MOST_COMBINATIONS:
+                return False
+            found[pair] = n_combinations
+            n_combinations += 1
+    for i in range(len(rows)):
+        combined[rows[i]] = found[combined[rows[i]] * n_codes + codes[i]]
+    return True

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.binning.arrays import bin_column, rare_values
 from frameboost.binning.codes import propose_bins
-from frameboost.engines.memory import engine, sparse_codes, sparse_columns
+from frameboost.engines.memory import binning, engine, sparse_codes, sparse_columns
 from frameboost.engines.memory.binning import BinnedColumns
+from frameboost.engines.memory.exclusive_bundles import bundle_exclusive
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse_codes import coded, find_sparse
 from frameboost.engines.memory.sparse_columns import SparseColumns
+from frameboost.engines.memory.sparse_kernels import MOST_COMBINATIONS
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -32,6 +34,21 @@ def any_size(monkeypatch):
     """Let columns of few rows be sparse."""
     monkeypatch.setattr(sparse_codes, "_FEWEST_VALUES", 0)
     monkeypatch.setattr(sparse_codes, "_FEWEST_COLUMNS", 1)
+    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)  # small data has no sparse columns
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Return a list to which the sparse codes of each `MemoryEngine.histograms` are added."""
+    found = []
+    histograms = engine.MemoryEngine.histograms
+
+    def look(self, *arguments):
+        found.append(self.binned.sparse)
+        return histograms(self, *arguments)
+
+    monkeypatch.setattr(engine.MemoryEngine, "histograms", look)
+    return found
 
 
 def binned(frame, common, workers):
@@ -139,6 +156,84 @@ def test_rows_of_equally_many_entries_are_added_one_by_one():
     assert np.diff(one_hot.starts.astype(int)).tolist() == [4] * 400
 
 
+@pytest.fixture
+def bundled(monkeypatch):
+    """Let features of few rows and entries be bundled."""
+    monkeypatch.setattr(sparse_codes, "_FEWEST_BUNDLED", 1)
+    monkeypatch.setattr(sparse_codes, "_FEWEST_ROWS", 0)
+
+
+def one_hot_frame(rng, n, sizes):
+    """Return columns of 0 and 1 of which one is 1 among the first, the next, ... of ``sizes``, with some NULL and 2."""
+    kinds = {f"k{k}": rng.integers(0, size, n) for k, size in enumerate(sizes)}
+    of_size = zip(kinds.items(), sizes, strict=True)
+    columns = {f"{k}_{i}": (kind == i).astype(float) for (k, kind), size in of_size for i in range(size)}
+    frame = pl.DataFrame(columns)
+    return frame.with_columns(
+        pl.when(pl.int_range(n) % 97 > 0).then(pl.col("k0_1")), pl.col("k1_2") + (pl.int_range(n) % 31 == 0)
+    )
+
+
+def test_the_bundles_of_a_small_table():
+    # Two features of the slots 0 to 1 and 2 to 4, of the codes 0 and 2 in most rows.
+    columns = [(np.array([1, 3], np.uint32), np.array([1, 1], np.uint8)),
+               (np.array([2, 3], np.uint32), np.array([0, 0], np.uint8))]  # fmt: skip
+    slots = np.array([0, 2]), np.array([2, 5]), np.array([0, 4])
+    with closing(Workers(1)) as workers:
+        found = bundle_exclusive(columns, *slots, 5, 1, workers)
+    assert found.codes.tolist() == [[0], [1], [2], [3], [0]]
+    assert found.offsets.tolist() == [0, 4]
+    into = list(zip(found.sources.tolist(), found.targets.tolist(), strict=True))
+    assert into == [(0, 0), (1, 0), (2, 0), (3, 0), (1, 1), (2, 2), (3, 1), (3, 2)]
+    assert found.slots.tolist() == [0, 1, 2, 3, 4]
+    found.sort(np.array([4, 3, 2, 1, 0], np.uint32))
+    assert found.codes.tolist() == [[0], [3], [2], [1], [0]]
+
+
+def test_a_bundle_has_no_more_combinations_than_it_may():
+    rng = np.random.default_rng(1)
+    kinds = rng.integers(0, 11, (5000, 4))  # 11 * 11 combinations and one of none fit, with a third feature they don't
+    columns = [(np.flatnonzero(kind == i).astype(np.uint32), np.ones((kind == i).sum(), np.uint8))
+               for kind in kinds.T for i in range(11)]  # fmt: skip
+    firsts = np.arange(0, 88, 2)
+    with closing(Workers(1)) as workers:
+        assert bundle_exclusive(columns, firsts, firsts + 2, firsts, 5000, 1, workers) is None
+        found = bundle_exclusive(columns, firsts, firsts + 2, firsts, 5000, 4, workers)
+    assert np.diff(found.offsets).max() <= MOST_COMBINATIONS
+    assert found.codes.shape[1] < 4
+    sums = np.bincount(found.sources, minlength=found.offsets[-1])
+    assert sums.max() <= 1 + 11
+
+
+@given(SEEDS, st.integers(1, 3))
+@settings(max_examples=15, deadline=None)
+def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([60, 3000]))
+    frame = one_hot_frame(rng, n, [5, 6, 9, 5])
+    pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
+    with closing(Workers(n_jobs)) as workers, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse_codes, "_FEWEST_BUNDLED", 1)
+        patch.setattr(sparse_codes, "_FEWEST_ROWS", 0)
+        workers.smallest = lambda size: 7  # several shares
+        plain = binned(frame, None, workers)
+        common = {i: int(np.bincount(plain.columns[i]).argmax()) for i in range(24)}
+        found = binned(frame, common, workers)
+        assert found.sparse.bundles is not None
+        assert found.sparse.additions_per_row == found.sparse.bundles.codes.shape[1]
+        if seed % 2:
+            order = rng.permutation(n).astype(np.uint32)
+            plain.sort(order, workers)
+            found.sort(order, workers)
+        partition = RowPartition(n, workers)
+        partition.start_tree()
+        partition.apply_splits({0: (Split(2, 1.0, NONE, NONE, missing_left=True, bin=0), 1, 2)}, plain.by_column)
+        out, expected = np.full((2, 3, found.layout.n_slots, 2), 0.5)
+        for binned_columns, sums in ((found, out), (plain, expected)):
+            sum_by_bin(binned_columns, partition, pairs, workers, [2, 1], sums, np.array([1, 0]))
+    np.testing.assert_array_equal(out, expected)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.2])
 def test_histograms_of_all_rows_are_those_of_dense_codes(share):
     n = 5000
@@ -178,7 +273,6 @@ SETTINGS = {
     "deep": {"max_depth": 14, "subsample": 0.7},
     "leaf by leaf": {"grow_policy": "lossguide", "max_leaves": 40, "max_depth": 0, "colsample_bynode": 0.5},
     "symmetric": {"grow_policy": "symmetric"},
-    "approx": {"tree_method": "approx", "max_bin": 20},
     "forest": {"num_parallel_tree": 3, "subsample": 0.5, "booster": "dart", "rate_drop": 0.5},
     "absolute error": {"objective": "reg:absoluteerror"},
     "shards": {"shards": 3},
@@ -186,7 +280,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_models_are_those_of_dense_columns(any_size, monkeypatch, name):
+def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
     rng = np.random.default_rng(3)
     n = 3000
     frame = sparse_frame(rng, n, 12).with_columns(
@@ -200,7 +294,24 @@ def test_models_are_those_of_dense_columns(any_size, monkeypatch, name):
     monkeypatch.setattr(engine, "FEWEST_SORTED", 1 << 10)
     arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
     found = fb.fit(frame, **arguments)
+    assert seen
+    assert None not in seen
     monkeypatch.setattr(engine, "find_sparse", lambda *_: {})
     expected = fb.fit(frame, **arguments)
     assert found == expected
     assert found.history.equals(expected.history)
+
+
+@pytest.mark.parametrize("name", ["deep", "leaf by leaf", "forest", "shards"])
+def test_models_of_bundles_are_those_of_dense_columns(any_size, bundled, seen, monkeypatch, name):
+    rng = np.random.default_rng(5)
+    n = 3000
+    frame = one_hot_frame(rng, n, [5, 6, 9, 5]).with_columns(dense=pl.Series(rng.normal(size=n)))
+    frame = frame.with_columns(y=pl.sum_horizontal(pl.all().fill_null(3)) + pl.Series(rng.normal(size=n)))
+    monkeypatch.setattr(engine, "FEWEST_SORTED", 1 << 10)
+    arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
+    found = fb.fit(frame, **arguments)
+    assert seen
+    assert all(each.bundles is not None for each in seen)
+    monkeypatch.setattr(engine, "find_sparse", lambda *_: {})
+    assert fb.fit(frame, **arguments) == found
