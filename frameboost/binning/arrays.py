@@ -26,6 +26,7 @@ __all__ = [
     "RareValues",
     "bin_array",
     "bin_column",
+    "bin_rare_values",
     "cuts_beside",
     "frequent_value",
     "is_in_numpy",
@@ -52,11 +53,15 @@ def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
 
 
 class RareValues(NamedTuple):
-    """The most frequent value of a column; the rows with another or none, uint32 in ascending order; their values."""
+    """The most frequent value of a column; the rows with another or none, uint32 in ascending order; their values.
+
+    ``are_equal`` tells whether these have all one value, as in columns of 0 and 1.
+    """
 
     common: Any
     rows: npt.NDArray[np.uint32]
     values: npt.NDArray[Any]
+    are_equal: bool
 
 
 def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
@@ -73,7 +78,8 @@ def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
     else:
         room = np.empty(len(array) + 1, np.uint32)
         rows = room[: set_rows(is_rare, room)].copy()
-    return RareValues(common, rows, array[rows])
+    others = array[rows]
+    return RareValues(common, rows, others, _are_equal(others))
 
 
 def propose_column(
@@ -130,7 +136,7 @@ def frequent_value(array: npt.NDArray[Any]) -> Any:
 
 def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
     """Return the cuts of the numbers ``rest`` and ``n_common`` times the number ``common``, without sorting these."""
-    if len(rest) and (rest == rest[0]).all():  # as in columns of 0 and 1
+    if _are_equal(rest):  # as in columns of 0 and 1
         distinct, counts = rest[:1], np.array([len(rest)])
     else:
         distinct, counts = np.unique(rest, return_counts=True)
@@ -143,6 +149,10 @@ def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
     counts[at : at + 1] += n_common
     before = np.cumsum(counts) - counts
     return with_one_zero(distinct)[cut_positions(before, int(counts.sum()), max_bin)]
+
+
+def _are_equal(values: npt.NDArray[Any]) -> bool:
+    return len(values) > 0 and bool((values == values[0]).all())
 
 
 def sort_column(
@@ -194,6 +204,14 @@ def places_by_type(
         is_member = np.array([own == dtype for own in types])
         found.append((dtype, np.where(is_member, np.cumsum(is_member) - 1, -1)))
     return found
+
+
+def bin_rare_values(bins: Bins, rare: RareValues) -> Codes:
+    """Return the codes of the rare values of a column."""
+    values = rare.values[:1] if rare.are_equal else rare.values
+    codes: Codes = np.empty(len(values), np.min_scalar_type(bins.largest_code))
+    bin_array(bins, values, codes)
+    return np.full(len(rare.values), codes[0]) if rare.are_equal else codes
 
 
 def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:

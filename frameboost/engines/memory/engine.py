@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_array, bin_column
+from frameboost.binning.arrays import Codes, bin_column, bin_rare_values
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import FeatureDraws, GrownNodes, Sample, TreeShape
 from frameboost.engines.linear_contract import LeafGrid
@@ -73,9 +73,7 @@ class MemoryEngine(ArrayEngine):
         rare = self.rare_values(number)
         if rare is None:
             return None, coded(bins, self.values(number))
-        codes: Codes = np.empty(len(rare.rows), np.min_scalar_type(bins.largest_code))
-        bin_array(bins, rare.values, codes)
-        return rare.rows, codes
+        return rare.rows, bin_rare_values(bins, rare)
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
