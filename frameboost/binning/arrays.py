@@ -16,6 +16,7 @@ from frameboost.binning.bins import Bins, cut_positions
 from frameboost.binning.cell_cuts import cuts_by_cells
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, read_only, with_one_zero
 from frameboost.binning.kernels import bin_values, cut_starts, set_rows
+from frameboost.binning.radix_kernels import sort_rows
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
@@ -151,6 +152,27 @@ def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
     return with_one_zero(distinct)[cut_positions(before, int(counts.sum()), max_bin)]
 
 
+def _ascending(array: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
+    """Return the order of numbers, NaN last."""
+    if len(array) <= MOST_IN_NUMPY or array.dtype.kind == "b":
+        return np.argsort(array)
+    size = 4 if array.itemsize <= 4 else 8
+    sign, all_bits = np.array([1 << (8 * size - 1), (1 << 8 * size) - 1], f"u{size}")
+    if array.dtype.kind == "f":
+        # Bits ascend with numbers above zero, and descend with those below, which have the first bit set.
+        array = array.astype(f"f{size}", copy=False)
+        signs = (array.view(f"i{size}") >> (8 * size - 1)).view(sign.dtype)  # all bits or none
+        keys = array.view(sign.dtype) ^ (signs | sign)
+        keys[np.isnan(array)] = all_bits
+    else:
+        keys = array.astype(f"{array.dtype.kind}{size}").view(sign.dtype)
+        if array.dtype.kind == "i":
+            keys ^= sign
+    rows = np.empty((2, len(array)), np.uint32)
+    ordered: npt.NDArray[np.uint32] = sort_rows(keys, 8 * size, np.empty_like(keys), *rows)
+    return ordered
+
+
 def _are_equal(values: npt.NDArray[Any]) -> bool:
     return len(values) > 0 and bool((values == values[0]).all())
 
@@ -174,7 +196,7 @@ def sort_column(
         sorted_rows[:] = np.argsort((ranks + 1) % (missing + 1))
         return bins, distinct_values
     array = values.to_numpy()
-    order = np.argsort(array)  # NaN last
+    order = _ascending(array)
     n_missing = values.null_count()
     present, absent = np.split(order, [len(order) - n_missing])
     ordered = array[present]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frameboost.binning.bins import weighted_cut_positions
 from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
 from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
@@ -24,7 +25,7 @@ from frameboost.engines.memory.partition_kernels import (
     shares_of,
     take_rows,
 )
-from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_by_rank
+from frameboost.engines.memory.proposal_kernels import bin_nodes, cut_by_weight
 from frameboost.engines.memory.sampling_kernels import draw_pairs, part_drawn
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import (
@@ -300,7 +301,7 @@ def test_move_rows(seed):
 
 @given(SEEDS, st.integers(1, 9), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_bin_nodes_and_sum_by_rank(seed, max_bin, is_light):
+def test_bin_nodes(seed, max_bin, is_light):
     rng = np.random.default_rng(seed)
     n, missing = 60, 12
     ranks, node_of = rng.integers(0, missing + 1, n).astype(np.uint32), rng.integers(0, 3, n).astype(np.int32)
@@ -316,6 +317,16 @@ def test_bin_nodes_and_sum_by_rank(seed, max_bin, is_light):
         first_ranks, sums = naive_bin_nodes(ranks[mine], missing, pairs[mine], max_bin)
         assert starts[place, : counts[place]].tolist() == first_ranks
         assert out[place].tolist() == sums.tolist()
-    by_rank = np.zeros(missing + 1)
-    sum_by_rank(ranks, pairs[:, 1], by_rank)
-    assert by_rank.tolist() == naive_sum_by_rank(ranks, pairs[:, 1], missing + 1)
+
+
+@given(SEEDS, st.integers(1, 40), st.integers(1, 30), st.sampled_from([0.0, 0.5, 1.0]))
+@settings(max_examples=80, deadline=None)
+def test_cut_by_weight(seed, n_distinct, max_bin, share_of_zeros):
+    rng = np.random.default_rng(seed)
+    ranks = rng.integers(0, n_distinct + 1, 200).astype(np.uint32)  # the last one is that of missing values
+    weights = rng.integers(0, 50, 200) / 8 * (rng.random(200) >= share_of_zeros)
+    sums = naive_sum_by_rank(ranks, weights, n_distinct)
+    before = np.cumsum([0.0, *sums])
+    expected = weighted_cut_positions(before[:-1], float(before[-1]), max_bin)
+    found = cut_by_weight(ranks, weights, max_bin, np.full(n_distinct + 2, 7.0))
+    assert found.tolist() == expected.tolist()
