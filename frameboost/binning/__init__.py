@@ -3,7 +3,7 @@
 - `bins`: the bins of a feature, the rule by which cuts are proposed, the layout of histograms
 - `codes`: bins and codes by polars expressions, for every column type
 - `arrays`: bins, codes and sorted rows by kernels, for the types that numpy has
-- `kernels`: those kernels
+- `kernels`, `radix_kernels`: those kernels
 - `cell_cuts`, `cell_kernels`: cuts of many numbers, of which few are sorted
 - `given_cuts`: cuts that the user gives, ``fit(cuts=...)``
 - `value_counts`: cuts of rows that lie in several places

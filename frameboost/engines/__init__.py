@@ -7,6 +7,9 @@
 - `description`: how an engine describes itself, so that it can be chosen
 - `few_values`: tables that are read into memory, whatever engine is asked for
 - `batches`, `batch_kernels`: sums by bin of the rows that a query reads, by a kernel in place of group-bys
+- `exponential_kernels`, `logarithm_kernels`: EXP and LN in vector instructions
+- `exact_functions`: whether these have the bits of the C library
+- `pairs`: ranking, by the rows of each query and sums over their pairs
 - `fixed_terms`: which terms are the same in every round
 - `leaf_sums`: sums of linear leaves of different sizes
 - `registered`: engines of other packages

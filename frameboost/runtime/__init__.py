@@ -2,7 +2,7 @@
 
 - `kernel`: the decorator that compiles and caches a kernel
 - `installed`: whether there is numba
-- `workers`: threads for kernels
+- `workers`, `task_sizes`: threads for kernels, and the least work that pays another one
 - `storage`: arrays in memory, or in memory-mapped files
 - `available_memory`: how much memory is left
 - `team_kernels`, `team_intrinsics`: threads that share the work of one kernel

@@ -11,8 +11,8 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.engines.memory.queries import Queries
-from frameboost.engines.memory.ranking import pair_sums
+from frameboost.engines.pairs.pair_sums import pair_sums
+from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.expressions.ranking_terms import Pairs

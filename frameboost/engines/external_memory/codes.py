@@ -12,8 +12,8 @@ from frameboost.binning.arrays import Codes, bin_column, places_by_type
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.split_tables import SplitColumns
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.storage import Storage
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 

@@ -6,7 +6,7 @@
 - `star`, `star_tables`, `star_bins`: facts whose dimensions are not joined to them (`frameboost.join`)
 - `star_codes`, `star_kernels`: their codes by key
 - `star_packed`, `star_packed_kernels`: their sums where h is the same in all rows
-- `bundled_codes`: several features of few bins as one
+- `bundled_codes`, `exclusive_bundles`: several features of few bins as one; several sparse ones that exclude each other
 - `histograms`, `histogram_kernels`: sums of g and h by node and bin
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)
@@ -18,12 +18,9 @@
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids
 - `programs`, `program_kernels`, `program_arrays`: a loss compiled for a vector machine
-- `exponential_kernels`, `logarithm_kernels`: EXP and LN in vector instructions, with the bits of the C library
 - `sampling`, `sampling_kernels`: the g and h of a tree that is grown on a sample
 - `exact_sums`: sums of expressions by such programs, as metrics take them
 - `scores`, `score_kernels`: rows sorted by their score, for areas under curves
-- `term_arrays`, `queries`: ranks and sums within queries
-- `ranking`, `ranking_kernels`: sums over pairs of a query's rows
+- `term_arrays`: ranks and sums within queries
 - `held_out`: rows that are evaluated but not trained on
-- `task_sizes`: the least work that pays another thread
 """

@@ -25,8 +25,8 @@ from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.star_codes import KeyedColumns
-from frameboost.engines.memory.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.storage import returned
+from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import IntArray

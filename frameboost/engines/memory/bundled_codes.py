@@ -10,7 +10,7 @@ import numpy as np
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.kernels import interleave
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 

@@ -21,11 +21,11 @@ from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sparse_codes import coded, find_sparse
 from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
-from frameboost.engines.memory.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.engines.memory.tree_kernels import add_tree
 from frameboost.engines.memory.trees import TreeKernels
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf
 

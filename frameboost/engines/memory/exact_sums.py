@@ -17,10 +17,10 @@ from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.program_arrays import Addresses, compute_all, evaluate, is_for_numpy
 from frameboost.engines.memory.program_kernels import compute_pairs
 from frameboost.engines.memory.programs import Program, compile_program
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 

@@ -11,7 +11,7 @@ from frameboost.binning.arrays import Codes
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.sparse_kernels import MOST_COMBINATIONS, combine_codes
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.memory.linear_kernels import add_linear, range_of_leaf, sum_leaf
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm

@@ -18,7 +18,7 @@ from frameboost.engines.memory.partition_kernels import (
 )
 from frameboost.engines.memory.sampling_kernels import part_drawn
 from frameboost.engines.memory.split_tables import SplitColumns, SplitTables
-from frameboost.engines.memory.task_sizes import MOVED_ROWS_PER_TASK
+from frameboost.runtime.task_sizes import MOVED_ROWS_PER_TASK
 from frameboost.runtime.workers import Pieces, Shares, Workers
 from frameboost.splits.split import FloatArray, Split
 

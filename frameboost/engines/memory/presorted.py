@@ -11,8 +11,8 @@ from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.exact_kernels import move_rows
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.losses.exact_sums import Scalar
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.schema.types import Physical
 from frameboost.splits.split import Split
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares, exp_of, log_of
 from frameboost.engines.memory.programs import Program, compile_program
-from frameboost.engines.memory.task_sizes import ROWS_PER_TASK
 from frameboost.expressions.expression import Expression
 from frameboost.runtime.kernel import is_compiled
+from frameboost.runtime.task_sizes import ROWS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
-from frameboost.engines.memory.exponential_kernels import exponentials
+from frameboost.engines.exponential_kernels import exponentials
+from frameboost.engines.logarithm_kernels import logarithms
 from frameboost.engines.memory.gradient_kernels import pair_totals
-from frameboost.engines.memory.logarithm_kernels import logarithms
 from frameboost.runtime.intrinsics import as_pointer
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined

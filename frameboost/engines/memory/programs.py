@@ -21,25 +21,21 @@ The hessian ``p * (1 - p)`` then starts from register 5: equal subexpressions sh
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
-from typing import Any
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.exponential_kernels import exponentials
-from frameboost.engines.memory.logarithm_kernels import logarithms
+from frameboost.engines.exact_functions import has_exact_exponentials, has_exact_logarithms
 from frameboost.engines.memory.program_kernels import OPCODES
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.syntax import case_parts
 from frameboost.losses.exact_sums import Scalar
-from frameboost.splits.split import FloatArray
 
-__all__ = ["Program", "Programs", "compile_program", "has_exact_exponentials", "has_exact_logarithms"]
+__all__ = ["Program", "Programs", "compile_program"]
 
 
 @dataclass(frozen=True)
@@ -72,27 +68,6 @@ class Program:
             if is_it.any() and are_exact():
                 found[is_it, 0] = OPCODES[f"{name}_AT_ONCE"]
         return found
-
-
-@cache
-def has_exact_exponentials() -> bool:
-    """Whether `exponentials` agrees with the C library on 16,384 numbers, of which two methods would differ in some."""
-    return _agree(exponentials, math.exp, np.linspace(-40.0, 40.0, 32 * 512))
-
-
-@cache
-def has_exact_logarithms() -> bool:
-    """Whether `logarithms` agrees with the C library on as many: of all magnitudes, and near 1."""
-    return _agree(logarithms, math.log, np.append(np.geomspace(1e-40, 1e40, 16 * 512), np.linspace(0.5, 1.5, 16 * 512)))
-
-
-def _agree(kernel: Callable[..., Any], function: Callable[[float], float], values: FloatArray) -> bool:
-    out = np.empty(512)
-    for block in values.reshape(-1, 512):
-        kernel(block, out, 512)
-        if out.tolist() != [function(x) for x in block.tolist()]:
-            return False
-    return True
 
 
 def compile_program(

@@ -21,16 +21,16 @@ from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.programs import Programs
-from frameboost.engines.memory.ranking import columns_read, pair_sums
 from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.engines.memory.term_arrays import TermArrays
+from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
 from frameboost.runtime.storage import IN_MEMORY, Storage
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_values
@@ -151,8 +151,7 @@ class ArrayEngine(FrameEngine):
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`.
 
-        If columns are read one at a time, the values that cuts come from are kept, so that all are read twice: now, and
-        to be binned.
+        If columns are read one at a time, the values that cuts come from are kept: all are read now, and to be binned.
         """
         self.load()
         sample = None if self.storage.holds_columns else self.sample
@@ -160,14 +159,14 @@ class ArrayEngine(FrameEngine):
         def count(feature: int) -> int:
             values = self.values(feature)
             if sample is not None and not self.features[feature].type.is_categorical:
-                present = values.filter(sample).drop_nulls().to_frame()
-                self._for_cuts[feature] = self.storage.kept_frame(present).to_series()
+                present = self.storage.kept_frame(values.filter(sample).drop_nulls().to_frame())
+                self._for_cuts[feature] = present.to_series()
             if self.storage.holds_columns:
                 self.rare_values(feature)  # while the column is in the cache of the processor
             return values.null_count()
 
-        is_small = self.n_rows * len(self.features) < VALUES_PER_TASK
-        return self.workers.each(range(len(self.features)), count, alone=is_small)
+        n_features = len(self.features)
+        return self.workers.each(range(n_features), count, alone=self.n_rows * n_features < VALUES_PER_TASK)
 
     def values_for_cuts(self, feature: int) -> pl.Series:
         """See `FrameEngine.values_for_cuts`."""
@@ -327,8 +326,7 @@ class ArrayEngine(FrameEngine):
         names = [name for name in read if self.array(name) is None]
         computed = self.values_of([Expression(name, (name,)) for name in names]) if names else []
         if computed is None:
-            table = self.all_rows().select(names).collect()
-            computed = [table[name].to_numpy() for name in names]
+            computed = [each.to_numpy() for each in self.all_rows().select(names).collect().get_columns()]
         columns = {name: np.ascontiguousarray(values) for name, values in zip(names, computed, strict=True)}
         columns |= {name: array for name in read if (array := self.array(name)) is not None}
         sums = pair_sums(self._ranking.queries_of(self), columns, pairs, offset, self.workers)

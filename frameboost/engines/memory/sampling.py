@@ -16,9 +16,9 @@ from frameboost.engines.memory.gradient_kernels import pair_totals
 from frameboost.engines.memory.program_arrays import evaluate
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.engines.memory.sampling_kernels import draw_pairs
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
 from frameboost.expressions.draws import draws
 from frameboost.losses.exact_sums import Rounded, Scalar
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats
 

@@ -14,7 +14,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.exclusive_bundles import ExclusiveBundles, bundle_exclusive
 from frameboost.engines.memory.sparse_columns import RowNumbers, SparseColumns
 from frameboost.engines.memory.sparse_kernels import gather_entries, write_entries
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 

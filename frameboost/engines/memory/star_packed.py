@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.memory.star_packed_kernels import pack_pairs
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.fixed_terms import fixed_key
-from frameboost.engines.memory.queries import Queries
+from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import Storage

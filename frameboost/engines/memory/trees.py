@@ -7,7 +7,6 @@ import numpy as np
 from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.task_sizes import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL
 from frameboost.engines.memory.tree_kernels import (
     BIN,
     DEPTHWISE,
@@ -27,6 +26,7 @@ from frameboost.engines.memory.tree_kernels import (
     VALUE,
     grow_tree,
 )
+from frameboost.runtime.task_sizes import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Stats
 

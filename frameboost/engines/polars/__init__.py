@@ -7,5 +7,4 @@
 - `nodes`: the node of every row
 - `linear`: leaves with slopes
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
-- `ranking`: aggregates over queries, and pairs of rows
 """

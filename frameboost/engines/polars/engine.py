@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 import polars.selectors as cs
 
@@ -13,17 +14,18 @@ from frameboost.engines.fixed_terms import FixedTerms
 from frameboost.engines.frame.aggregation import in_polars
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.gradients import tree_pairs
-from frameboost.engines.frame.ranking import window_expr
+from frameboost.engines.frame.ranking import PAIR_SUMS, window_expr
 from frameboost.engines.linear_contract import LeafGrid, linear_role
+from frameboost.engines.pairs.queries import Queries
 from frameboost.engines.polars.binning import code_columns, propose_bins
 from frameboost.engines.polars.gradients import gradient_columns
 from frameboost.engines.polars.histograms import sum_by_bin
 from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
 from frameboost.engines.polars.nodes import child_of_row, code_goes_left, leaf_value, root_of_rows
-from frameboost.engines.polars.ranking import pair_sums
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded_on
+from frameboost.runtime.workers import kept_workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
@@ -43,6 +45,7 @@ class PolarsEngine(FrameEngine):
         self._fixed = FixedTerms(self.row_names)
         self._fixed_columns: dict[Hashable, pl.Series] = {}  # their values, by key
         self._named: dict[str, Hashable] = {}  # the keys of those that are defined, by name
+        self._queries: Queries | None = None  # the rows of each, once there are pairs
         self.pairs = pl.DataFrame()  # g and h of the current tree
         self.vector_pairs = pl.DataFrame()  # g_0, h_0, ... of a tree for all outputs
 
@@ -102,7 +105,18 @@ class PolarsEngine(FrameEngine):
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
-        self.store_pairs(pair_sums(self.all_rows(), pairs, offset))
+        from frameboost.engines.pairs.pair_sums import (
+            columns_read,
+            pair_sums,  # which needs numba, as what the package imports at once does not
+        )
+
+        names = columns_read(pairs)
+        table = self.all_rows().select("qid", *dict.fromkeys(names)).collect()
+        columns = {name: np.ascontiguousarray(table[name].to_numpy(), np.float64) for name in names}
+        if self._queries is None:
+            self._queries = Queries(table["qid"].to_numpy(), kept_workers())
+        sums = pair_sums(self._queries, columns, pairs, offset, kept_workers())
+        self.store_pairs(pl.DataFrame(dict(zip(PAIR_SUMS, sums, strict=True))))
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""

@@ -12,8 +12,8 @@ from frameboost.engines.frame.scores import ScoreTable
 from frameboost.engines.memory import exact_sums
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_sums import ExactSums
-from frameboost.engines.memory.queries import Queries
 from frameboost.engines.memory.scores import ScoreArrays, distinct_scores
+from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.losses.built_in import get_loss

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from frameboost.engines.contract import Cumulative
+from frameboost.engines.exponential_kernels import exponentials
+from frameboost.engines.logarithm_kernels import logarithms
 from frameboost.engines.memory import programs
-from frameboost.engines.memory.exponential_kernels import exponentials
-from frameboost.engines.memory.logarithm_kernels import logarithms
 from frameboost.engines.memory.program_arrays import compute_few
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares
 from frameboost.engines.memory.programs import compile_program

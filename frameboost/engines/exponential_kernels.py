@@ -6,7 +6,7 @@ exp(x) = 2^(k/128)·exp(r), the first factor by a table of 128 values and the ex
 polynomial. For x = 1, k is 185 = 128 + 57, r is -0.0018, and 2·2^(57/128)·exp(r) is 2·1.3616·0.9982 = 2.718.
 
 Other libraries, and processors without fused multiplication and addition, round otherwise; their own function is called
-then (see `frameboost.engines.memory.programs.Program`).
+then (see `frameboost.engines.exact_functions`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ would cancel, it is a longer polynomial in x − 1, whose first two terms are ad
 and z is 0.75: 2·0.6931 − 0.2877 = 1.0986.
 
 Other libraries, and processors without fused multiplication and addition, round otherwise; their own function is called
-then (see `frameboost.engines.memory.programs.Program`).
+then (see `frameboost.engines.exact_functions`).
 """
 
 from __future__ import annotations

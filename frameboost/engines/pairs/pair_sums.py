@@ -1,4 +1,4 @@
-"""Ranking by a kernel: the sums over the pairs of each query's rows, queries shared between threads."""
+"""Sums over the pairs of each query's rows by a kernel, queries shared between threads."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from frameboost.engines.memory import ranking_kernels
-from frameboost.engines.memory.programs import has_exact_exponentials
-from frameboost.engines.memory.queries import Queries
-from frameboost.engines.memory.task_sizes import VALUES_PER_TASK
+from frameboost.engines.exact_functions import has_exact_exponentials
+from frameboost.engines.pairs.pair_kernels import sum_pairs
+from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.ranking_terms import Pairs
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
@@ -39,7 +39,7 @@ def pair_sums(
     out = np.empty((3, n_rows))
 
     def add(first: int, last: int) -> None:
-        ranking_kernels.sum_pairs(
+        sum_pairs(
             order, starts, columns["label"], columns["margin"], change, first_of_row, second_of_row, relevant,
             pairs.truncation, pairs.by_difference, has_exact_exponentials(), offset, first, last, out,
         )  # fmt: skip

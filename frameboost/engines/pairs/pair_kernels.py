@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
-from frameboost.engines.memory.exponential_kernels import exponentials
+from frameboost.engines.exponential_kernels import exponentials
 from frameboost.runtime.intrinsics import as_pointer
 from frameboost.runtime.kernel import kernel
 
