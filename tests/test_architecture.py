@@ -8,6 +8,8 @@ import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from frameboost.runtime.kernel import kernel_files
 from tests.support import naive_kernels
 
@@ -85,6 +87,7 @@ def ours(path: Path) -> set[str]:
     return {name for name in imported(path) if name.partition(".")[0] == "frameboost"}
 
 
+@pytest.mark.slow
 def test_imports_point_down():
     up = [
         f"{name} imports {other}"
@@ -95,6 +98,7 @@ def test_imports_point_down():
     assert up == []
 
 
+@pytest.mark.slow
 def test_no_imports_go_round():
     # Python itself lets modules of one package import each other.
     TopologicalSorter({name: ours(path) - {name} for name, path in MODULES.items()}).prepare()
@@ -131,6 +135,7 @@ def test_kernels_are_compiled_in_one_way():
         assert name == "frameboost.runtime.kernel" or not re.search(r"\b(n?jit|vectorize)\b", path.read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_engines_are_told_apart_in_one_place():
     engines = {"polars", "duckdb", "numba"}
     for name, path in MODULES.items():
@@ -147,6 +152,7 @@ def docstring_lines(node: ast.AST) -> int:
     return node.body[0].end_lineno - node.body[0].lineno + 1
 
 
+@pytest.mark.slow
 def test_files_and_functions_stay_small():
     for name, path in MODULES.items():
         text = path.read_text(encoding="utf-8")
@@ -188,6 +194,7 @@ def test_packages_list_what_is_in_them():
         assert listed == there - {"__init__"}, folder
 
 
+@pytest.mark.slow
 def test_importing_is_light_and_compiles_nothing():
     done = subprocess.run(
         [sys.executable, "-c", _AT_IMPORT, *sorted(KERNELS)], cwd=ROOT, capture_output=True, text=True, check=True
@@ -195,6 +202,7 @@ def test_importing_is_light_and_compiles_nothing():
     assert done.stdout == "[]\nTrue []\n"
 
 
+@pytest.mark.slow
 def test_dependencies_are_those_that_are_imported():
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
@@ -211,6 +219,7 @@ def test_dependencies_are_those_that_are_imported():
     assert used - set(sys.stdlib_module_names) - {"frameboost", "llvmlite"} == declared
 
 
+@pytest.mark.slow
 def test_what_is_optional_is_imported_when_it_is_asked_for():
     everything = "import sys, frameboost as fb; from frameboost import *; fb.fit; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", everything], cwd=ROOT, capture_output=True, text=True, check=True)

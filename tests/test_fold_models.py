@@ -33,6 +33,7 @@ def by_hand(frame: pl.DataFrame, folds, target: str = "y", **options) -> np.ndar
     return np.mean([model.predict(frame, "margin").to_numpy() for model in models], axis=0)
 
 
+@pytest.mark.slow
 @cases(("folds", "options"), [
     (3, {}), (2, {"seed": 7, "weight": "w"}), ("who", {}),
     (3, {"target": "label"}), (2, {"group": "query", "objective": "rank:pairwise", "target": "who"}),
@@ -46,6 +47,7 @@ def test_the_model_is_the_mean_of_the_folds_models(frame, folds, options):
         assert set(model.predict(frame, "class")) <= {"high", "low", "middle"}
 
 
+@pytest.mark.slow
 def test_the_mean_is_one_ordinary_model_in_every_engine(frame, tmp_path):
     con = duckdb.connect()
     con.register("rows", frame)

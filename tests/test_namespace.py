@@ -20,6 +20,7 @@ def model(frame) -> fb.Model:
     return fb.fit(frame, "amount", **SHAPE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
 def test_fit_is_fit(frame, model, engine):
     assert frame.boost.fit(target="amount", engine=engine, **SHAPE) == model

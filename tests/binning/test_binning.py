@@ -42,6 +42,7 @@ def test_cut_starts(ordered, max_bin):
     assert cut_starts(np.array(ordered), max_bin).tolist() == naive_cut_starts(ordered, max_bin)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32, np.int64]), st.integers(0, 20))
 @settings(max_examples=60, deadline=None)
 def test_bin_values_and_interleave(seed, kind, n_cuts):

@@ -1,6 +1,7 @@
 """Cuts from counts of values in several places are the cuts of all rows in one place."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ def counts_of(values: np.ndarray) -> ValueCounts:
     return ValueCounts(*np.unique(values, return_counts=True))
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32 - 1), n=st.integers(1, 400), kind=st.integers(0, len(VALUES) - 1),
     n_places=st.integers(1, 5), max_bin=st.integers(2, 40), more=st.integers(0, 60), is_sorted=st.booleans(),

@@ -65,6 +65,7 @@ CALLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("value", HOSTILE)
 @cases(("function", "argument"), CALLS)
 def test_a_value_of_a_wrong_kind_is_one_sentence(model, function, argument, value, tmp_path):

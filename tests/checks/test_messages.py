@@ -62,6 +62,7 @@ def test_a_reason_is_the_first_line():
     assert len(reason(ValueError("x" * 10**6))) == 160
 
 
+@pytest.mark.slow
 def test_no_error_message_contains_an_unshortened_value():
     repeated = []
     for path in MODULES.values():

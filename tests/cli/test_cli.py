@@ -222,6 +222,7 @@ def test_sql_options_that_do_not_go_together(here, capsys, options):
 # --- score ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb"])
 @cases("out", ["out.parquet", "out.csv", "out.tsv", "out.feather"])
 def test_scores_are_those_of_python(here, data, out):
@@ -577,6 +578,7 @@ def test_an_error_leaves_the_output_file_unchanged(here, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_leaves_no_file(here):
     os.mkfifo("model")
     line = "train flights.parquet --target arr_delay --init-model model -o m.json"
@@ -631,6 +633,7 @@ def test_a_closed_pipe_is_no_error(here, line):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_importing_the_command_is_light():
     code = (
         "import sys, frameboost; before = set(sys.modules); import frameboost.cli; "

@@ -168,6 +168,7 @@ def test_charts_are_drawn(here, line):
     assert json.loads(Path("chart.json").read_text())["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
 
 
+@pytest.mark.slow
 def test_a_chart_is_the_one_of_python(here, capsys):
     assert call("plot importance delay.json -o chart.html") == 0
     assert "vega" in Path("chart.html").read_text()

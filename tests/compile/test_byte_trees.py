@@ -115,6 +115,7 @@ def test_deep_trees_score_like_a_walk_by_hand(kinds, is_lopsided):
     assert model.predict(frame[7:8], output="margin").to_list() == [expected[7]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("side", "n_splits", "is_in_bytes"), [("left", 400, True), ("right", 1_500, False)])
 def test_a_chain_of_splits(side, n_splits, is_in_bytes):
     model = chain_model(n_splits, side)

@@ -85,6 +85,7 @@ def test_contributions_add_up_to_the_margin(seed, type_names, approx):
     np.testing.assert_allclose(by_pairs["value"], margins, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=30, deadline=None)
 def test_shapley_values_are_those_of_the_papers_algorithm(seed):
@@ -121,6 +122,7 @@ def chain(depth: int, share: float) -> fb.Model:
     return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, [0.0], [tree])
 
 
+@pytest.mark.slow
 @cases("share", [0.5, 0.1, 0.9])
 @cases("depth", [1, 2, 3, 20, 60, 150])
 def test_a_chain_has_equal_shares_however_deep(depth, share):

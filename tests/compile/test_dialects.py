@@ -617,6 +617,7 @@ def test_deep_trees_are_walked_in_stages(monkeypatch, case_depth, seed):
     assert_same_in_duckdb(model, query, seed)
 
 
+@pytest.mark.slow
 def test_missing_zeros_do_not_nest_too_deep():
     model = over(6, 13, kinds=("float64",))
     features = [replace(feature, zero_is_missing=True) for feature in model.ensemble.features]

@@ -43,6 +43,7 @@ def found(warehouse: Warehouse, model: fb.Model, output: str, **more) -> list[tu
     return [tuple(map(float, row[1:])) for row in rows]
 
 
+@pytest.mark.slow
 @cases("groups", [None, "shop", "floor", "open"])
 def test_intervals_have_the_same_bits(warehouse, groups):
     if groups and warehouse.column_type(TYPES[groups]) is None:
@@ -64,6 +65,7 @@ def test_intervals_over_a_table_of_trees(warehouse, groups, tmp_path):
     assert rows == model.predict(FRAME, "interval").struct.unnest().rows()
 
 
+@pytest.mark.slow
 @cases("coverage", [0.05, 0.99])
 def test_quantiles_have_the_same_bits_in_order_and_moved(warehouse, coverage):
     model = fb.fit(FRAME, "y", objective="reg:quantileerror", quantile_alpha=[0.1, 0.4, 0.5, 0.6, 0.9], **SHAPE)

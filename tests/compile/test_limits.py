@@ -95,6 +95,7 @@ def test_the_text_of_a_view_may_have_just_what_it_takes():
     over(3, 3).database(limits={"view": 10**6, "text": size}).create_view_sql("v", "t", keep=["id"])
 
 
+@pytest.mark.slow
 def test_five_hundred_trees_of_depth_six_in_bigquery():
     model = over(500, 6)
     with pytest.raises(fb.ParameterError) as error:

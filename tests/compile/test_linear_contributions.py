@@ -98,6 +98,7 @@ def test_slopes_add_to_their_own_features(seed, type_names):
     np.testing.assert_allclose(sums, naive_margins(model, columns), rtol=0, atol=1e-12 * largest)
 
 
+@pytest.mark.slow
 def test_sql_says_what_python_says_to_the_last_bit():
     con = duckdb.connect()
     for seed in range(12):

@@ -28,6 +28,7 @@ def bits(values) -> list[int]:
     return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3))
 @settings(max_examples=examples(8), deadline=None)
 def test_margins_are_exact_everywhere(con, seed, type_names):

@@ -73,6 +73,7 @@ def test_contributions_and_reasons_read_the_columns(filled):
         assert tuple(found) == (i, *by_size[0], *by_size[1], *by_size[2])
 
 
+@pytest.mark.slow
 @cases("form", ["case", "staged", "table", "top"])
 def test_the_columns_are_kept(filled, form, tmp_path):
     warehouse, model, values = filled

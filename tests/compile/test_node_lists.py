@@ -44,6 +44,7 @@ def full_trees(n_trees: int, depth: int) -> fb.Model:
 # --- the same scores --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("type_name", [*TYPES, "decimal(15,3)"])
 def test_every_type_on_all_its_odd_values(con, type_name):
     rng = random.Random(type_name)

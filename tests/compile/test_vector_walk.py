@@ -83,6 +83,7 @@ for call in (lambda: fb.fit(rows, "y"), lambda: model.refit(rows, "y"), lambda: 
 """
 
 
+@pytest.mark.slow
 def test_a_process_without_numba_scores_alike_and_says_what_needs_it(tmp_path):
     rows = ROWS.with_columns(y=pl.col("day") * 10 + pl.col("x").fill_nan(0.0))
     model = fb.fit(rows, "y", n_estimators=3, max_depth=3)

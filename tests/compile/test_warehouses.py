@@ -234,6 +234,7 @@ def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
     assert (outcome(fast_warehouse, query) == expected).all()
 
 
+@pytest.mark.slow
 @cases("form", ["case", "lists", "sorted", "staged", "table"])
 def test_nothing_is_predicted_from_a_margin_that_is_null(fast_warehouse, tmp_path, form):
     """LEAST and GREATEST pass over NULL in PostgreSQL, CASE takes ELSE, and ClickHouse's CAST raises an error."""

@@ -50,6 +50,7 @@ def test_columns_are_chosen(name):
     assert fb.fit(FRAME, "y", features=features, exclude=exclude, **ROLES).features == expected
 
 
+@pytest.mark.slow
 def test_relations_are_chosen_from_by_the_types_that_polars_gives():
     con = duckdb.connect()
     con.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")
@@ -66,6 +67,7 @@ def test_relations_are_chosen_from_by_the_types_that_polars_gives():
         fb.fit(rows, "y", features=cs.all())
 
 
+@pytest.mark.slow
 def test_cross_validation_chooses_alike():
     expected = fb.cv(FRAME, "y", features=["x_1", "x_2"], folds="kind", n_estimators=2)
     for data in (FRAME, relation(FRAME)):

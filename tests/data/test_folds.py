@@ -26,6 +26,7 @@ def dealt(data: object, folds: int, groups: str, seed: int) -> list[tuple[list[i
     return [(rows(a), rows(b)) for a, b in fold_parts(open_source(data), folds, None, seed, groups)]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10), deadline=None)
 @given(who=GROUPS.filter(lambda values: len(set(values)) >= 3), seed=st.integers(0, 5))
 def test_groups_stay_together_and_are_dealt_evenly(who, seed):

@@ -74,6 +74,7 @@ def refused(data, valid):
     return str(error.value)
 
 
+@pytest.mark.slow
 @cases("predicate", [
     "random() < 0.5", "k < 200 * RANDOM ( )", "day < current_date", "us < now()", "day > today() - 3",
     "text < uuid()::VARCHAR", "us < CURRENT_TIMESTAMP",

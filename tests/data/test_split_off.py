@@ -75,6 +75,7 @@ def test_queries_are_drawn_whole_alike_from_every_source(tmp_path):
         assert held(data, 0.3, seed=5, group="query") == rows, name
 
 
+@pytest.mark.slow
 def test_the_last_rows_are_those_of_the_last_times(tmp_path):
     # 60 days of 5 rows each, so that 20% of the rows are the last 12 days; 21% and 20% are the same.
     last = [row for row in range(300) if row % 60 >= 48]
@@ -162,6 +163,7 @@ _REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("name", _REFUSED)
 def test_what_cannot_be_held_out_is_refused(name):
     options, message = _REFUSED[name]

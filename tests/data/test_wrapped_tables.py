@@ -28,6 +28,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     return con
 
 
+@pytest.mark.slow
 def test_an_ibis_table_stays_in_duckdb():
     con = connection()
     table = ibis.duckdb.from_connection(con).table("my rows")

@@ -475,6 +475,7 @@ def test_functions_of_every_type(type_name):
     assert scored(con, "SELECT position, by_udf(x) FROM t") == expected
 
 
+@pytest.mark.slow
 def test_functions_of_all_types_together():
     rng = random.Random("all")
     kinds = [FeatureType(t) for t in TYPES if t not in NO_UDF]
@@ -564,6 +565,7 @@ def test_a_function_with_the_name_of_duckdbs_own():
         model.register(duckdb.connect(), "concat", form="udf")
 
 
+@pytest.mark.slow
 def test_functions_are_called_from_several_threads():
     rng = np.random.default_rng(6)
     frame = pl.DataFrame({"x": rng.normal(size=200_000), "z": rng.integers(0, 99, 200_000)})

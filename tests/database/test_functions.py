@@ -142,6 +142,7 @@ def test_udfs_of_the_user_are_hidden_only_when_told(con, form):
     assert value(con) == 1004
 
 
+@pytest.mark.slow
 def test_udfs_of_the_user_are_replaced_only_when_told(con):
     con.create_function("f", lambda x: x + 1000, ["BIGINT"], "BIGINT")
     refused(con, f"DuckDB has a function 'f', {REPLACES.format('the udf')}", form="udf")
@@ -325,6 +326,7 @@ def test_a_name_is_a_string(con, name, form):
     assert str(error.value) == f"name must be a string, not {name!r}"
 
 
+@pytest.mark.slow
 @cases("form", FORMS)
 @cases("name", ["", '""', "a.", ".a", "."])
 def test_a_name_is_not_empty(con, name, form):

@@ -117,6 +117,7 @@ def test_a_round_in_polars(counts, by_kernel):
     assert of_a_round(counts, table(), engine="polars")["queries"] == queries
 
 
+@pytest.mark.slow
 def test_a_round_in_duckdb(counts, by_kernel):
     con = duckdb.connect()
     con.register("frame", table())
@@ -139,6 +140,7 @@ def test_a_round_of_few_values(counts, monkeypatch):
     assert of_a_round(counts, table(601), engine="polars")["queries"] == 3 + DEPTH
 
 
+@pytest.mark.slow
 def test_a_round_of_ranking(counts):
     """Terms that are the same in every round, and sums of them, are computed once."""
     frame = table().with_columns(query=pl.int_range(pl.len()) // 20)

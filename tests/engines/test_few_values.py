@@ -71,6 +71,7 @@ WAYS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
 def test_the_model_is_that_of_queries(monkeypatch, name):
     how = {"target": "y", "n_estimators": 3, "max_depth": 3} | WAYS[name]

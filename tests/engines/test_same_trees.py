@@ -61,6 +61,7 @@ def assert_same(objective: str, first: fb.Model, *others: fb.Model) -> None:
 # --- engines, column types, kinds of table ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("objective", ["reg:squarederror", "binary:logistic"])
 def test_group_bys_and_kernels_give_one_model(monkeypatch, objective):
     """Rows are added up by a kernel where an engine has few threads, and by group-bys where it has many."""

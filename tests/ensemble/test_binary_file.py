@@ -264,6 +264,7 @@ def test_a_cut_or_changed_file_is_refused_or_gives_a_working_model():
     assert n_refused > 1000
 
 
+@pytest.mark.slow
 def test_trees_that_are_checked_at_once_pass_the_look_at_each_node():
     """Numpy's check lets through what the check node by node lets through, and nothing else."""
     rng = random.Random(3)

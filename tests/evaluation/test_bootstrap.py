@@ -77,6 +77,7 @@ def test_rows_of_a_group_are_drawn_together():
     assert by_row["mae"][1] - by_row["mae"][0] < 0.6 * width
 
 
+@pytest.mark.slow
 def test_queries_are_drawn_whole():
     model = fb.fit(ROWS, "rank", features=["x"], group="who", objective="rank:ndcg", n_estimators=1, max_depth=2)
     values, found = intervals(model, draws=60, label="rank", qid="who")

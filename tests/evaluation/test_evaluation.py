@@ -101,6 +101,7 @@ def test_several_classes_are_scikit_learns(kind):
     np.testing.assert_allclose(evaluation.roc.filter(pl.col("class") == 1)["false_positive_rate"], false)
 
 
+@pytest.mark.slow
 @cases("kind", SOURCES)
 def test_groups_are_evaluated_each_by_itself(kind):
     model = fb.fit(FRAME, "late", objective="binary:logistic", **SHAPE)
@@ -153,6 +154,7 @@ def test_calibrated_models_and_models_of_several_targets():
         assert found == pytest.approx({"rmse": np.sqrt((errors**2).mean()), "mae": abs(errors).mean()}, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_the_database():
     data = relation(FRAME)
     model = fb.fit(FRAME, "late", objective="binary:logistic", **SHAPE)

@@ -27,6 +27,7 @@ def measured(model, of, **how) -> pl.DataFrame:
         return model.evaluate(con.table("rows"), "y", **how).interval
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["frame", "relation"])
 def test_labels_within_their_intervals_are_counted(sure, of):
     found = measured(sure, of)

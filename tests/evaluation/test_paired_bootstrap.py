@@ -37,6 +37,7 @@ def draws(resamples, seed=0, n=N):
     return [random.integers(0, n, n) for _ in range(resamples)]
 
 
+@pytest.mark.slow
 @cases(("target", "weight"), [("y", None), ("y", "w"), ("late", None), ("late", "w"), ("kind", None)])
 def test_each_draw_has_the_metrics_of_its_rows(rows, target, weight):
     models = pair(rows, target)

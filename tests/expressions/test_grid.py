@@ -8,6 +8,7 @@ from fractions import Fraction
 import duckdb
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_the_step_is_the_designs():
     assert grid_step(0.0, 10) > 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-1e30, 1e30), min_size=4, max_size=50))
 @settings(max_examples=30, deadline=None)
 def test_engines_round_to_the_grid_alike(values):

@@ -214,6 +214,7 @@ def test_features_without_names_are_bounded():
     assert len(fb.from_xgboost(json.dumps(document).encode()).features) == 1000
 
 
+@pytest.mark.slow
 @cases("read", [FORMATS["frameboost"][0], fb.from_xgboost, fb.from_catboost, fb.from_lightgbm])
 @cases("data", [
     b"[" * 100_000, b'{"trees": ' + b"[" * 100_000, b'{"a":' * 100_000, b"{U" * 100_000, b"{#L\x7f" + b"\xff" * 50,

@@ -347,6 +347,7 @@ def test_damaged_json(old, new, message):
         from_catboost(text.replace(old, new, 1).encode(), {"c": ["a", "b"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sound", [SOUND, ASYMMETRIC], ids=["symmetric", "asymmetric"])
 def test_whatever_the_damage_the_error_says_so(sound):
     """Every value left out or replaced is read without another kind of error, or refused."""

@@ -99,6 +99,7 @@ def test_gradient_boosting_regressor(loss, init):
         assert (model.objective, model.parameters) == ("reg:quantileerror", {"quantile_alpha": [0.7]})
 
 
+@pytest.mark.slow
 @cases("seed", range(10))
 def test_thresholds_of_float32(seed):
     X, y = numbers(seed)
@@ -132,6 +133,7 @@ def test_gradient_boosting_classifier(loss, classes, init):
 # --- histogram gradient boosting --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [False, True])
 @cases("loss", ["squared_error", "absolute_error", "poisson", "gamma", "quantile"])
 def test_histogram_boosting_regressor(loss, missing):
@@ -193,6 +195,7 @@ def towns(seed, n=500):
     return frame, y.to_numpy()
 
 
+@pytest.mark.slow
 @cases("categorical", ["from_dtype", ["town"], ["code"], ["code", "town"]])
 @cases("seed", range(2))
 def test_categories(seed, categorical):

@@ -114,6 +114,7 @@ def around(t):
     return np.array([v for c in centres for v in (c, np.nextafter(c, -np.inf), np.nextafter(c, np.inf))])
 
 
+@pytest.mark.slow
 def test_thresholds_part_float64_as_float32_parts_them():
     rng = np.random.default_rng(0)
     given = thresholds(rng, 20_000)

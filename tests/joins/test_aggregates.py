@@ -71,6 +71,7 @@ def joined(visits, orders, before):
     return fb.join(visits, aggregates, on="customer", before="at" if before else None, name="orders")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(10))
 @given(st.integers(0, 10**6), st.booleans())
 def test_aggregates_are_those_by_hand(seed, before):

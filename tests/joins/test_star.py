@@ -20,6 +20,7 @@ FLIGHTS = pl.DataFrame({"plane": ["N1", "N2", "N1", None], "delay": [10.0, 0.0, 
 PLANES = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(15))
 @given(SEEDS)
 def test_the_join_is_that_of_dicts(seed):
@@ -32,6 +33,7 @@ def test_the_join_is_that_of_dicts(seed):
     assert found.rows() == expected.rows()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(5))
 @given(SEEDS)
 @pytest.mark.parametrize("engine", ["numba", "polars"])
@@ -42,6 +44,7 @@ def test_trees_are_those_of_the_joined_frame(engine, seed):
     assert without_joins(found) == fb.fit(star.by_hand(), "y", engine=engine, **how).to_json()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(5))
 @given(SEEDS)
 def test_trees_in_duckdb_are_those_of_the_joined_frame(seed):
@@ -56,6 +59,7 @@ def test_trees_in_duckdb_are_those_of_the_joined_frame(seed):
     assert scores.to_list() == found.predict(joined).to_list()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(5))
 @given(SEEDS, st.sampled_from([0.3, "x > 0.5", '"d0.i" > 2', "last 20%"]))
 def test_rows_are_held_out_as_of_the_joined_frame(seed, valid):
@@ -80,6 +84,7 @@ def test_other_tree_methods(tree_method):
     assert without_joins(found) == fb.fit(star.by_hand(), "y", tree_method=tree_method, **how).to_json()
 
 
+@pytest.mark.slow
 def test_folds_are_those_of_the_joined_frame():
     star = random_star(3)
     how = {"features": star.features(), "folds": 3, **SMALL}
@@ -108,6 +113,7 @@ def test_a_relation_is_read_beside_frames():
         assert repr(star) == "Star: 3 columns of the facts and of planes"
 
 
+@pytest.mark.slow
 def test_the_tables_are_left_as_they_are():
     star = random_star(11)
     how = {"features": star.features(), **SMALL}
@@ -272,6 +278,7 @@ def test_fourteen_dimensions_of_hostile_names():
 RANKED = {"objective": "rank:ndcg", "group": "group"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "how"),
     [

@@ -124,6 +124,7 @@ def test_mean_and_std_are_those_of_the_distribution(name):
     assert model.predict(NEW).equals(found["mean"].alias("prediction"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_engines_and_forms_agree(name, tmp_path):
     model = fitted(name, engine="numba")

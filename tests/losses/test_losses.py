@@ -368,11 +368,13 @@ def test_rows_of_label_one_weigh_as_in_xgboost(objective):
     assert model != fit(case, rows, tree_method="exact")
 
 
+@pytest.mark.slow
 @cases("case", CASES)
 def test_base_margins_are_xgboosts(case):
     compare(case, base_margin=["m0", "m1", "m2"][: case.outputs], weight="w")
 
 
+@pytest.mark.slow
 @cases("case", [c for c in CASES if c.outputs == 1])
 def test_a_base_score_is_xgboosts(case):
     compare(case, base_score=0.375)
@@ -472,6 +474,7 @@ def test_a_regression_has_no_classes(case):
         fit(case, labelled_rows(), n_estimators=1).expr("class")
 
 
+@pytest.mark.slow
 @cases("case", CASES)
 def test_a_model_file_brings_the_model_back(case, tmp_path):
     rows = labelled_rows()
@@ -585,6 +588,7 @@ def test_of_many_classes_the_first_of_the_likeliest_is_taken(many_classes, outpu
     assert [value for *_, value in con.sql(model.query("rows", output=output)).fetchall()] == likeliest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob"])
 def test_outputs_grow_with_the_classes_and_not_with_their_square(objective):
     def letters(classes: int, output: str) -> int:

@@ -111,6 +111,7 @@ def test_the_metrics_are_scikit_learns(weight):
         }, rel=1e-12)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_default_metric_is_the_objectives_own():
     for case in CASES:
         rows = labelled_rows()

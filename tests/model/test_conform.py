@@ -139,6 +139,7 @@ def test_ends_never_pass_each_other_where_quantiles_are_too_far_apart():
 # --- coverage ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("objective", list(OBJECTIVES))
 def test_new_rows_are_covered_as_promised(objective):
     target = OBJECTIVES[objective][0]
@@ -216,6 +217,7 @@ def test_rows_are_covered_that_no_fold_was_trained_on():
 # --- quantiles that do not cross --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("count", [2, 3, 5, 9, 16])
 def test_quantiles_are_the_margins_in_order(count):
     alphas = [(k + 1) / (count + 1) for k in range(count)]

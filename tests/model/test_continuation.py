@@ -60,6 +60,7 @@ def test_early_stopping_counts_from_the_first_model(frame):
     assert on.history.filter(round=on.best_iteration)["valid_rmse"].item() == on.best_score
 
 
+@pytest.mark.slow
 def test_a_relation_is_trained_on_where_it_is(frame):
     names = ["float64", "int16", "string", "amount"]
     con = duckdb.connect()

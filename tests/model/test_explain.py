@@ -79,6 +79,7 @@ def test_contributions_are_xgboosts(name, approx):
     np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=0, atol=XGBOOST * largest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATA)
 def test_interactions_are_xgboosts(name):
     model, frame, booster, matrix, largest = same_trees(name)

@@ -29,6 +29,7 @@ def model(flights) -> fb.Model:
     return fb.fit(flights, "delay", features=FEATURES, n_estimators=4, max_depth=3)
 
 
+@pytest.mark.slow
 def test_values_are_the_contributions(flights, model):
     pytest.importorskip("shap")
     explanation = model.explain(flights, form="shap")

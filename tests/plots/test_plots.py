@@ -204,6 +204,7 @@ def test_ice_curves_are_predictions_of_changed_rows(models):
         assert row["prediction"] == pytest.approx(model.predict(changed)[0])
 
 
+@pytest.mark.slow
 def test_partial_dependence_on_two_features(models):
     model = models["three"]
     chart = plots.partial_dependence(model, DATA, ["text", ODD], number=2)
@@ -219,6 +220,7 @@ def test_partial_dependence_on_two_features(models):
     drawn(plots.partial_dependence(models["y"], DATA, ["flag", "lasts"], output="margin"))
 
 
+@pytest.mark.slow
 @cases("feature", FEATURES)
 def test_dependence_on_features_of_all_types(models, feature):
     model = models["y"]
@@ -450,6 +452,7 @@ def test_many_rows_make_small_charts():
     drawn(plots.residuals(fb.fit(many, "x", features=["z"], n_estimators=2), many, "x", rows=4_000))
 
 
+@pytest.mark.slow
 def test_one_row_and_constant_predictions_are_drawn():
     df = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [0, 1, 0, 1]})
     constant = fb.fit(df, "y", objective="binary:logistic", n_estimators=1, gamma=100)
@@ -481,6 +484,7 @@ def test_one_row_and_constant_predictions_are_drawn():
         plots.roc(constant, df[:1], "y")
 
 
+@pytest.mark.slow
 def test_data_may_be_whatever_predict_takes(models, tmp_path):
     few = DATA.select(ODD, "text", "two")
     model = fb.fit(few, "two", objective="binary:logistic", n_estimators=2)
@@ -493,6 +497,7 @@ def test_data_may_be_whatever_predict_takes(models, tmp_path):
         drawn(plots.partial_dependence(model, data, "text"))
 
 
+@pytest.mark.slow
 def test_names_may_be_those_of_columns_of_charts_and_patterns():
     names = ["^a.*$", "*", "value", "other", "row", "output", "prediction", "", "feature", "contribution"]
     rng = np.random.default_rng(7)

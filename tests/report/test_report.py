@@ -88,12 +88,14 @@ def test_every_objective_has_its_sections(objective, tmp_path, monkeypatch):
     assert page.count('class="chart"') == len(charts(page)) >= 3
 
 
+@pytest.mark.slow
 def test_without_labels_nothing_is_said_of_quality(tmp_path):
     found = sections(reported(fitted("y"), tmp_path))
     assert set(found) == ALWAYS
     assert "No labels were given" in found["about"]
 
 
+@pytest.mark.slow
 def test_several_targets(tmp_path):
     model = fitted(["y", "size"])
     found = sections(reported(model, tmp_path, DATA, ["y", "size"]))
@@ -111,6 +113,7 @@ def tables(page: str) -> str:
     return re.sub(r"<footer>.*", "", page, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_data_as_they_come(model, tmp_path):
     expected = tables(reported(model, tmp_path, DATA, "y"))
     DATA.write_parquet(tmp_path / "rows.parquet")
@@ -122,6 +125,7 @@ def test_data_as_they_come(model, tmp_path):
     assert con.sql("SHOW TABLES").fetchall() == [("arrived",), ("rows",)]
 
 
+@pytest.mark.slow
 def test_intervals_are_judged(model, tmp_path):
     assert "intervals promise" not in reported(model, tmp_path, DATA, "y")
     sure = model.conform(DATA[:80], "y", coverage=0.8)
@@ -131,6 +135,7 @@ def test_intervals_are_judged(model, tmp_path):
     assert f"promise to hold 80 % of the labels, and hold {100 * held:.3g} % of these; their mean width is" in page
 
 
+@pytest.mark.slow
 def test_one_row_and_rows_as_dicts(model, tmp_path):
     for data in (DATA[:1], DATA.rows(named=True)[0], DATA.rows(named=True)[:3]):
         assert set(sections(reported(model, tmp_path, data, "y"))) == LABELLED | {"calibration"}
@@ -149,6 +154,7 @@ def test_the_sql_scores(model, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_sample_of_many_rows(model, tmp_path, monkeypatch):
     monkeypatch.setattr("frameboost.report.material._MOST_ROWS", 100)
     con = duckdb.connect()
@@ -166,6 +172,7 @@ def test_a_sample_of_many_rows(model, tmp_path, monkeypatch):
 # --- names that would be markup ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_names_and_categories_are_escaped(hostile):
     assert hostile.count("<script") == 4  # the theme, the charts' JSON, Vega, the page's own
     assert hostile.count("</script") == 4
@@ -369,6 +376,7 @@ def test_all_numbers_start_from_the_base_margin(tmp_path):
         assert segment.value == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_metric_of_each_period_is_that_of_its_rows(model, tmp_path):
     material = gather(model, STARTED, Wanted("y", weight="w", time="day"))
     found = metric_by_period(material, periods_of(STARTED, "day"))

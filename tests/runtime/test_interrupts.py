@@ -69,12 +69,14 @@ def press_ctrl_c(*_):
     return slow(200_000_000)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_kernel_raises_keyboard_interrupt():
     slow(1)
     with pytest.raises(KeyboardInterrupt), unwrap_handler_errors():
         press_ctrl_c()
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_fit_raises_keyboard_interrupt(monkeypatch):
     slow(1)
     monkeypatch.setattr(trees, "grow_tree", press_ctrl_c)
@@ -90,6 +92,7 @@ def test_other_errors_are_not_unwrapped():
         raise ValueError("it")
 
 
+@pytest.mark.slow
 def test_an_alarm_in_a_kernel(alarm):
     slow(1)
     with pytest.raises(AlarmError), alarm(0.02), unwrap_handler_errors():

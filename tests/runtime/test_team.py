@@ -76,6 +76,7 @@ def add_all_views(team, sums, values, more, scale):
     share_out(team, adding_views((sums, ((values, more), scale))), len(sums))
 
 
+@pytest.mark.slow
 def test_items_take_views_of_arrays_in_tuples():
     # The arrays are borrowed: no item counts references to them, and they outlive the call.
     rng = np.random.default_rng(1)

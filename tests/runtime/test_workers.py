@@ -75,6 +75,7 @@ def test_others_that_start_too_late_are_not_waited_for():
         thread.join()
 
 
+@pytest.mark.slow
 def test_threads_are_kept_and_a_forked_process_has_its_own():
     assert kept_workers() is kept_workers()
     script = """

@@ -44,6 +44,7 @@ def test_a_sparse_matrix_is_the_dense_array(dense, y, kind):
     assert regressor.explain(kind(dense)).equals(expected.explain(dense))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=examples(10), deadline=None)
 def test_any_sparse_matrix_is_the_dense_array(seed):
@@ -96,6 +97,7 @@ def test_rows_are_scored_a_few_at_a_time(dense, y, monkeypatch):
     np.testing.assert_array_equal(regressor.apply(sp.coo_array(dense)), regressor.apply(dense))
 
 
+@pytest.mark.slow
 def test_what_is_made_dense_and_does_not_fit_into_memory_is_refused(monkeypatch):
     X = sp.random_array((200_000, 200_000), density=1e-9, format="csr", rng=0)
     message = r"^X is a sparse matrix of 200,000 rows and 200,000 columns, which would take 400.0 GB of memory .*"

@@ -164,12 +164,14 @@ def test_methods_and_options_go_together(method, name, tmp_path):
     check_resumes(tmp_path / "fit.json", engine="numba", **METHODS[method], **OPTIONS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sample", "weighted dart", "classes", "median", "ranking"])
 def test_exact_goes_on(name, tmp_path):
     whole = check_resumes(tmp_path / "fit.json", tree_method="exact", gamma=0.5, **OPTIONS[name])
     assert whole != fit(tree_method="exact", **OPTIONS[name])  # splits were pruned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["hist", "approx"])
 def test_relations_go_on(method, tmp_path):
     con = duckdb.connect()
@@ -185,6 +187,7 @@ def test_what_continues_a_model_goes_on(name, tmp_path):
     check_resumes(tmp_path / "fit.json", before=3, init_model=fit(**options, n_estimators=3), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 @pytest.mark.parametrize("name", ["sample", "median", "dart"])
 def test_engines_that_sort_rows_go_on(name, engine, tmp_path, monkeypatch):
@@ -194,6 +197,7 @@ def test_engines_that_sort_rows_go_on(name, engine, tmp_path, monkeypatch):
     check_resumes(tmp_path / "fit.json", engine=engine, **OPTIONS[name])
 
 
+@pytest.mark.slow
 def test_another_engine_goes_on(tmp_path):
     options = {"valid": "held", "weight": "w", "subsample": 0.7, "tree_method": "approx"}
     for engine, number in zip(ENGINES, (2, 4, 6), strict=True):
@@ -227,6 +231,7 @@ def overfitted(**options) -> fb.Model:
     return fit(valid="held", learning_rate=0.9, max_depth=6, n_estimators=60, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"booster": "dart", "rate_drop": 0.3}])
 def test_early_stopping_is_that_of_a_fit_without_a_pause(more, tmp_path):
     path = tmp_path / "fit.json"
@@ -338,6 +343,7 @@ def batches(path: Path, data: bytes) -> list[object]:
     return file.batches
 
 
+@pytest.mark.slow
 def test_a_file_cut_at_any_byte_goes_on_from_the_last_whole_line(written, tmp_path):
     path, whole = tmp_path / "fit.json", fit(max_depth=2)
     ends = [i + 1 for i, byte in enumerate(written) if byte == ord("\n")]
@@ -350,6 +356,7 @@ def test_a_file_cut_at_any_byte_goes_on_from_the_last_whole_line(written, tmp_pa
         assert n_saved(path) == N_ROUNDS
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_refused_or_shorter(written, tmp_path_factory, data):

@@ -92,6 +92,7 @@ def test_two_labels_are_the_classes_of_one_margin():
         assert model.predict(frame, "class").to_list() == ["on time" if m > 0 else "late" for m in margins]
 
 
+@pytest.mark.slow
 def test_the_positive_class_is_the_one_that_is_predicted():
     frame = rows().with_columns(kind=pl.col("late").replace_strict({True: "late", False: "on time"})).drop("late")
     model = fb.fit(frame, "kind", positive="late", **SHAPE)
@@ -120,6 +121,7 @@ def test_the_positive_class_is_the_one_that_is_predicted():
         fb.fit(frame, "kind", init_model=model, positive="on time", n_estimators=1)
 
 
+@pytest.mark.slow
 def test_expressions_queries_and_functions_say_what_predict_says():
     frame = rows().drop("late")
     two = frame.filter(pl.col("kind") != "low")
@@ -147,6 +149,7 @@ def test_expressions_queries_and_functions_say_what_predict_says():
             assert scored == list(zip(labels, shares.to_list(), strict=True))
 
 
+@pytest.mark.slow
 def test_every_engine_grows_the_same_trees_and_the_labels_stay_in_the_database(tmp_path):
     frame = rows().drop("late")
     model = fb.fit(frame, "kind", valid="x < 3 AND noise < 0.8", **SHAPE)

@@ -99,6 +99,7 @@ def test_scores_of_quantiles_that_cross_are_those_of_their_order():
     assert expected.tolist() == [-0.5, 1.0, 1.0]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(*[st.floats(-1e9, 1e9)] * 3), min_size=1, max_size=30), st.sampled_from(["one", "two", "log"])
 )

@@ -196,6 +196,7 @@ def test_each_round_learns_from_what_is_left():
 # --- categories -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_the_set_of_categories_is_the_best_of_all(seed, has_missing, exact):

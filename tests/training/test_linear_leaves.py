@@ -182,6 +182,7 @@ SHAPES = [{"max_depth": 3}, {"grow_policy": "symmetric", "max_depth": 3},
           {"max_depth": 3, "subsample": 0.5, "sampling_method": "gradient_based"}]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from(SHAPES), st.booleans())
 @settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_engine_gives_the_same_model(seed, shape, is_weighted):
@@ -201,6 +202,7 @@ def test_every_engine_gives_the_same_model(seed, shape, is_weighted):
         assert model.history["valid_rmse"][-1] == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.slow
 @cases("objective", ["binary:logistic", "count:poisson", "multi:softprob"])
 def test_other_objectives_give_one_structure(objective):
     rng = np.random.default_rng(5)
@@ -217,6 +219,7 @@ def test_other_objectives_give_one_structure(objective):
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_neither_threads_nor_the_order_of_rows_matter(monkeypatch):
     monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)

@@ -63,6 +63,7 @@ def frame() -> pl.DataFrame:
     return frame.with_columns(y=y, w=pl.Series(rng.integers(0, 3, 500)), late=pl.int_range(500) % 4 == 0)
 
 
+@pytest.mark.slow
 @cases("more", [{}, {"max_depth": 4}, {"weight": "w", "monotone_constraints": {"c": 1}}, {"colsample_bynode": 0.5},
                 {"objective": "reg:absoluteerror"}, {"booster": "dart", "rate_drop": 0.5}, {"gamma": 2.0}])  # fmt: skip
 def test_the_tree_is_the_same(frame, monkeypatch, more):

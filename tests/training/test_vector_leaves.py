@@ -64,6 +64,7 @@ def test_one_split_for_two_targets_by_hand():
     assert model.predict(frame).to_list() == [[1, 8], [1, 8], [3, 2], [3, 2]]
 
 
+@pytest.mark.slow
 @cases("case", CASES)
 def test_every_engine_grows_the_same_trees(case, monkeypatch):
     monkeypatch.setattr(few_values, "MOST_VALUES", 0)
@@ -84,6 +85,7 @@ def test_every_engine_grows_the_same_trees(case, monkeypatch):
                        if not same[0].is_leaf(node))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rows_in_the_order_of_leaves_and_of_a_relation(monkeypatch):
     frame = flights(3000)
     plain = fitted(frame, **CASES["classes"])
@@ -108,6 +110,7 @@ def test_margins_of_training_are_those_of_the_model():
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 @cases("engine", ENGINES)
 def test_held_out_rows_stop_the_fit(engine, monkeypatch):
     monkeypatch.setattr(few_values, "MOST_VALUES", 0)

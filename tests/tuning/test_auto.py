@@ -78,6 +78,7 @@ def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
     assert coarse.trees["threshold"].drop_nulls().n_unique() <= 2
 
 
+@pytest.mark.slow
 def test_held_out_rows_weigh_several_settings(frame):
     made = fb.auto(frame, "y", quality=4, **FEATURES, **QUICK)
     weights = dict(made.leaderboard.select("trial", "weight").iter_rows())
@@ -105,11 +106,13 @@ def test_held_out_rows_weigh_several_settings(frame):
     np.testing.assert_allclose(made.predict(frame), expected, rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
 def test_every_engine_gives_the_same_model(frame, model, engine):
     assert fb.auto(frame, "y", engine=engine, **FEATURES, **QUICK) == model
 
 
+@pytest.mark.slow
 def test_a_relation_gives_the_same_model(frame, model):
     with duckdb.connect() as con:
         con.register("frame", frame)
@@ -118,6 +121,7 @@ def test_a_relation_gives_the_same_model(frame, model):
         assert con.sql("SHOW TABLES").fetchall() == [("frame",), ("rows",)]
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(frame, model):
     assert fb.auto(frame.lazy(), "y", n_jobs=1, **FEATURES, **QUICK) == model
     assert fb.auto(frame, "y", seed=1, **FEATURES, **QUICK) != model
@@ -149,6 +153,7 @@ def test_several_targets_and_rankings(frame):
     assert ranked.leaderboard["ndcg@32"].is_between(0.5, 1).all()
 
 
+@pytest.mark.slow
 def test_slopes_are_tried_for_regressions_at_higher_qualities():
     rng = np.random.default_rng(2)
     rows = pl.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400)})
@@ -169,6 +174,7 @@ def test_slopes_are_tried_for_regressions_at_higher_qualities():
     assert "linear" not in {recipe.name for recipe in PLANS[5].for_size(2**22 + 1).recipes}
 
 
+@pytest.mark.slow
 def test_settings_that_are_behind_are_given_up():
     # A symmetric tree of depth 2 has one question a level, and here each side of the first asks another.
     rng = np.random.default_rng(1)
@@ -214,6 +220,7 @@ def test_groups_are_held_out_as_a_whole_and_are_no_feature(frame):
     assert made.leaderboard["rmse"][0] == pytest.approx(np.mean([fit.best_score for fit in fits]))
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_the_search(frame):
     fb.auto(frame, "y", quality=1, **FEATURES, **QUICK)  # compiles
     start = time.monotonic()

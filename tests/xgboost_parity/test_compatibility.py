@@ -152,6 +152,7 @@ def test_every_objective_is_in_the_table():
     assert names("objectives") == xgboosts_objectives()
 
 
+@pytest.mark.slow
 def test_every_metric_is_in_the_table():
     # XGBoost does not list its metrics, so it is asked about every word that ends in its library.
     path = Path(xgboost.__file__).parent / "lib"

@@ -168,6 +168,7 @@ def test_subsample_draws_a_share_of_rows_for_each_tree():
     assert not np.array_equal(covers, beside), "they are other rows than XGBoost's"
 
 
+@pytest.mark.slow
 def test_gradient_based_sampling_scales_rows_up_for_those_left_out():
     settings = {"subsample": 0.3, "sampling_method": "gradient_based", "n_estimators": 30, **BINNED}
     total = rows()["w"].sum()

@@ -96,6 +96,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @cases("shape", SHAPES)
 @cases("weighted", [False, True])
 def test_trees_for_all_outputs_are_xgboosts(shape, weighted):

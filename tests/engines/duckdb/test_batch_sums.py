@@ -125,6 +125,7 @@ def test_the_connection_is_free_after_ctrl_c(con, monkeypatch, place):
     assert error.value.__traceback__ is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value", ["CAST(CASE WHEN i = 3000000 THEN 'x' ELSE '1' END AS BIGINT)", "i + 9223372036853775807",
               "CASE WHEN i = 3000000 THEN error('boom') ELSE i END"],

@@ -266,6 +266,7 @@ def test_dates_without_end_lie_past_all_others(type_name, engine):
     assert model.predict(con.table("t")).to_list() == [y for (y,) in con.execute("SELECT y FROM t").fetchall()]
 
 
+@pytest.mark.slow
 @cases(
     ("expression", "type_name"),
     [
@@ -480,6 +481,7 @@ def test_rows_stay_in_the_database(monkeypatch, by_kernel):
         assert 17 < max(others) <= 2 * 3 * 17
 
 
+@pytest.mark.slow
 def test_two_fits_at_once_on_one_database(con, frame):
     expected = fb.fit(frame, "amount", **SHAPE)
     models = []

@@ -86,6 +86,7 @@ def test_a_long_chain_of_splits_that_nobody_asks_for_is_no_deep_expression(con):
     assert set(nodes_of(con, nodes)) == {1200}
 
 
+@pytest.mark.slow
 def test_more_nodes_than_a_byte_can_number():
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i % 1024 AS x, i % 1024 AS y FROM range(4096) AS r(i)")

@@ -66,6 +66,7 @@ def render_as(monkeypatch, render) -> None:
 # --- success ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fits_one_after_the_other_leave_the_connection_as_it_was(con, frame):
     before = catalog(con)
     first, second = (fb.fit(con.table("seen"), "amount", weight="w", **SHAPE) for _ in range(2))
@@ -323,6 +324,7 @@ def test_the_first_error_is_raised_when_the_source_vanishes(con, sources, kind):
 UNFINISHED = r"^temporary tables named frameboost_[0-9a-f]{12}_\* stay on the connection until the next fit on it, as DuckDB can't drop them now: Resource In Use Error: "  # fmt: skip  # noqa: E501
 
 
+@pytest.mark.slow
 def test_an_unfinished_result_is_told_in_a_note_and_cleared_up_by_the_next_fit(con, frame):
     before = catalog(con)
 

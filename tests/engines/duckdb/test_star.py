@@ -62,6 +62,7 @@ def fits(star, **how):
     return found, fb.fit(star.by_hand(), "y", engine="numba", **how)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS)
 @pytest.mark.parametrize("way", WAYS)
@@ -102,6 +103,7 @@ def test_every_setting(way, setting):
     assert_frame_equal(found.history, expected.history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_many_rows_are_sampled_for_cuts_and_sorted(way, monkeypatch):
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 150)
@@ -113,6 +115,7 @@ def test_many_rows_are_sampled_for_cuts_and_sorted(way, monkeypatch):
     assert without_joins(found) == expected.to_json()
 
 
+@pytest.mark.slow
 def test_classes_and_queries():
     star = random_star(13)
     facts = star.tables["facts"].with_columns(y=pl.col("y").round(0).clip(0, 3), group=pl.int_range(pl.len()) // 7)
@@ -127,6 +130,7 @@ def test_classes_and_queries():
     assert without_joins(found) == expected.to_json()
 
 
+@pytest.mark.slow
 def test_dimensions_as_large_as_the_facts_are_joined(monkeypatch, stars_without_join):
     monkeypatch.setattr(star_plan, "_FEWEST_FACTS", 2)
     facts = pl.DataFrame({"id": np.arange(100) % 60, "part": np.arange(100) % 10, "y": np.arange(100.0) ** 2})
@@ -162,6 +166,7 @@ def test_the_target_may_be_in_a_dimension():
     assert without_joins(found) == fb.fit(rows, "t.amount", **how).to_json()
 
 
+@pytest.mark.slow
 def test_the_join_is_not_run(monkeypatch):
     """The joined relation is bound, as its types are asked for, and never read."""
     star = random_star(4)
@@ -236,6 +241,7 @@ DIMENSIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("name", DIMENSIONS)
 @pytest.mark.parametrize("ordered", [True, False])
 def test_keys_and_attributes_are_compared_as_in_the_join(name, ordered, monkeypatch, stars_without_join):

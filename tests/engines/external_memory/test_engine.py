@@ -60,6 +60,7 @@ def opened(monkeypatch):
     return storages
 
 
+@pytest.mark.slow
 @cases(("target", "more"), [
     ("amount", {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 300, "min_child_weight": 0}),  # wide numbers
     ("amount", {"objective": "reg:tweedie"}),  # by powers, which no program computes

@@ -93,6 +93,7 @@ def test_the_entries_of_a_small_table():
     assert dense[places].tolist() == [[1, 1, 1, 0, 1], [2, 1, 0, 0, 0]]
 
 
+@pytest.mark.slow
 @given(SEEDS, st.integers(1, 3))
 @settings(max_examples=25, deadline=None)
 def test_histograms_are_those_of_dense_codes(seed, n_jobs):
@@ -205,6 +206,7 @@ def test_a_bundle_has_no_more_combinations_than_it_may():
     assert sums.max() <= 1 + 11
 
 
+@pytest.mark.slow
 @given(SEEDS, st.integers(1, 3))
 @settings(max_examples=15, deadline=None)
 def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):

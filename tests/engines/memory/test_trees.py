@@ -119,6 +119,7 @@ PENALTIES = {
 }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), policy=st.sampled_from(list(POLICIES)), rows=st.integers(20, 500))
 def test_they_are_the_same_by_any_settings(table, data, policy, rows):

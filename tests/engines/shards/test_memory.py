@@ -51,6 +51,7 @@ def limit(monkeypatch):
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="tells temporary files by /proc")
 
 
+@pytest.mark.slow
 @needs_proc
 @cases(("target", "more"), [
     ("amount", {}),

@@ -30,6 +30,7 @@ CASES = given(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @CASES
 @settings(max_examples=100, deadline=None)
 def test_unweighted_quantiles_are_interpolated(seed, n, n_places, alpha):
@@ -48,6 +49,7 @@ def test_unweighted_quantiles_are_interpolated(seed, n, n_places, alpha):
         assert value == pytest.approx(expected[node], rel=1e-12, abs=1e-300)
 
 
+@pytest.mark.slow
 @CASES
 @settings(max_examples=100, deadline=None)
 def test_weighted_quantiles_are_the_lowest_value_that_reaches_the_share(seed, n, n_places, alpha):

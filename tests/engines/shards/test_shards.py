@@ -95,6 +95,7 @@ def test_every_column_type(monkeypatch, engine, max_bin):
         assert_equal(fb.fit(data, "amount", **options), fb.fit(data, "amount", shards=3, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_cuts_come_from_the_same_sample(monkeypatch, engine):
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 64)
@@ -218,6 +219,7 @@ def test_what_is_no_path_of_a_table_is_refused_in_a_list(tmp_path):
         fb.fit([*paths[:1], tmp_path / "rows.duckdb"], "y")
 
 
+@pytest.mark.slow
 def test_a_frame_that_scans_files_is_divided_unread(tmp_path):
     frame = every_type(300, seed=9).select("float64", "int16", "string", "amount")
     scan = pl.scan_parquet(in_files(tmp_path, frame[:40], frame[40:210], frame[210:]))
@@ -306,6 +308,7 @@ def test_files_of_other_columns_are_named(tmp_path):
         fb.fit(data, "y")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_of_a_shard_may_lie_apart(monkeypatch, engine):
     frame = every_type(400, seed=6)

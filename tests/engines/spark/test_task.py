@@ -49,6 +49,7 @@ async def two_tasks(*, is_copy):
         return serving, *await asyncio.wait_for(asyncio.gather(first, second, return_exceptions=True), 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_copy", [False, True])
 def test_one_task_serves_a_partition(is_copy, monkeypatch):
     monkeypatch.setattr(task._Task, "is_over", False)
