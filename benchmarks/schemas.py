@@ -37,7 +37,7 @@ _SCORED = 1_000_000
 
 
 def _settings(n_trees: int) -> dict[str, Any]:
-    return {"n_estimators": n_trees, "max_bin": BINS, "train_metrics": False, **SETTINGS}
+    return {"n_estimators": n_trees, "max_bin": BINS, **SETTINGS}
 
 
 def _star(schema: Schema, tables: Tables, n_trees: int) -> fb.Model:

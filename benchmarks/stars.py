@@ -75,7 +75,7 @@ def _frameboost(given: Tables, n_trees: int, objective: str, *, star: bool) -> C
     out = {"y", "z", *(f"{name}_id" for name in given)} - {target, "facts_id"}
     data = _star(given) if star else _joined(given)
     exclude = sorted(out & set(data.columns))
-    settings: dict[str, Any] = {"n_estimators": n_trees, "max_bin": BINS, "train_metrics": False, **SETTINGS}
+    settings: dict[str, Any] = {"n_estimators": n_trees, "max_bin": BINS, **SETTINGS}
     model = fb.fit(data, target, objective=objective, exclude=exclude, **settings)
     return lambda rows: model.predict(_star(rows))
 

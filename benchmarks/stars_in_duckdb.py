@@ -62,7 +62,7 @@ def _features(n_facts: int) -> list[str]:
 
 
 def _fit(data: Any, n_facts: int, n_trees: int) -> fb.Model:
-    settings = {"n_estimators": n_trees, "max_bin": peers.BINS, "train_metrics": False, **peers.SETTINGS}
+    settings = {"n_estimators": n_trees, "max_bin": peers.BINS, **peers.SETTINGS}
     return fb.fit(data, "y", features=_features(n_facts), **settings)
 
 

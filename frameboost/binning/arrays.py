@@ -54,15 +54,11 @@ def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
 
 
 class RareValues(NamedTuple):
-    """The most frequent value of a column; the rows with another or none, uint32 in ascending order; their values.
-
-    ``are_equal`` tells whether these have all one value, as in columns of 0 and 1.
-    """
+    """The most frequent value of a column; the rows with another or none, uint32 in ascending order; their values."""
 
     common: Any
     rows: npt.NDArray[np.uint32]
     values: npt.NDArray[Any]
-    are_equal: bool
 
 
 def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
@@ -79,8 +75,7 @@ def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
     else:
         room = np.empty(len(array) + 1, np.uint32)
         rows = room[: set_rows(is_rare, room)].copy()
-    others = array[rows]
-    return RareValues(common, rows, others, _are_equal(others))
+    return RareValues(common, rows, array[rows])
 
 
 def propose_column(
@@ -137,7 +132,7 @@ def frequent_value(array: npt.NDArray[Any]) -> Any:
 
 def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
     """Return the cuts of the numbers ``rest`` and ``n_common`` times the number ``common``, without sorting these."""
-    if _are_equal(rest):  # as in columns of 0 and 1
+    if _are_equal(rest):
         distinct, counts = rest[:1], np.array([len(rest)])
     else:
         distinct, counts = np.unique(rest, return_counts=True)
@@ -174,6 +169,7 @@ def _ascending(array: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
 
 
 def _are_equal(values: npt.NDArray[Any]) -> bool:
+    """Return whether all values are one, as those beside the zeros of a column of 0 and 1 are."""
     return len(values) > 0 and bool((values == values[0]).all())
 
 
@@ -230,10 +226,11 @@ def places_by_type(
 
 def bin_rare_values(bins: Bins, rare: RareValues) -> Codes:
     """Return the codes of the rare values of a column."""
-    values = rare.values[:1] if rare.are_equal else rare.values
+    are_equal = _are_equal(rare.values)
+    values = rare.values[:1] if are_equal else rare.values
     codes: Codes = np.empty(len(values), np.min_scalar_type(bins.largest_code))
     bin_array(bins, values, codes)
-    return np.full(len(rare.values), codes[0]) if rare.are_equal else codes
+    return np.full(len(rare.values), codes[0]) if are_equal else codes
 
 
 def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:

@@ -18,12 +18,13 @@ from frameboost.expressions.draws import hash32
 __all__ = [
     "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
     "naive_bin_columns", "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
-    "naive_category_histogram", "naive_code_buffers", "naive_cut_by_weight", "naive_cut_starts", "naive_draw_pairs",
+    "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_draw_pairs",
     "naive_ends_by_weight", "naive_fill_block", "naive_fill_sides", "naive_find_splits", "naive_group_rows",
     "naive_interleave", "naive_move_pieces", "naive_move_rows", "naive_move_to_children", "naive_number_rows",
     "naive_part_block", "naive_part_drawn", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
     "naive_put_pairs", "naive_round_pairs", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
-    "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_pairs", "naive_take_rows",
+    "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_below", "naive_sum_pairs",
+    "naive_take_rows",
 ]  # fmt: skip
 
 # Kernels without a twin here, and the tests that compare them with an independent computation.
@@ -351,14 +352,21 @@ def naive_move_rows(codes: np.ndarray, node_of: list[int], splits: dict[int, dic
 # --- frameboost.engines.memory.proposal_kernels -----------------------------------------------------------------------
 
 
-def naive_cut_by_weight(ranks: list[int], weights: list[float], n: int, max_bin: int) -> list[int]:
-    """Return the ranks with another of ``max_bin`` parts of the weight below them than the rank before has."""
+def naive_sum_below(ranks: list[int], weights: list[float], n: int) -> list[float]:
     rows = list(zip(ranks, weights, strict=True))
-    sums = [sum(weight for rank, weight in rows if rank < wanted) for wanted in range(n + 1)]
-    if n <= max_bin:
-        return list(range(1, n))
-    parts = [min(math.floor(below * max_bin / sums[n]), max_bin - 1) if sums[n] > 0 else 0 for below in sums[:n]]
-    return [rank for rank in range(1, n) if parts[rank] > parts[rank - 1]]
+    return [sum(weight for rank, weight in rows if rank < wanted) for wanted in range(n + 1)]
+
+
+def naive_cut_by_weight(below: list[float], max_bin: int) -> list[int]:
+    """Return the ranks with another of ``max_bin`` parts of the weight below them than the rank before has.
+
+    The last one of ``below`` is the weight of all rows.
+    """
+    *below, total = below
+    if len(below) <= max_bin:
+        return list(range(1, len(below)))
+    parts = [min(math.floor(each * max_bin / total), max_bin - 1) if total > 0 else 0 for each in below]
+    return [rank for rank in range(1, len(below)) if parts[rank] > parts[rank - 1]]
 
 
 def naive_bin_nodes(ranks: np.ndarray, missing: int, pairs: np.ndarray, max_bin: int) -> tuple[list[int], np.ndarray]:

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.arrays import sort_column
-from frameboost.binning.bins import Bins, codes_by_rank
+from frameboost.binning.bins import Bins, codes_by_rank, weighted_cut_positions
 from frameboost.binning.node_bins import NodeBins
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.presorted import PresortedEngine, rank_of
-from frameboost.engines.memory.proposal_kernels import bin_nodes, cut_by_weight
+from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_below
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.splits.split import Split
 
@@ -60,7 +60,8 @@ class GlobalApproxEngine(MemoryEngine):
                 bins, distinct = self._ranked[i]
                 if not bins.feature.type.is_categorical:
                     below = room[: len(distinct) + 2]  # of each distinct value, and of missing ones
-                    cuts[i] = cut_by_weight(self._ranks[i], weights, max_bin - bins.has_missing, below)
+                    sum_below(self._ranks[i], weights, below)
+                    cuts[i] = weighted_cut_positions(below[:-2], below[-2], max_bin - bins.has_missing)
 
         self.workers.over(len(self.features), propose)
         bins = [

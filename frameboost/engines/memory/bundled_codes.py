@@ -14,7 +14,7 @@ from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 
-__all__ = ["BundledCodes", "find_bundles"]
+__all__ = ["BundledCodes", "Bundles", "find_bundles"]
 
 # Codes of a bundle, which are bytes, and of a feature in one.
 _MOST_CODES, _MOST_OF_FEATURE = 256, 16
@@ -44,7 +44,29 @@ def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = (
     return found if pays else []
 
 
-class BundledCodes:
+class Bundles:
+    """Codes of several features as one, by row, and how their sums become those of the features.
+
+    Attributes
+    ----------
+    codes
+        uint8 (rows, bundles).
+    offsets
+        int64 (bundles + 1,): the first slot of each bundle in histograms of their own; last, the number of slots.
+    sources, targets
+        int64: slots of the bundles, and the features' slots that their sums are added to.
+    slots
+        int64: all slots of the features.
+    """
+
+    codes: Codes
+    offsets: IntArray
+    sources: IntArray
+    targets: IntArray
+    slots: IntArray
+
+
+class BundledCodes(Bundles):
     """The codes of bundles by row, each a number whose digits are the codes of the bundle's features.
 
     Features of 3 and 4 codes have 12 codes together, 4 a + b. Their sums by code are the sums of each feature's codes
@@ -58,23 +80,12 @@ class BundledCodes:
         The features of each bundle (see `find_bundles`).
     n_rows
         The number of rows.
-
-    Attributes
-    ----------
-    codes
-        uint8 (rows, bundles).
-    offsets
-        int64 (bundles + 1,): the first slot of each bundle in histograms of their own; last, the number of slots.
-    sources, targets
-        int64: the slots of the bundles, once for each feature, and the features' slots that their sums are added to.
-    slots
-        int64: all slots of the features.
     """
 
     def __init__(self, layout: SlotLayout, bundles: Sequence[Sequence[int]], n_rows: int) -> None:
         self._bundles = bundles
         self._counts = [[layout.bins[i].largest_code + 1 for i in bundle] for bundle in bundles]
-        self.offsets: IntArray = np.cumsum([0, *(int(np.prod(counts)) for counts in self._counts)])
+        self.offsets = np.cumsum([0, *(int(np.prod(counts)) for counts in self._counts)])
         sources, targets, slots = [], [], []
         for bundle, counts, first in zip(bundles, self._counts, self.offsets.tolist(), strict=False):
             for feature, digits in zip(bundle, np.indices(counts).reshape(len(counts), -1), strict=True):
@@ -82,7 +93,7 @@ class BundledCodes:
                 targets.append(layout.offsets[feature] + digits)
                 slots.append(np.arange(*layout.offsets[feature : feature + 2]))
         self.sources, self.targets, self.slots = (np.concatenate(each) for each in (sources, targets, slots))
-        self.codes: Codes = np.empty((n_rows, len(bundles)), np.uint8)
+        self.codes = np.empty((n_rows, len(bundles)), np.uint8)
 
     def fill(self, columns: Mapping[int, Codes], workers: Workers) -> None:
         """Write the codes, given each feature's."""

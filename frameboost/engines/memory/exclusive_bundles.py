@@ -9,6 +9,7 @@ import numpy as np
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.kernels import interleave
+from frameboost.engines.memory.bundled_codes import Bundles
 from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.sparse_kernels import MOST_COMBINATIONS, combine_codes
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
@@ -18,7 +19,7 @@ from frameboost.splits.split import IntArray
 __all__ = ["ExclusiveBundles", "bundle_exclusive"]
 
 
-class ExclusiveBundles:
+class ExclusiveBundles(Bundles):
     """The codes of sparse features by row, each code a combination of codes that occurs in the bundle's features.
 
     LightGBM's exclusive feature bundling (Ke et al. 2017, section 4), but exact: rows with entries of several features
@@ -29,28 +30,18 @@ class ExclusiveBundles:
     (1, 2), (0, 0), (1, 0), (0, 2) have the combinations 0, 1, 2, 3, 0, which stand for no entry, slot 1,
     slot 2, and both.
 
-    Attributes
-    ----------
-    codes
-        uint8 (rows, bundles).
-    offsets
-        int64 (bundles + 1,): the first slot of each bundle in histograms of their own; last, the number of slots.
-    sources, targets
-        int64: the slots of the bundles and the features' slots that their sums are added to: for each combination its
-        entries, and ``total`` for those of the first bundle.
-    slots
-        int64: the features' slots.
+    The sums of a combination are added to its entries, and those of the first bundle to the slot ``total`` besides.
     """
 
     def __init__(self, codes: Codes, combinations: Sequence[Sequence[IntArray]], slots: IntArray, total: int) -> None:
         """Take the codes, the entries of each bundle's combinations, and the slot that all rows are added to."""
         self.codes = codes
         self.slots = slots
-        self.offsets: IntArray = np.cumsum([0, *map(len, combinations)])
+        self.offsets = np.cumsum([0, *map(len, combinations)])
         entries = [own for bundle in combinations for own in bundle]
         of_total = np.arange(self.offsets[1])
         self.sources = np.append(of_total, np.repeat(np.arange(len(entries)), [len(own) for own in entries]))
-        self.targets: IntArray = np.concatenate([np.full_like(of_total, total), *entries])
+        self.targets = np.concatenate([np.full_like(of_total, total), *entries])
 
     def sort(self, order: RowNumbers) -> None:
         """Put the rows into another order."""

@@ -189,6 +189,6 @@ def add_by_feature(team, sums, sources, targets, slots, histograms, places):  # 
     sums
         float64 (nodes, slots of bundles, 2).
     sources, targets, slots
-        See `frameboost.engines.memory.bundled_codes.BundledCodes`.
+        See `frameboost.engines.memory.bundled_codes.Bundles`.
     """
     share_out(team, _adding_by_feature((sums, sources, targets, slots, histograms, places)), len(places))

@@ -9,8 +9,7 @@ import numpy as np
 
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.binning import BinnedColumns
-from frameboost.engines.memory.bundled_codes import BundledCodes
-from frameboost.engines.memory.exclusive_bundles import ExclusiveBundles
+from frameboost.engines.memory.bundled_codes import Bundles
 from frameboost.engines.memory.histogram_kernels import (
     FEWEST_BINS,
     FEWEST_ROWS,
@@ -68,7 +67,7 @@ def sum_by_bin(
 
 
 def _sum_by_bundle(
-    bundles: BundledCodes | ExclusiveBundles,
+    bundles: Bundles,
     rows: RowNumbers,
     team: IntArray | None,
     parts: IntArray,

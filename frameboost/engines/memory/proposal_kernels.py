@@ -1,4 +1,4 @@
-"""Kernels of weighted cuts (``tree_method="approx"``): those of a column, and the bins of each node."""
+"""Kernels of weighted cuts (``tree_method="approx"``): prefix sums of h by rank, and the bins of each node."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["bin_nodes", "cut_by_weight"]
+__all__ = ["bin_nodes", "sum_below"]
 
 
 @kernel
-def cut_by_weight(ranks, weights, max_bin, below):  # type: ignore[no-untyped-def]
-    """Return which ranks are cuts, as by `frameboost.binning.bins.weighted_cut_positions`.
+def sum_below(ranks, weights, below):  # type: ignore[no-untyped-def]
+    """Write the weight of the rows below each distinct value.
 
     Parameters
     ----------
@@ -19,38 +19,15 @@ def cut_by_weight(ranks, weights, max_bin, below):  # type: ignore[no-untyped-de
         uint32 (rows,): the value's place among the column's distinct values; missing values come after them.
     weights
         float64 (rows,).
-    max_bin
-        The most bins.
     below
-        float64 (distinct values + 2,), written: the weight below each value.
-
-    Returns
-    -------
-    int64 array
-        In ascending order.
+        float64 (distinct values + 2,), written. The last two are the weight of all values, and that of missing ones.
     """
-    n, parts = len(below) - 2, np.float64(max_bin)
     for rank in range(len(below)):
         below[rank] = 0.0
     for row in range(len(ranks)):
         below[ranks[row] + np.uint32(1)] += weights[row]
-    for rank in range(n):
+    for rank in range(len(below) - 2):
         below[rank + 1] += below[rank]
-    total = below[n]
-    cuts, n_cuts, part, due = np.empty(min(max_bin, n + 1), dtype=np.int64), 0, 0, 0.0
-    for rank in range(1, n):
-        if n <= max_bin:
-            own = rank
-        elif total > 0.0 and below[rank] >= due and part < max_bin - 1:
-            own = min(np.int64(np.floor(below[rank] * parts / total)), max_bin - 1)
-            due = (own + 1) * (total / parts) * (1.0 - 1e-9)  # no division for values that are far from the next part
-        else:
-            continue
-        if own > part:
-            cuts[n_cuts] = rank
-            n_cuts += 1
-            part = own
-    return cuts[:n_cuts]
 
 
 @kernel

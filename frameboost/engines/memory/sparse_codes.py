@@ -165,16 +165,15 @@ class SparseCodes:
 
     def sort(self, order: RowNumbers, workers: Workers) -> None:
         """Put the rows into another order."""
+        self.by_column.sort(order)
         if self.bundles is not None:
             self.bundles.sort(order)
-            self.by_column.sort(order)
             return
         starts, entries = self.starts, self.entries
         self._start((starts[1:] - starts[:-1])[order])
         self.entries = np.empty_like(entries)
         gather = partial(gather_entries, starts, entries, order, self.starts, self.entries)
         workers.over(len(order), gather, smallest=VALUES_PER_TASK)
-        self.by_column.sort(order)
 
     def _start(self, counts: npt.NDArray[np.unsignedinteger]) -> None:
         """Set `starts` and `steps`, given the number of entries of each row."""

@@ -105,10 +105,8 @@ class PolarsEngine(FrameEngine):
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
-        from frameboost.engines.pairs.pair_sums import (
-            columns_read,
-            pair_sums,  # which needs numba, as what the package imports at once does not
-        )
+        # It needs numba, as what the package imports at once does not.
+        from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
 
         names = columns_read(pairs)
         table = self.all_rows().select("qid", *dict.fromkeys(names)).collect()

@@ -25,7 +25,7 @@ from frameboost.engines.memory.partition_kernels import (
     shares_of,
     take_rows,
 )
-from frameboost.engines.memory.proposal_kernels import bin_nodes, cut_by_weight
+from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_below
 from frameboost.engines.memory.sampling_kernels import draw_pairs, part_drawn
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import (
@@ -51,6 +51,7 @@ from tests.support.naive_kernels import (
     naive_scan_column,
     naive_share_pieces,
     naive_shares_of,
+    naive_sum_below,
     naive_take_rows,
 )
 
@@ -321,11 +322,12 @@ def test_bin_nodes(seed, max_bin, is_light):
 
 @given(SEEDS, st.integers(1, 40), st.integers(1, 30), st.sampled_from([0.0, 0.5, 1.0]))
 @settings(max_examples=80, deadline=None)
-def test_cut_by_weight(seed, n_distinct, max_bin, share_of_zeros):
+def test_cuts_by_sums_below(seed, n_distinct, max_bin, share_of_zeros):
     rng = np.random.default_rng(seed)
     ranks = rng.integers(0, n_distinct + 1, 200).astype(np.uint32)  # the last one is that of missing values
     weights = rng.integers(0, 50, 200) / 8 * (rng.random(200) >= share_of_zeros)
-    found = cut_by_weight(ranks, weights, max_bin, np.full(n_distinct + 2, 7.0))
-    assert found.tolist() == naive_cut_by_weight(ranks, weights, n_distinct, max_bin)
-    below = np.array([weights[ranks < rank].sum() for rank in range(n_distinct + 1)])
-    assert found.tolist() == weighted_cut_positions(below[:-1], float(below[-1]), max_bin).tolist()
+    below = np.full(n_distinct + 2, 7.0)
+    sum_below(ranks, weights, below)
+    assert below[:-1].tolist() == naive_sum_below(ranks, weights, n_distinct)
+    found = weighted_cut_positions(below[:-2], below[-2], max_bin)
+    assert found.tolist() == naive_cut_by_weight(below[:-1].tolist(), max_bin)

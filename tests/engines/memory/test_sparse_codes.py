@@ -62,6 +62,18 @@ def binned(frame, common, workers):
     return found
 
 
+def parted(rng, workers, split, plain, *others):
+    """Return a partition by one split of rows, which are in another order every other time."""
+    if rng.integers(2):
+        order = rng.permutation(plain.n_rows).astype(np.uint32)
+        for each in (plain, *others):
+            each.sort(order, workers)
+    partition = RowPartition(plain.n_rows, workers)
+    partition.start_tree()
+    partition.apply_splits({0: (split, 1, 2)}, plain.by_column)
+    return partition
+
+
 def sparse_frame(rng, n, features):
     """Return columns of which most values are 0, at most 9 others, and some NULL."""
     columns = {}
@@ -106,13 +118,7 @@ def test_histograms_are_those_of_dense_codes(seed, n_jobs):
         plain = binned(frame, None, workers)
         common = {i: int(np.bincount(plain.columns[i]).argmax()) for i in range(5) if i not in dense_ones}
         found = binned(frame, common, workers)
-        if seed % 2:
-            order = rng.permutation(n).astype(np.uint32)
-            plain.sort(order, workers)
-            found.sort(order, workers)
-        partition = RowPartition(n, workers)
-        partition.start_tree()
-        partition.apply_splits({0: (Split(1, 1.0, NONE, NONE, missing_left=True, bin=2), 1, 2)}, plain.by_column)
+        partition = parted(rng, workers, Split(1, 1.0, NONE, NONE, missing_left=True, bin=2), plain, found)
         out = np.full((4, found.layout.n_slots, 2), 0.5)
         sum_by_bin(found, partition, pairs, workers, [2, 1], out, np.array([3, 0]))
         pieces = [[[2, 1].index(node), start, stop] for node, start, stop in partition.pieces.tolist()]
@@ -223,13 +229,7 @@ def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
         found = binned(frame, common, workers)
         assert found.sparse.bundles is not None
         assert found.sparse.additions_per_row == found.sparse.bundles.codes.shape[1]
-        if seed % 2:
-            order = rng.permutation(n).astype(np.uint32)
-            plain.sort(order, workers)
-            found.sort(order, workers)
-        partition = RowPartition(n, workers)
-        partition.start_tree()
-        partition.apply_splits({0: (Split(2, 1.0, NONE, NONE, missing_left=True, bin=0), 1, 2)}, plain.by_column)
+        partition = parted(rng, workers, Split(2, 1.0, NONE, NONE, missing_left=True, bin=0), plain, found)
         out, expected = np.full((2, 3, found.layout.n_slots, 2), 0.5)
         for binned_columns, sums in ((found, out), (plain, expected)):
             sum_by_bin(binned_columns, partition, pairs, workers, [2, 1], sums, np.array([1, 0]))
