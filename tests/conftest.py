@@ -20,6 +20,15 @@ except ImportError:  # without xdist there is one process
     LoadScopeScheduling = object
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_at_once():
+    """Have kernels compiled when they are first called, so that what a test runs doesn't depend on those before."""
+    from frameboost.runtime.compile_later import compile_at_once
+
+    with compile_at_once():
+        yield
+
+
 class OneWorkerForEachServer(LoadScopeScheduling):
     """Gives a test to whichever worker is free, but all tests of a database's server or of a cluster to one.
 

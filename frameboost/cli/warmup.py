@@ -157,12 +157,14 @@ def add_warmup(commands: Commands) -> None:
 def _warm_up(given: argparse.Namespace) -> None:
     from numba.core import event
 
+    from frameboost.runtime.compile_later import compile_at_once
+
     for kind in given.kinds:
         if kind not in KINDS:
             raise ParameterError(f"kind {shown(kind)} is not one of {listed(KINDS)}")
     counting = _Counting()
     tables = [_rows(count) for count in (_FEW, _MANY)]
-    with event.install_listener("numba:compile", counting.listener()):
+    with compile_at_once(), event.install_listener("numba:compile", counting.listener()):
         for kind in given.kinds or KINDS:
             before, started = counting.count, time.perf_counter()
             for rows in tables:

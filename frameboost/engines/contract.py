@@ -265,8 +265,11 @@ class GrownNodes:
 class TreeEngine(Protocol):
     """A `HistogramEngine` that may grow whole trees in one call, by the steps that it is otherwise asked for."""
 
-    def grows_trees(self) -> bool:
-        """Return whether it does, and follows trees of others, once its columns are binned."""
+    def takes_trees(self) -> bool:
+        """Return whether it can, and adds trees of others to its margins, once its columns are binned."""
+
+    def grows_trees(self, count: int) -> bool:
+        """Return whether it takes trees, and does better to grow the ``count`` trees of a fit in this way."""
 
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None

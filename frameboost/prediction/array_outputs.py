@@ -11,11 +11,14 @@ import numpy as np
 import polars as pl
 
 from frameboost.compile.arrays.flat_trees import FloatArray
-from frameboost.engines.memory.program_arrays import MOST_ROWS, evaluate
+from frameboost.engines.memory.program_arrays import evaluate
 from frameboost.engines.memory.programs import Program, compile_program
 from frameboost.losses.outputs import Output
 
-__all__ = ["ArrayOutput"]
+__all__ = ["MOST_ROWS", "ArrayOutput"]
+
+# For more, polars is faster.
+MOST_ROWS = 1 << 13
 
 
 class ArrayOutput:

@@ -1,6 +1,7 @@
 """What runs the rest: compiled kernels, threads, signals, progress and clean-up.
 
 - `kernel`: the decorator that compiles and caches a kernel
+- `compile_later`: which work to do without a kernel, while it is not worth compiling
 - `installed`: whether there is numba
 - `workers`, `task_sizes`: threads for kernels, and the least work that pays another one
 - `storage`: arrays in memory, or in memory-mapped files

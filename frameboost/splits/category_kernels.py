@@ -36,7 +36,7 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.runtime.kernel import kernel
-from frameboost.splits.gain import best_score, bounded_score, leaf_weight
+from frameboost.splits.gain import best_score, leaf_weight, split_score
 
 __all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "category_room", "ends_by_weight", "fill_named",
            "named_categories", "present_categories", "scan_categories", "sort_codes"]  # fmt: skip
@@ -273,26 +273,9 @@ def category_candidates(  # type: ignore[no-untyped-def]
     return False, steps, n, lowest, highest
 
 
-@kernel(inline="always")
-def _gain_of(  # type: ignore[no-untyped-def]
-    GL, HL, G, H, parent, is_free, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-):
-    """Return the gain of a split by the sums of its left child, 0 where a child is too light.
-
-    ``is_free`` says that no weight is clipped, in which case the bounds need not be looked at.
-    """
-    GR, HR = G - GL, H - HL
-    if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
-        return 0.0
-    if is_free:
-        return best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
-    left_score = bounded_score(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper)
-    return left_score + bounded_score(GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper) - parent
-
-
 @kernel
 def scan_categories(  # type: ignore[no-untyped-def]
-    histogram, room, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    histogram, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
 ):  # fmt: skip
     """Find a node's best split on one categorical feature.
@@ -307,8 +290,9 @@ def scan_categories(  # type: ignore[no-untyped-def]
         `category_room`, written.
     G, H, parent
         The sums over the node, and its score unsplit.
-    lower, upper
-        The least and the largest weight in the node.
+    bounds, node
+        float64 (nodes, 2), the least and the largest weight in each node, None where no weight of the tree is bounded;
+        and which of them is this one.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     least
@@ -327,7 +311,10 @@ def scan_categories(  # type: ignore[no-untyped-def]
     missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
     sides = 1 if one_hot and steps == n else 2  # without missing values, a category on its own only goes right
     found, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
-    is_free = max_delta_step == 0.0 and lower == -np.inf and upper == np.inf
+    is_free = True
+    if bounds is not None:
+        lower, upper = bounds[node, 0], bounds[node, 1]
+        is_free = max_delta_step == 0.0 and lower == -np.inf and upper == np.inf
     right_G, right_H, left_G, left_H = 0.0, 0.0, 0.0, 0.0  # of the categories that are named
     for step in range(1, steps + 1):
         for side in range(2):  # a constant, so that the loop is unrolled
@@ -347,9 +334,13 @@ def scan_categories(  # type: ignore[no-untyped-def]
                 left_G += histogram[highest[step - 1], 0]
                 left_H += histogram[highest[step - 1], 1]
                 GL, HL = left_G, left_H
-            gained = _gain_of(
-                GL, HL, G, H, parent, is_free, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight
-            )
+            GR, HR = G - GL, H - HL
+            if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+                continue
+            gained = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
+            if bounds is not None and not is_free:
+                score = split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, np.int8(0), lower, upper)
+                gained = score - parent
             if gained > gain:
                 found, position, best_side, gain, best_GL, best_HL = True, step, side, gained, GL, HL
     return found, position, 1 - best_side, gain, best_GL, best_HL

@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 from frameboost.splits.category_kernels import category_room, scan_categories
-from frameboost.splits.gain import bounded_score
+from frameboost.splits.gain import best_score, bounded_score
 from frameboost.splits.numeric_kernels import gain_of_two, scan_bounded_numbers, scan_numbers
 
 __all__ = ["find_splits", "scan_histograms"]
@@ -65,19 +65,21 @@ def scan_histograms(  # type: ignore[no-untyped-def]
             G += sums[slot, 0]
             H += sums[slot, 1]
         lower, upper = -np.inf, np.inf
-        if bounds is not None:
+        # Branches on None are dropped before numba compiles the kernels that they call.
+        if bounds is None:
+            parent = best_score(G, H, reg_lambda, reg_alpha) if H > 0.0 else 0.0
+        else:
             lower, upper = bounds[node, 0], bounds[node, 1]
-        parent = bounded_score(G, H, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+            parent = bounded_score(G, H, reg_lambda, reg_alpha, max_delta_step, lower, upper)
         best[node, 0] = -1
         stats[node, 0] = 0.0
         for feature in range(n_features):
             if not allowed[node, feature]:
                 continue
             histogram = sums[offsets[feature] : offsets[feature + 1]]
-            # Branches on None are dropped before numba compiles the kernels that they call.
             if is_categorical is not None and is_categorical[feature]:
                 found = scan_categories(
-                    histogram, room, G, H, parent, lower, upper, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+                    histogram, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
                     reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
                 _keep(found, feature, best[node], stats[node])

@@ -27,11 +27,12 @@ __all__ = ["WholeTreeGrower", "are_grown_whole"]
 _INVERTED = bytes([1, 0, *range(2, 256)])  # True and False, as bytes
 
 
-def are_grown_whole(engine: Engine, parameters: Parameters, constraints: Constraints) -> bool:
+def are_grown_whole(engine: Engine, parameters: Parameters, constraints: Constraints, n_outputs: int) -> bool:
     """Whether an engine grows the trees of a fit: without constraints."""
+    n_trees = parameters.n_estimators * parameters.num_parallel_tree * n_outputs
     return (
         parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
-        and isinstance(engine, TreeEngine) and engine.grows_trees()
+        and isinstance(engine, TreeEngine) and engine.grows_trees(n_trees)
     )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ class WholeTreeGrower:
         self._linear = linear
         self.shrinkage = shrinkage_of(p.as_dict(), 0)
         self._shape = TreeShape(p.max_depth, p.max_leaves, p.gamma, p.grow_policy)
-        self._walking = [each for each in followers if isinstance(each, TreeEngine) and each.grows_trees()]
+        self._walking = [each for each in followers if isinstance(each, TreeEngine) and each.takes_trees()]
         self._moving = [each for each in followers if each not in self._walking]
         self._counts = [b.count for b in search.bins]
         self._is_categorical = np.array([b.feature.type.is_categorical for b in search.bins])

@@ -26,7 +26,6 @@ from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.parameters.aliases import under_our_names
 from frameboost.runtime.installed import require_numba
-from frameboost.runtime.interrupts import defer_signals
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
 from frameboost.training.class_labels import TrainingTarget, read_target
@@ -160,9 +159,6 @@ def auto(
     check_folds([fold.training for fold in folds], judged, goal.labels)
     metric = _last(options.get("eval_metric"))
     require_numba("auto")
-    with defer_signals():  # as in `fit`
-        from frameboost.engines.memory.program_arrays import prepare_kernel
-    prepare_kernel()
     at_once = _at_once(rows, n_rows * len(features), len(folds), options)
     options["verbose"] = False
     n_threads = options.pop("n_jobs", None) or available_cores() if at_once > 1 else None

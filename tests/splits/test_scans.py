@@ -86,7 +86,10 @@ FOUR_CATEGORIES = np.array([(6, 2), (-2, 2), (-6, 3), (3, 3), (0, 0)], dtype=flo
 def scan_four(histogram, *, max_cat_to_onehot=4):
     G, H = histogram.sum(axis=0)
     room = category_room(4)
-    return scan_categories(histogram, room, G, H, G * G / H, *FREE, max_cat_to_onehot, 64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    given, limits = (histogram, room, G, H, G * G / H), (max_cat_to_onehot, 64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    found = scan_categories(*given, None, 0, *limits)
+    assert found == scan_categories(*given, np.array([[3.0, 3.0], FREE]), 1, *limits), "no weight is clipped"
+    return found
 
 
 def test_the_order_of_four_categories():

@@ -10,7 +10,7 @@
 - `histograms`, `histogram_kernels`: sums of g and h by node and bin
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)
-- `nodes`, `partition_kernels`: which rows each node has
+- `nodes`, `partition_kernels`, `piece_arrays`: which rows each node has
 - `leaf_quantiles`: quantiles of the rows of a leaf
 - `linear`, `linear_kernels`: leaves with slopes
 - `split_tables`: splits of several nodes

@@ -22,7 +22,7 @@ from frameboost.engines.memory.sparse_codes import coded, find_sparse
 from frameboost.engines.memory.sparse_columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.tree_kernels import add_tree
-from frameboost.engines.memory.trees import TreeKernels
+from frameboost.engines.memory.trees import TreeKernels, are_in_levels
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
@@ -148,9 +148,13 @@ class MemoryEngine(ArrayEngine):
         if self._trees is None:
             super().give_to_root()
 
-    def grows_trees(self) -> bool:
-        """See `TreeEngine.grows_trees`; a subclass with histograms of its own is asked for these."""
+    def takes_trees(self) -> bool:
+        """See `TreeEngine.takes_trees`; a subclass with histograms of its own is asked for these."""
         return self.binned.in_one is not None and type(self).histograms is MemoryEngine.histograms
+
+    def grows_trees(self, count: int) -> bool:
+        """See `TreeEngine.grows_trees`."""
+        return self.takes_trees() and not are_in_levels(count)
 
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None

@@ -162,7 +162,9 @@ def add_more(parts, firsts, more, histograms, places):  # type: ignore[no-untype
     """Add to each histogram the sums of the shares that started within its node."""
     for share in range(1, len(firsts) - 1):
         if firsts[share] < firsts[share + 1] and parts[firsts[share], 0] == parts[firsts[share] - 1, 0]:
-            histograms[places[parts[firsts[share], 0]]] += more[share - 1]
+            histogram, own = histograms[places[parts[firsts[share], 0]]].ravel(), more[share - 1].ravel()
+            for i in range(len(own)):  # to add arrays whole takes numba three seconds to compile
+                histogram[i] += own[i]
 
 
 @kernel

@@ -16,6 +16,7 @@ from frameboost.engines.memory.partition_kernels import (
     part_rows,
     shares_of,
 )
+from frameboost.engines.memory.piece_arrays import are_in_numpy, children_of, one_share
 from frameboost.engines.memory.sampling_kernels import part_drawn
 from frameboost.engines.memory.split_tables import SplitColumns, SplitTables
 from frameboost.runtime.task_sizes import MOVED_ROWS_PER_TASK
@@ -53,6 +54,7 @@ class RowPartition:
         self._are_numbered = True
         self.pieces: Pieces = np.empty((0, 3), dtype=np.int64)
         self._workers = workers
+        self._is_in_numpy = are_in_numpy(n_rows)
         self._n_nodes = 0
         self._n_added = n_rows
         self._waiting: SplitTables | None = None
@@ -129,8 +131,10 @@ class RowPartition:
         return len(nodes) == 1 and self._n_nodes == 1 and self._n_added == self.n_rows
 
     def _shares(self, nodes: Sequence[int], pieces: Pieces, smallest: int | None = None) -> Shares:
-        smallest = self._workers.smallest(MOVED_ROWS_PER_TASK if smallest is None else smallest)
         wanted = np.array(nodes, dtype=np.int64)
+        if self._is_in_numpy:
+            return one_share(wanted, pieces, self._n_nodes)
+        smallest = self._workers.smallest(MOVED_ROWS_PER_TASK if smallest is None else smallest)
         parts, firsts = shares_of(wanted, pieces, self._n_nodes, self._workers.n_jobs, smallest)
         return parts, firsts
 
@@ -147,14 +151,14 @@ class RowPartition:
             Copies shares to the other half as `part_rows` does, and returns how many rows of each piece go left.
         """
         shares = self._shares(nodes, self.pieces)
-        n_left = part(shares)
-        self.pieces = move_pieces(np.array(nodes), children, self.pieces, shares[0], n_left, self.n_rows, self._n_nodes)
+        moved = np.array(nodes), children, self.pieces, shares[0], part(shares), self.n_rows, self._n_nodes
+        self.pieces = children_of(*moved) if self._is_in_numpy else move_pieces(*moved)
         self._n_nodes = max(self._n_nodes, int(children.max()) + 1)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
         """Move the rows of each node to its children, on demand: node -> (split, left child, right child)."""
         self._carry_out()
-        self._waiting = SplitTables(splits, columns)
+        self._waiting = SplitTables(splits, columns, in_numpy=self._is_in_numpy)
 
     def _carry_out(self) -> None:
         """Carry out the splits that wait."""

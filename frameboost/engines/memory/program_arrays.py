@@ -1,6 +1,7 @@
 """Gradient programs on few rows: the instructions of `program_kernels` as operations of numpy, which need no compiling.
 
-Once the kernel has been compiled, it takes a fifth of the time on few rows too.
+Once the kernel has been compiled, which is put off for small fits, it takes a fifth of the time on few rows too (see
+`frameboost.runtime.compile_later`).
 
 Results are the same to the last bit. EXP and LN are polars', which calls the C library as compiled kernels do; numpy's
 own, in vector instructions, differ from it in the last bit.
@@ -14,35 +15,25 @@ from typing import Any
 import numpy as np
 
 from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares, exp_of, log_of
-from frameboost.engines.memory.programs import Program, compile_program
-from frameboost.expressions.expression import Expression
-from frameboost.runtime.kernel import is_compiled
+from frameboost.engines.memory.programs import Program
+from frameboost.runtime.compile_later import CompileLater
 from frameboost.runtime.task_sizes import ROWS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = [
-    "MOST_ROWS", "Addresses", "compute_all", "compute_block", "compute_few", "evaluate", "is_for_numpy",
-    "prepare_kernel",
+    "Addresses", "compute_all", "compute_block", "compute_few", "evaluate", "is_for_numpy",
 ]  # fmt: skip
 
-# Up to here a round takes a fifth of a millisecond longer at most, while the kernel takes seconds to compile.
-MOST_ROWS = 1 << 13
+# A call for more rows compiles the kernel at once.
+_MOST_ROWS = 1 << 18
+# By numpy a row takes some 30 ns longer, and the kernel five seconds to compile.
+_compiling_later = CompileLater(compute_pairs, most=1 << 25)
 
 
 def is_for_numpy(n_rows: int) -> bool:
-    """Whether to compute that many rows by numpy: few, as long as the kernel has not been compiled for others."""
-    return n_rows <= MOST_ROWS and not is_compiled(compute_pairs)
-
-
-def prepare_kernel() -> None:
-    """Compile the kernel, or read what has been compiled: for many rounds it pays on few rows too."""
-    program = compile_program([Expression("x", ("x",))] * 2, {}, {})
-    assert program is not None
-    compute_pairs(
-        program.for_kernels, program.constants, Addresses().of([np.zeros(1)]), program.results, 0, 1, np.zeros(2),
-        np.empty((1, 1, 2)),
-    )  # fmt: skip
+    """Whether to compute that many rows by numpy."""
+    return n_rows <= _MOST_ROWS and _compiling_later.defers(n_rows)
 
 
 class Addresses:

@@ -15,14 +15,17 @@ import polars as pl
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.scores import ScoreTable
 from frameboost.engines.memory.exact_sums import ExactSums
-from frameboost.engines.memory.program_arrays import is_for_numpy
 from frameboost.engines.memory.score_kernels import MOST_CROWDED, group_keys, pack_scores, sum_by_step
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum_in_two
+from frameboost.runtime.compile_later import CompileLater
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
 __all__ = ["ScoreArrays", "ScoreSums", "distinct_scores"]
+
+# By argsort a row takes 70 ns longer, and the kernels a second to compile.
+_compiling_later = CompileLater(pack_scores, most=1 << 22)
 
 ScoreSums = dict[tuple[float, float], ExactSums]
 
@@ -81,7 +84,7 @@ def distinct_scores(score: FloatArray, positive: FloatArray, negative: FloatArra
         float64 (rows,), each of the last two on a grid.
     """
     columns = [np.ascontiguousarray(each) for each in (score, positive, negative)]
-    if not is_for_numpy(len(score)):
+    if not _compiling_later.defers(len(score)):
         keys = np.empty(len(score), np.int64)
         if pack_scores(columns[0], columns[1], columns[2], keys):
             steps = np.empty((4, len(keys) + 1))

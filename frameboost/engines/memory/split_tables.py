@@ -9,10 +9,11 @@ import numpy as np
 
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.partition_kernels import fill_sides
+from frameboost.engines.memory.piece_arrays import sides_of
 from frameboost.engines.memory.sparse_columns import SparseColumns
 from frameboost.engines.memory.star_codes import KeyedColumns
 from frameboost.runtime.workers import Pieces
-from frameboost.splits.split import IntArray, Split
+from frameboost.splits.split import BoolArray, IntArray, Split
 
 __all__ = ["SplitColumns", "SplitTables"]
 
@@ -50,16 +51,29 @@ class SplitTables:
     goes_left, starts
         Whether each code goes left, one split after the other, and where each split's codes start. Of columns that are
         stored by key, whether each key does.
+
+    Parameters
+    ----------
+    splits
+        Of each node, with its left and right child.
+    columns
+        The columns that are compared.
+    in_numpy
+        Whether to write the tables by numpy, in place of a kernel that would have to be compiled.
     """
 
-    def __init__(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
+    def __init__(
+        self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns, *, in_numpy: bool = False
+    ) -> None:
         self.nodes = list(splits)
         self.children: Pieces = np.array([(left, right) for _, left, right in splits.values()])
         chosen = [split for split, _, _ in splits.values()]
         features = np.array([split.feature for split in chosen])
         n_codes = columns.n_codes[features]
         missing_left = np.array([split.missing_left for split in chosen])
-        self.goes_left, self.starts = fill_sides(np.array([split.bin for split in chosen]), missing_left, n_codes)
+        numeric = np.array([split.bin for split in chosen]), missing_left, n_codes
+        sides: tuple[BoolArray, IntArray] = sides_of(*numeric) if in_numpy else fill_sides(*numeric)
+        self.goes_left, self.starts = sides
         for split, start, n in zip(chosen, self.starts.tolist(), n_codes.tolist(), strict=False):
             if split.categories is not None:
                 self.goes_left[start : start + n] = split.goes_left(n)

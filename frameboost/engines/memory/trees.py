@@ -1,4 +1,8 @@
-"""Trees of few rows, each grown in one call of a kernel."""
+"""Trees of few rows, each grown in one call of a kernel, once that is worth compiling.
+
+The kernel has all steps of `frameboost.training.grower` in it, and takes three seconds longer to compile than those of
+single steps. So a process that finds it in no cache grows its first trees level by level. They are the same trees.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +30,26 @@ from frameboost.engines.memory.tree_kernels import (
     VALUE,
     grow_tree,
 )
+from frameboost.runtime.compile_later import CompileLater
 from frameboost.runtime.task_sizes import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Stats
 
-__all__ = ["FIRST_NODES", "TreeKernels"]
+__all__ = ["FIRST_NODES", "TreeKernels", "are_in_levels"]
 
+# A tree takes 0.1 (a stump) to 2 ms longer in levels.
+_compiling_later = CompileLater(grow_tree, most=2000)
 # Nodes that there is room for at first: twice as many as a tree of depth 6 has.
 FIRST_NODES = 255
 _POLICIES = {"depthwise": DEPTHWISE, "lossguide": LOSSGUIDE, "symmetric": SYMMETRIC}
+
+
+def are_in_levels(n_trees: int) -> bool:
+    """Whether to grow the trees of a fit level by level, as `grow_tree` is not worth compiling for them yet.
+
+    A fit that may stop early counts with all its trees.
+    """
+    return _compiling_later.defers(n_trees)
 
 
 class TreeKernels:

@@ -1,0 +1,90 @@
+"""Kernels that are compiled once the work without them would have paid for it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from frameboost.runtime import compile_later
+from frameboost.runtime.compile_later import CompileLater, compile_at_once
+from frameboost.runtime.kernel import kernel
+
+
+@kernel
+def _never_called(x):
+    return x
+
+
+@pytest.fixture(autouse=True)
+def _on(monkeypatch):
+    monkeypatch.setattr(CompileLater, "is_on", True)
+
+
+def test_work_is_counted_until_the_kernel_is_worth_compiling():
+    later = CompileLater(_never_called, most=10)
+    assert [later.defers(work) for work in (4, 7, 6, 1)] == [True, False, True, False]
+
+
+def test_a_compiled_kernel_is_taken_at_once(monkeypatch):
+    later = CompileLater(_never_called, most=10)
+    monkeypatch.setattr(compile_later, "is_compiled", lambda kernel: kernel is _never_called)
+    assert not later.defers(1)
+
+
+def test_it_can_be_switched_off():
+    later = CompileLater(_never_called, most=10)
+    with compile_at_once():
+        assert not later.defers(1)
+    assert later.defers(1)
+
+
+# Numba says which kernels it compiles: those that no cache has.
+_FIRST_FIT = """
+import json, sys
+import polars as pl
+import frameboost as fb
+from numba.core import event
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, about):
+        function = about.data["dispatcher"].py_func
+        if function.__module__.startswith("frameboost"):
+            compiled.append(function.__name__)
+    def on_end(self, about):
+        pass
+event.register("numba:compile", Listener())
+rows = pl.read_parquet(sys.argv[1])
+model = fb.fit(rows, "y", engine=sys.argv[2], n_estimators=int(sys.argv[3]), verbose=False)
+model.save(sys.argv[4])
+print(json.dumps(compiled))
+"""
+
+
+def first_fit(folder, engine, n_estimators):
+    """Return the kernels that a fit compiles in a process without a cache, and its model file."""
+    saved = folder / f"{engine}-{n_estimators}.json"
+    arguments = [str(folder / "rows.parquet"), engine, str(n_estimators), str(saved)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / f"{engine}-{n_estimators}")}
+    done = subprocess.run(
+        [sys.executable, "-c", _FIRST_FIT, *arguments], capture_output=True, text=True, check=True, env=environment
+    )
+    return json.loads(done.stdout), saved.read_text()
+
+
+@pytest.mark.slow
+def test_a_first_fit_compiles_few_kernels(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    rows = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=pl.Series(x[:, 0] * x[:, 1] > 0.1))
+    rows.write_parquet(tmp_path / "rows.parquet")
+    compiled, model = first_fit(tmp_path, "numba", 5)
+    assert "scan_histograms" in compiled
+    assert not {"grow_tree", "compute_pairs", "shares_of", "move_pieces", "scan_categories"} & set(compiled)
+    assert len(compiled) <= 18, compiled
+    assert first_fit(tmp_path, "polars", 5)[1] == model
+    many, _ = first_fit(tmp_path, "numba", 3000)  # one fit that is worth it
+    assert "grow_tree" in many
