@@ -17,7 +17,7 @@ import frameboost as fb
 _FORMS = ("case", "lists", "sorted", "staged", "table", "udf")
 _SIZES = (1, 1_000, 200_000, 10_000_000)
 _TRAINED_ON, _MEGABYTES = 50_000, 40  # a longer text takes minutes to plan
-_VISITS = 5e9  # rows times trees times depth beyond which a form would take minutes
+_VISITS = 7e9  # rows times trees times depth beyond which a form would take minutes
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ def _of_size(con: duckdb.DuckDBPyConnection, model: fb.Model, n_rows: int) -> li
             lacking=scored.reason(form))
         for form in ("auto", *_FORMS)
     ]  # fmt: skip
-    ways[0].targets = [Target(1.3, tuple(way.name for way in ways[1:]))]
+    # A function is called in this process, so a query with one is not self-contained.
+    ways[0].targets = [Target(1.3, tuple(way.name for way in ways[1:] if " udf," not in way.name))]
     return ways
 
 

@@ -1,12 +1,13 @@
-"""Kernels that propose cuts from a sorted column, code values by binary search, and interleave columns into rows."""
+"""Kernels that propose cuts from a sorted column, code values by binary search, and interleave or sort rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["bin_columns", "bin_values", "cut_starts", "interleave", "set_rows"]
+__all__ = ["bin_columns", "bin_values", "cut_starts", "interleave", "set_rows", "take_codes"]
 
 # Values that go through the binary search together. Each step is a loop over the block without a branch, which compiles
 # to vector instructions.
@@ -173,3 +174,19 @@ def interleave(columns, rows, at, first, last):  # type: ignore[no-untyped-def]
         for feature in range(len(columns)):
             for row in range(start, stop):
                 rows[row, at + feature] = columns[feature, row]
+
+
+@kernel
+def take_codes(rows, order, at, out, first, last):  # type: ignore[no-untyped-def]
+    """Copy codes of rows in another order to ``out`` (rows, some features), for its rows ``first`` to ``last - 1``.
+
+    They are those of the features from ``at`` on of ``rows`` (rows, features); ``order`` has the row numbers (uint32).
+    """
+    all_codes, own = rows.ravel(), out.ravel()
+    n_features, width, last = np.uint64(rows.shape[1]), np.uint64(out.shape[1]), np.uint64(last)
+    for i in range(np.uint64(first), last):
+        if i + AHEAD < last:
+            prefetch(all_codes, np.uint64(order[i + AHEAD]) * n_features + np.uint64(at))
+        start = np.uint64(order[i]) * n_features + np.uint64(at)
+        for k in range(width):
+            own[i * width + k] = all_codes[start + k]

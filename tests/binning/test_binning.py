@@ -15,11 +15,17 @@ from frameboost.binning import bins as binning
 from frameboost.binning.arrays import frequent_value, padded, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
-from frameboost.binning.kernels import bin_columns, bin_values, cut_starts, interleave, set_rows
+from frameboost.binning.kernels import bin_columns, bin_values, cut_starts, interleave, set_rows, take_codes
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
-from tests.support.naive_kernels import naive_bin_columns, naive_bin_values, naive_cut_starts, naive_interleave
+from tests.support.naive_kernels import (
+    naive_bin_columns,
+    naive_bin_values,
+    naive_cut_starts,
+    naive_interleave,
+    naive_take_codes,
+)
 
 FLOAT = Feature("x", FeatureType("float64"))
 
@@ -67,6 +73,11 @@ def test_bin_values_and_interleave(seed, kind, n_cuts):
     interleave(columns, rows, 1, 0, 250)
     assert rows[:, 1:].tolist() == naive_interleave(columns).tolist()
     assert not rows[:, 0].any()
+    order, taken = rng.permutation(250).astype(np.uint32), np.full((250, 2), 77, dtype=np.uint8)
+    take_codes(rows, order, 1, taken, 20, 240)
+    assert taken[20:240].tolist() == naive_take_codes(rows, order[20:240].tolist(), 1, 2)
+    assert (taken[:20] == 77).all()
+    assert (taken[240:] == 77).all()
 
 
 def test_few_values_are_a_bin_each_and_many_are_spread_evenly():

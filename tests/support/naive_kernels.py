@@ -24,7 +24,7 @@ __all__ = [
     "naive_part_block", "naive_part_drawn", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
     "naive_put_pairs", "naive_round_pairs", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
     "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_below", "naive_sum_pairs",
-    "naive_take_rows",
+    "naive_take_codes", "naive_take_rows",
 ]  # fmt: skip
 
 # Kernels without a twin here, and the tests that compare them with an independent computation.
@@ -137,6 +137,10 @@ def naive_bin_columns(columns: list[list[Any]], cuts: list[list[Any]], missing: 
 
 def naive_interleave(columns: np.ndarray) -> np.ndarray:
     return columns.T
+
+
+def naive_take_codes(rows: np.ndarray, order: list[int], at: int, width: int) -> list[list[int]]:
+    return [rows[row, at : at + width].tolist() for row in order]
 
 
 # --- frameboost.engines.memory.gradient_kernels -----------------------------------------------------------------------

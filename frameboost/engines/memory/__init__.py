@@ -1,6 +1,6 @@
 """The engines in memory: numpy arrays, and kernels compiled by numba on several threads.
 
-- `engine`, `binning`: binned columns (``hist``)
+- `engine`, `binning`, `dense_codes`: binned columns (``hist``)
 - `sparse_codes`, `sparse_kernels`, `sparse_columns`: columns where most rows have one code
 - `sparse_matrix`: the same over a sparse matrix
 - `star`, `star_tables`, `star_bins`: facts whose dimensions are not joined to them (`frameboost.join`)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import sort_column
+from frameboost.binning.arrays import Codes, sort_column
 from frameboost.binning.bins import Bins, codes_by_rank, weighted_cut_positions
 from frameboost.binning.node_bins import NodeBins
 from frameboost.engines.memory.binning import BinnedColumns
@@ -75,19 +75,16 @@ class GlobalApproxEngine(MemoryEngine):
     def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
         """Store every row's codes, given the ranks at which bins start."""
         self.binned = BinnedColumns(bins, self.n_rows, room=getattr(self, "binned", None))
-        columns = self.binned.columns
 
-        def encode(first: int, last: int) -> None:
-            for i in range(first, last):
-                distinct, ranks = self._ranked[i][1], self._ranks[i]
-                if bins[i].feature.type.is_categorical:
-                    columns[i][:] = ranks
-                    continue
-                table = codes_by_rank(cuts[i], len(distinct), bins[i].missing)
-                np.take(table.astype(columns[i].dtype, copy=False), ranks, out=columns[i], mode="clip")
+        def encode(i: int, own: Bins, codes: Codes) -> None:
+            distinct, ranks = self._ranked[i][1], self._ranks[i]
+            if own.feature.type.is_categorical:
+                codes[:] = ranks
+                return
+            table = codes_by_rank(cuts[i], len(distinct), own.missing)
+            np.take(table.astype(codes.dtype, copy=False), ranks, out=codes, mode="clip")
 
-        self.workers.over(len(bins), encode)
-        self.binned.interleave(self.workers)
+        self.binned.fill(encode, self.workers, self.stored_codes)
 
     @property
     def split_columns(self) -> SplitColumns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from threading import local
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.arrays import (
-    MOST_IN_NUMPY,
     Codes,
     RareValues,
     places_by_type,
@@ -19,9 +18,8 @@ from frameboost.binning.arrays import (
 )
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
-from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.bundled_codes import BundledCodes, find_bundles
-from frameboost.engines.memory.partition_kernels import take_rows
+from frameboost.engines.memory.dense_codes import DenseCodes
 from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.star_codes import KeyedColumns
@@ -29,7 +27,7 @@ from frameboost.runtime.storage import returned
 from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
-from frameboost.splits.split import IntArray
+from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["BinnedColumns", "is_small", "propose_bins"]
 
@@ -63,18 +61,15 @@ def propose_bins(
 
 
 class BinnedColumns:
-    """The codes of all features, twice: by column for partitions, and by row for histograms.
+    """The codes of all features, for histograms and for partitions.
 
-    A partition reads one feature of all rows, a histogram all features of a row. Features
-    are grouped by the type of their codes, so one with many categories makes no other's codes wider. Sparse features
-    are apart: one array serves both.
+    Features are grouped by the type of their codes, so one with many categories makes no other's codes wider. Sparse
+    features, bundles of features of few bins, and those of dimensions are apart.
 
     Attributes
     ----------
     layout
         The slots of the histograms.
-    columns
-        The codes of each feature that is not sparse, by its number, of the smallest unsigned type that holds them.
     by_row
         For each group its codes, (rows, features of the group), and the first slot of each of its features.
     sparse
@@ -84,6 +79,8 @@ class BinnedColumns:
     keyed
         The features of dimensions whose codes are stored by key; None if there are none.
     """
+
+    _dense: list[DenseCodes]
 
     def __init__(
         self,
@@ -103,37 +100,33 @@ class BinnedColumns:
         self.keyed = keyed
         elsewhere = {*(common or ()), *(keyed.features if keyed is not None else ())}
         self.sparse = SparseCodes(self.layout, common, n_rows) if common else None
-        by_type = () if room is None else zip(room._dense, room.by_row, strict=False)
-        free = {columns.dtype: (columns, rows) for (_, columns), (rows, _) in by_type}
+        free = {} if room is None else {group.columns.dtype: group for group in room._dense}
         bundles = find_bundles(bins, n_rows, elsewhere) if keyed is None else []  # records are as narrow
         bundled = [feature for bundle in bundles for feature in bundle]
         self.bundled = BundledCodes(self.layout, bundles, n_rows) if bundles else None
-        self._dense: list[tuple[IntArray, Codes]] = []
-        self.by_row: list[tuple[Codes, IntArray]] = []
         least = np.uint16 if is_small(n_rows, len(bins)) else np.uint8
-        for dtype, places in places_by_type(bins, {*elsewhere, *bundled}, least):
-            shape = int(places.max()) + 1, n_rows
-            columns, rows = free.get(dtype, (None, None))
-            if columns is None or rows is None or columns.shape != shape:
-                columns, rows = np.empty(shape, dtype), np.empty((0, 0), dtype)
-            self._dense.append((places, columns))
-            if keyed is not None and dtype == np.uint8:
-                continue
-            self.by_row.append((rows, self.layout.offsets[:-1][places >= 0]))
-        self._dense.sort(key=lambda group: keyed is not None and group[1].dtype == np.uint8)
-        if bundled:  # last, as this group is not in `by_row`
-            self._dense.append((_places(bundled, len(bins)), np.empty((len(bundled), n_rows), np.uint8)))
-        self.columns = {
-            int(feature): codes[places[feature]]
-            for places, codes in self._dense
-            for feature in np.flatnonzero(places >= 0)
-        }
+        self._dense = [
+            # Own codes of one byte are in the records of keys.
+            DenseCodes(places, dtype, n_rows, by_row=keyed is None or dtype != np.uint8, room=free.get(dtype))
+            for dtype, places in places_by_type(bins, {*elsewhere, *bundled}, least)
+        ]
+        if bundled:
+            self._dense.append(DenseCodes(_places(bundled, len(bins)), np.uint8, n_rows, by_row=False))
+        self.by_row = [
+            (group.rows, self.layout.offsets[group.features]) for group in self._dense if group.rows is not None
+        ]
+
+    @property
+    def columns(self) -> dict[int, Codes]:
+        """The codes of each feature that is in a group, or bundled, by its number."""
+        groups = [zip(group.features.tolist(), group.columns, strict=True) for group in self._dense]
+        return {feature: codes for group in groups for feature, codes in group}
 
     @cached_property
     def by_column(self) -> SplitColumns:
         """The columns that splits compare, once they are written."""
         sparse = None if self.sparse is None else self.sparse.by_column
-        return SplitColumns(self._dense, np.diff(self.layout.offsets), sparse, self.keyed)
+        return SplitColumns([], np.diff(self.layout.offsets), self._dense, sparse, self.keyed)
 
     @property
     def in_one(self) -> tuple[Codes, Codes] | None:
@@ -141,7 +134,7 @@ class BinnedColumns:
         is_one = len(self.by_row) == len(self._dense) == 1 and self.sparse is None and self.keyed is None
         if not is_one or not is_small(self.n_rows, len(self.layout.bins)) or self.by_row[0][0].dtype != np.uint16:
             return None
-        return self.by_row[0][0], self._dense[0][1]
+        return self.by_row[0][0], self._dense[0].columns
 
     @cached_property
     def additions_per_row(self) -> int:
@@ -153,39 +146,29 @@ class BinnedColumns:
 
     def fill(self, write: Callable[[int, Bins, Codes], None], workers: Workers, stored: StoredCodes) -> None:
         """Write the codes of all columns: ``write`` those of a feature, ``stored`` is what `SparseCodes.fill` takes."""
-
-        def bin_(i: int) -> None:
-            write(i, self.layout.bins[i], self.columns[i])
-
-        is_small = self.n_rows * len(self.columns) < VALUES_PER_TASK
-        workers.each(list(self.columns), bin_, alone=is_small)
+        for group in self._dense:
+            group.fill(lambda i, codes: write(i, self.layout.bins[i], codes), workers)
         if self.sparse is not None:
             self.sparse.fill(stored, workers)
-        self.interleave(workers)
+        self._fill_copies(workers)
 
-    def sort(self, order: npt.NDArray[np.uint32], workers: Workers) -> None:
-        """Put the rows into another order."""
-        workers.each(list(self.columns.values()), lambda column: _sort_column(column, order))
+    def sort(self, order: npt.NDArray[np.uint32], buffer: FloatArray, workers: Workers) -> None:
+        """Put the rows into another order; ``buffer`` has room for a float64 of each, and is written."""
+        for group in self._dense:
+            group.sort(order, buffer, workers)
         if self.sparse is not None:
             self.sparse.sort(order, workers)
         if self.keyed is not None:
             self.keyed.sort(order)
-        self.interleave(workers)
+        self._fill_copies(workers)
 
-    def interleave(self, workers: Workers) -> None:
-        """Write the codes by row, once the columns are written."""
-        for k, ((_, columns), (codes, slots)) in enumerate(zip(self._dense, self.by_row, strict=False)):
-            if codes.shape != columns.shape[::-1]:
-                codes = np.empty(columns.shape[::-1], columns.dtype)
-                self.by_row[k] = codes, slots
-            if len(codes) <= MOST_IN_NUMPY:
-                codes[:] = columns.T
-            else:
-                workers.over(len(codes), partial(interleave, columns, codes, 0), smallest=VALUES_PER_TASK)
+    def _fill_copies(self, workers: Workers) -> None:
+        """Write the codes of bundles, and the records of keys, by those of their columns."""
+        columns = self.columns
         if self.bundled is not None:
-            self.bundled.fill(self.columns, workers)
+            self.bundled.fill(columns, workers)
         if self.keyed is not None:
-            self.keyed.write_records([self.columns[i] for i in self.keyed.own], workers)
+            self.keyed.write_records([columns[i] for i in self.keyed.own], workers)
 
 
 def is_small(n_rows: int, n_features: int) -> bool:
@@ -198,9 +181,3 @@ def _places(features: Sequence[int], n_features: int) -> IntArray:
     found = np.full(n_features, -1, np.int64)
     found[features] = range(len(features))
     return found
-
-
-def _sort_column(column: Codes, order: npt.NDArray[np.uint32]) -> None:
-    in_order = np.empty_like(column)
-    take_rows(column, order, in_order)
-    column[:] = in_order

@@ -113,7 +113,7 @@ class MemoryEngine(ArrayEngine):
         for margins in self.margin_arrays.values():
             take_rows(margins, order, buffer)
             margins[:] = buffer
-        self.binned.sort(order, self.workers)
+        self.binned.sort(order, buffer, self.workers)
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from frameboost.binning.arrays import Codes
+from frameboost.engines.memory.dense_codes import DenseCodes
 from frameboost.engines.memory.partition_kernels import fill_sides
 from frameboost.engines.memory.piece_arrays import sides_of
 from frameboost.engines.memory.sparse_columns import SparseColumns
@@ -27,6 +28,8 @@ class SplitColumns:
     groups
         For each type of codes: int64 (features,), the place of each feature's column among them, -1 if it is of another
         type; and the columns, (columns, rows).
+    dense
+        The same, by groups that choose columns.
     n_codes
         int64 (features,): the number of codes of each feature. The last is that of a missing value.
     sparse
@@ -37,6 +40,7 @@ class SplitColumns:
 
     groups: Sequence[tuple[IntArray, Codes]]
     n_codes: IntArray
+    dense: Sequence[DenseCodes] = ()
     sparse: SparseColumns | None = None
     keyed: KeyedColumns | None = None
 
@@ -85,6 +89,8 @@ class SplitTables:
         """Yield columns, and which of them each split compares (-1 for none), until each split had its column."""
         for places, codes in self._columns.groups:
             yield codes, places[self._features]
+        for group in self._columns.dense:
+            yield from group.compared(self._features)
         if self._columns.sparse is not None:
             yield from self._columns.sparse.dense(self._features)
         if self._columns.keyed is not None:

@@ -67,7 +67,7 @@ def parted(rng, workers, split, plain, *others):
     if rng.integers(2):
         order = rng.permutation(plain.n_rows).astype(np.uint32)
         for each in (plain, *others):
-            each.sort(order, workers)
+            each.sort(order, np.empty(plain.n_rows), workers)
     partition = RowPartition(plain.n_rows, workers)
     partition.start_tree()
     partition.apply_splits({0: (split, 1, 2)}, plain.by_column)

@@ -1,0 +1,97 @@
+"""Codes by row alone, with copies of a few columns: models are those of codes that are kept by column too."""
+
+from contextlib import closing
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.engines.memory import binning, bundled_codes, dense_codes, engine
+from frameboost.engines.memory.dense_codes import DenseCodes
+from frameboost.runtime.workers import Workers
+
+SETTINGS = {
+    "plain": {},
+    "deep": {"max_depth": 12, "subsample": 0.7},
+    "leaf by leaf": {"grow_policy": "lossguide", "max_leaves": 40, "max_depth": 0, "colsample_bynode": 0.5},
+    "symmetric": {"grow_policy": "symmetric"},
+    "forest": {"num_parallel_tree": 3, "subsample": 0.5, "booster": "dart", "rate_drop": 0.5},
+    "absolute error": {"objective": "reg:absoluteerror"},
+    "several outputs": {"multi_strategy": "multi_output_tree", "objective": "multi:softprob", "target": "k"},
+    "approx": {"tree_method": "approx"},
+    "linear": {"linear_tree": True},
+    "shards": {"shards": 3},
+    "monotone": {"monotone_constraints": {"x0": 1}},
+}
+
+
+@pytest.fixture
+def rows() -> pl.DataFrame:
+    """Return rows of 20 numbers, strings of few and of 300 values, and columns of few values, which are bundled."""
+    rng = np.random.default_rng(4)
+    n = 9000
+    frame = pl.DataFrame(rng.normal(size=(n, 20)).round(2), schema=[f"x{i}" for i in range(20)]).with_columns(
+        pl.Series("text", rng.integers(0, 9, n)).cast(pl.String),
+        pl.Series("wide", rng.integers(0, 300, n)).cast(pl.String),
+        *(pl.Series(f"few{i}", rng.integers(0, 3, n)) for i in range(9)),
+        x1=pl.when(pl.Series(rng.random(n) < 0.2)).then(None).otherwise(pl.Series(rng.normal(size=n))),
+    )
+    noise = pl.Series(rng.normal(size=n))
+    y = frame.select(pl.col("x0") * pl.col("x2") + pl.col("wide").cast(pl.Int64) / 100 + pl.col("few1")).to_series()
+    return frame.with_columns(y=y + noise, k=((y + noise) * 2).cast(pl.Int64).abs() % 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_models_are_the_same(rows, monkeypatch, name):
+    how = {"target": "y", "valid": 0.2, "n_estimators": 3} | SETTINGS[name]
+    frame = rows.drop("k" if how["target"] == "y" else "y")
+    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)  # no tree in one call
+    monkeypatch.setattr(engine, "FEWEST_SORTED", 1 << 10)
+    monkeypatch.setattr(bundled_codes, "_FEWEST_ROWS", 0)
+    expected = fb.fit(frame, **how)
+    monkeypatch.setattr(dense_codes, "MOST_TWICE", 0)
+    found = fb.fit(frame, **how)
+    assert found == expected
+    assert found.history.equals(expected.history)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("n_rows", [50, 20_000])
+def test_large_codes_are_kept_by_row(monkeypatch, dtype, n_rows):
+    monkeypatch.setattr(dense_codes, "MOST_TWICE", 0)
+    rng = np.random.default_rng(0)
+    given = rng.integers(0, 256, (13, n_rows)).astype(dtype)
+    places = np.array([0, -1, *range(1, 13)])  # feature 1 is elsewhere
+    with closing(Workers(2)) as workers:
+        codes = DenseCodes(places, dtype, n_rows)
+
+        def write(feature: int, column: np.ndarray) -> None:
+            column[:] = given[places[feature]]
+
+        codes.fill(write, workers)
+        assert not codes.has_columns
+        assert (given == codes.rows.T).all()
+        wanted = np.array([3, 1, 0])
+        for order in (np.arange(n_rows), rng.permutation(n_rows)):
+            if order[0] != 0:
+                codes.sort(order.astype(np.uint32), np.empty(n_rows), workers)
+            by_split = [None, None, None]
+            for columns, compared in codes.compared(wanted):
+                for split, place in enumerate(compared.tolist()):
+                    if place >= 0:
+                        assert by_split[split] is None
+                        by_split[split] = columns[place].tolist()
+            assert by_split == [given[2, order].tolist(), None, given[0, order].tolist()]
+
+
+def test_columns_are_copied_while_there_is_room(monkeypatch):
+    monkeypatch.setattr(dense_codes, "MOST_TWICE", 0)
+    codes = DenseCodes(np.arange(12), np.uint8, 100)  # room for two copies
+    codes.rows[:] = np.arange(1200).reshape(100, 12) % 251
+    many = np.arange(5)  # no first splits
+    assert [places.tolist() for _, places in codes.compared(many)] == [[-1] * 5, [0, 1, 2, 3, 4]]
+    assert [places.tolist() for _, places in codes.compared(np.array([7]))] == [[0], [-1]]
+    assert [places.tolist() for _, places in codes.compared(np.array([4]))] == [[1], [-1]]
+    assert [places.tolist() for _, places in codes.compared(np.array([4, 7, 5]))] == [[1, 0, -1], [-1, -1, 5]]
