@@ -44,6 +44,8 @@ Codes = npt.NDArray[np.unsignedinteger]
 LOOKED_AT = 1 << 10
 # Columns of few values are left to numpy, as kernels take longer to compile.
 MOST_IN_NUMPY = 1 << 13
+# The largest range of integers of which each is counted.
+_MOST_COUNTED = 1 << 16
 
 
 def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
@@ -105,9 +107,31 @@ def propose_column(
         rest = array[np.flatnonzero(array != common)]  # faster than by the mask
         cuts = cuts_beside(rest, common, len(array) - len(rest), max_bin - has_missing)
     else:
-        by_cells = cuts_by_cells(array, None, max_bin - has_missing, room)
-        cuts = _cuts_in_order(array, max_bin - has_missing, room) if by_cells is None else by_cells
+        cuts = _cuts(array, max_bin - has_missing, room)
     return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
+
+
+def _cuts(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return the cuts of numbers, in the way that takes the least time."""
+    for cuts in (_cuts_of_counts(array, max_bin), cuts_by_cells(array, None, max_bin, room)):
+        if cuts is not None:
+            return cuts
+    return _cuts_in_order(array, max_bin, room)
+
+
+def _cuts_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] | None:
+    """Return the cuts of integers that lie close together by counting each; None of others."""
+    if array.dtype.kind not in "iu" or not len(array):
+        return None
+    lowest = array.min()
+    if int(array.max()) - int(lowest) > min(len(array), _MOST_COUNTED):
+        return None
+    # Modulo 2^bits, so no difference overflows.
+    counts = np.bincount((array - lowest).view(f"u{array.itemsize}").astype(np.int64))
+    distinct = np.flatnonzero(counts)
+    before = np.cumsum(counts[distinct]) - counts[distinct]
+    cuts: npt.NDArray[Any] = distinct[cut_positions(before, len(array), max_bin)].astype(array.dtype) + lowest
+    return cuts
 
 
 def _cuts_in_order(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:

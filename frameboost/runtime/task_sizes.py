@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 __all__ = [
-    "ADDITIONS_PER_LEVEL", "ADDITIONS_PER_TASK", "CODES_PER_TEAM", "CODES_PER_TREE", "MOVED_ROWS_PER_LEVEL",
+    "ADDITIONS_PER_LEVEL", "ADDITIONS_PER_TASK", "CALLED_ROWS_PER_TASK", "CODES_PER_TEAM", "CODES_PER_TREE", "MOVED_ROWS_PER_LEVEL",
     "MOVED_ROWS_PER_TASK", "ROWS_PER_TASK", "VALUES_PER_TASK",
 ]  # fmt: skip
 
 # Values read in order and computed on: gradients, codes, pairs of rows.
 VALUES_PER_TASK = 1 << 15
+# Rows of a column of which some calls of numpy are a task: shorter ones leave each other waiting for Python's lock, and
+# two threads take twice as long as one.
+CALLED_ROWS_PER_TASK = 1 << 18
 # Rows of which a program is computed, or that go down a tree.
 ROWS_PER_TASK = 1 << 14
 # Rows gathered by row number: moved to child nodes, or given the value of their leaf.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.binning.arrays import frequent_value, padded, propose_column
+from frameboost.binning.arrays import _cuts_of_counts, frequent_value, padded, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
 from frameboost.binning.kernels import bin_columns, bin_values, cut_starts, interleave, set_rows, take_codes
@@ -78,6 +78,27 @@ def test_bin_values_and_interleave(seed, kind, n_cuts):
     assert taken[20:240].tolist() == naive_take_codes(rows, order[20:240].tolist(), 1, 2)
     assert (taken[:20] == 77).all()
     assert (taken[240:] == 77).all()
+
+
+@given(
+    st.sampled_from(["i1", "u1", "i2", "i4", "i8", "u8"]), st.integers(0, 4000), st.integers(0, 2**32 - 1),
+    st.integers(2, 40),
+)  # fmt: skip
+@settings(deadline=None)
+def test_integers_that_lie_close_together_are_counted(kind, spread, seed, max_bin):
+    limits, rng = np.iinfo(kind), np.random.default_rng(seed)
+    n, spread = max(300, spread), min(spread, int(limits.max) - int(limits.min))
+    lowest = int(rng.choice(np.array([limits.min, limits.max - spread], kind)))  # at either end of the type
+    values = np.array([lowest + int(k) for k in rng.integers(0, spread + 1, n)], kind)
+    counted = _cuts_of_counts(values, max_bin)
+    assert counted.dtype == values.dtype
+    assert counted.tolist() == [sorted(values.tolist())[i] for i in naive_cut_starts(sorted(values.tolist()), max_bin)]
+
+
+def test_integers_far_apart_are_not_counted():
+    assert _cuts_of_counts(np.array([0, 1 << 40] * 500), 256) is None
+    assert _cuts_of_counts(np.array([], np.int64), 256) is None
+    assert _cuts_of_counts(np.array([0.0, 1.0]), 256) is None
 
 
 def test_few_values_are_a_bin_each_and_many_are_spread_evenly():

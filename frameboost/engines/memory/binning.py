@@ -24,7 +24,7 @@ from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.star_codes import KeyedColumns
 from frameboost.runtime.storage import returned
-from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
+from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK, CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray
@@ -40,10 +40,11 @@ def propose_bins(
     given: Mapping[int, Bins],
     workers: Workers,
     rare: Callable[[int], RareValues | None],
+    known: Mapping[int, RareValues | None],
 ) -> list[Bins]:
     """Return the bins of every feature, whose physical values ``values`` gives; those in ``given`` as they are.
 
-    ``rare`` gives the `rare_values` of a feature.
+    ``rare`` gives the `rare_values` of a feature; ``known`` has those that have been looked for.
     """
     sample = sample_of(n_rows)
     found = dict(given)
@@ -55,8 +56,12 @@ def propose_bins(
         rare_ones = rare(number) if sample is None else None
         found[number] = propose_column(features[number], values(number), max_bin, sample, rare_ones, rooms.own)
 
-    alone = n_rows * len(features) < VALUES_PER_TASK
-    workers.each([i for i in range(len(features)) if i not in given], propose, alone=alone)
+    wanted = [i for i in range(len(features)) if i not in given]
+    for number in wanted:
+        own = known.get(number)
+        if own is not None and sample is None and len(own.rows) < CALLED_ROWS_PER_TASK:
+            propose(number)
+    workers.each([i for i in wanted if i not in found], propose, alone=n_rows * len(features) < VALUES_PER_TASK)
     return [found[i] for i in range(len(features))]
 
 

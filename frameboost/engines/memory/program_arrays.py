@@ -27,8 +27,8 @@ __all__ = [
 
 # A call for more rows compiles the kernel at once.
 _MOST_ROWS = 1 << 18
-# By numpy a row takes some 30 ns longer, and the kernel five seconds to compile.
-_compiling_later = CompileLater(compute_pairs, most=1 << 25)
+# By numpy a row takes some 40 ns longer, and the kernel five seconds to compile.
+_compiling_later = CompileLater(compute_pairs, most=1 << 24)
 
 
 def is_for_numpy(n_rows: int) -> bool:

@@ -30,7 +30,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import Pairs
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
 from frameboost.runtime.storage import IN_MEMORY, Storage
-from frameboost.runtime.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_values
@@ -62,7 +62,7 @@ class ArrayEngine(FrameEngine):
         self.margin_arrays: dict[str, Margins] = {}
         self._columns = pl.DataFrame()
         self._physical: dict[int, pl.Series] = {}  # the columns that hold physical values, without NaN, by feature
-        self._rare: dict[int, RareValues | None] = {}
+        self.rare: dict[int, RareValues | None] = {}
         self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
@@ -98,16 +98,17 @@ class ArrayEngine(FrameEngine):
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         self.load()
-        return propose_bins(self.features, self.values, self.n_rows, max_bin, given, self.workers, self.rare_values)
+        rare = self.rare_values, self.rare
+        return propose_bins(self.features, self.values, self.n_rows, max_bin, given, self.workers, *rare)
 
     def rare_values(self, number: int) -> RareValues | None:
         """Return a feature's `rare_values`, which are kept until `drop_columns`."""
-        if number not in self._rare:
-            found = rare_values(self.features[number], self.values(number))
-            if not self.storage.holds_columns:
-                return found
-            self._rare[number] = found
-        return self._rare[number]
+        if number in self.rare:
+            return self.rare[number]
+        found = rare_values(self.features[number], self.values(number))
+        if self.storage.holds_columns:
+            self.rare[number] = found
+        return found
 
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop_columns`."""
@@ -146,13 +147,10 @@ class ArrayEngine(FrameEngine):
         """Free the features' columns."""
         self._columns = pl.DataFrame()
         self._physical.clear()
-        self._rare.clear()
+        self.rare.clear()
 
     def count_missing(self) -> list[int]:
-        """See `Engine.count_missing`.
-
-        If columns are read one at a time, the values that cuts come from are kept: all are read now, and to be binned.
-        """
+        """See `Engine.count_missing`; of columns that are read one at a time, those that cuts come from are kept."""
         self.load()
         sample = None if self.storage.holds_columns else self.sample
 
@@ -165,8 +163,8 @@ class ArrayEngine(FrameEngine):
                 self.rare_values(feature)  # while the column is in the cache of the processor
             return values.null_count()
 
-        n_features = len(self.features)
-        return self.workers.each(range(n_features), count, alone=self.n_rows * n_features < VALUES_PER_TASK)
+        alone = self.storage.holds_columns and self.n_rows < CALLED_ROWS_PER_TASK
+        return self.workers.each(range(len(self.features)), count, alone=alone)
 
     def values_for_cuts(self, feature: int) -> pl.Series:
         """See `FrameEngine.values_for_cuts`."""

@@ -14,7 +14,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.exclusive_bundles import ExclusiveBundles, bundle_exclusive
 from frameboost.engines.memory.sparse_columns import RowNumbers, SparseColumns
 from frameboost.engines.memory.sparse_kernels import gather_entries, write_entries
-from frameboost.runtime.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 
@@ -62,7 +62,8 @@ def find_sparse(
         code = int(counts.argmax())
         return code if counts[code] >= (1 - MOST_ENTRIES) * counts.sum() else -1
 
-    found = {i: code for i, code in enumerate(workers.each(range(len(bins)), most_frequent)) if code >= 0}
+    codes = workers.each(range(len(bins)), most_frequent, alone=n_rows < CALLED_ROWS_PER_TASK)
+    found = {i: code for i, code in enumerate(codes) if code >= 0}
     return found if len(found) >= _FEWEST_COLUMNS else {}
 
 
@@ -140,7 +141,7 @@ class SparseCodes:
             differs = np.flatnonzero(differs)
             return (differs.astype(np.uint32) if rows is None else rows[differs]), codes[differs]
 
-        columns = workers.each(range(len(self.features)), entries_of)
+        columns = workers.each(range(len(self.features)), entries_of, alone=self._n_rows < 4 * CALLED_ROWS_PER_TASK)
         self.by_column = SparseColumns(self.features, common, columns, len(self._layout.bins), self._n_rows)
         per_row = sum(len(rows) for rows, _ in columns) // max(1, self._n_rows)
         if per_row >= _FEWEST_BUNDLED and self._n_rows >= _FEWEST_ROWS:
@@ -154,7 +155,7 @@ class SparseCodes:
             counts[rows] += np.uint32(1)
         self._start(counts)
         self.entries = np.empty(int(self.starts[-1]), np.uint16 if self._layout.n_slots <= 1 << 16 else np.uint32)
-        workers.over(self._n_rows, self._write, smallest=VALUES_PER_TASK)
+        workers.over(self._n_rows, self._write, smallest=2 * CALLED_ROWS_PER_TASK)
 
     def _write(self, first: int, last: int) -> None:
         """Write the entries of the rows ``first`` to ``last - 1``."""

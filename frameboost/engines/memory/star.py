@@ -81,7 +81,8 @@ class StarEngine(MemoryEngine):
             return propose_attribute(self.features[number], number, self._table_of[number], max_bin)
 
         known = dict(given) | dict(zip(wanted, self.workers.each(wanted, propose), strict=True))
-        return propose_bins(self.features, self.values, self.n_rows, max_bin, known, self.workers, self.rare_values)
+        rare = self.rare_values, self.rare
+        return propose_bins(self.features, self.values, self.n_rows, max_bin, known, self.workers, *rare)
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
