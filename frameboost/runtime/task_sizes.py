@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "ADDITIONS_PER_LEVEL", "ADDITIONS_PER_TASK", "CALLED_ROWS_PER_TASK", "CODES_PER_TEAM", "CODES_PER_TREE", "MOVED_ROWS_PER_LEVEL",
-    "MOVED_ROWS_PER_TASK", "ROWS_PER_TASK", "VALUES_PER_TASK",
+    "ADDITIONS_PER_LEVEL", "ADDITIONS_PER_TASK", "CALLED_ROWS_PER_TASK", "CODES_PER_TEAM", "CODES_PER_TREE",
+    "MOVED_ROWS_PER_LEVEL", "MOVED_ROWS_PER_TASK", "ROWS_PER_TASK", "VALUES_PER_TASK",
 ]  # fmt: skip
 
 # Values read in order and computed on: gradients, codes, pairs of rows.
