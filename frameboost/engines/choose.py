@@ -45,11 +45,11 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
 
 def _numba(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, SparseSource):
-        from frameboost.engines.memory.sparse_matrix import SparseMatrixEngine
+        from frameboost.engines.memory.sparse.matrix_engine import SparseMatrixEngine
 
         return SparseMatrixEngine(request.source, request.features, request.roles, request.workers)
     if isinstance(request.source, StarFrame) and request.storage is IN_MEMORY:
-        from frameboost.engines.memory.star import StarEngine
+        from frameboost.engines.memory.star.engine import StarEngine
 
         return StarEngine(request.source, request.features, request.roles, request.workers)
     rows = request.frame(), request.features, request.roles, request.workers, request.storage

@@ -1,8 +1,8 @@
 """Syntax trees of scalar SQL expressions: parsed by sqlglot, checked, and folded into SQL or polars expressions.
 
 To allow another function, add its sqlglot node to `_UNARY` or `_BINARY`, its polars function to `_POLARS`, its name to
-`_SUPPORTED`, and its instruction to `frameboost.engines.memory.program_kernels`. Dialects write it by its standard name
-unless they have another one.
+`_SUPPORTED`, and its instruction to `frameboost.engines.memory.programs.kernels`. Dialects write it by its standard
+name unless they have another one.
 
 This module is imported only when there is something to parse, because importing sqlglot takes long.
 """

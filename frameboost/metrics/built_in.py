@@ -21,7 +21,7 @@ __all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better"]
 
 AnyMetric = Metric | CurveMetric
 
-# No function here may be NULL or is a power, which have no program (see `frameboost.engines.memory.programs`).
+# No function here may be NULL or is a power, which have no program (see `frameboost.engines.memory.programs.program`).
 
 _LOG_FACTORIAL = log_gamma("(label + 1)")
 _LOG_LOSS = (

@@ -1,6 +1,6 @@
 """Outputs of some thousand rows as arrays: to plan and start a query of polars takes longer than to compute them.
 
-The results are polars' to the last bit (see `frameboost.engines.memory.program_arrays`).
+The results are polars' to the last bit (see `frameboost.engines.memory.programs.arrays`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from frameboost.compile.arrays.flat_trees import FloatArray
-from frameboost.engines.memory.program_arrays import evaluate
-from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.programs.arrays import evaluate
+from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.losses.outputs import Output
 
 __all__ = ["MOST_ROWS", "ArrayOutput"]

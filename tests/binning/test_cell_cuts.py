@@ -13,7 +13,7 @@ from frameboost.binning.cell_cuts import FEWEST_IN_CELLS, cuts_by_cells
 from frameboost.binning.cell_kernels import count_cells, rows_of_cells
 from frameboost.binning.codes import propose_bins
 from frameboost.binning.value_counts import count_distinct
-from frameboost.engines.memory.star_bins import cuts_of
+from frameboost.engines.memory.star.bins import cuts_of
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.examples import examples

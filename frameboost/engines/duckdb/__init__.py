@@ -14,11 +14,7 @@
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
 - `weighted_cuts`: cuts for each tree, from sums of h by fine bins
 - `ranking`: aggregates over queries, and pairs of rows
-- `star`: the engine over a star, without its join
-- `star_plan`: which dimensions keep tables of their own
-- `star_tables`: copies of the tables, and how often facts refer to a row
-- `star_dimension`: keys and their codes
-- `star_kernels`: sums of facts by the codes of their keys
+- `star`: the same over a star, without its join
 - `arrow_batches`: a result in batches
 - `session`: the connection and its temporary tables
 """

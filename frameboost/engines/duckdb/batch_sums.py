@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frameboost.binning.bins import SlotLayout
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.engines.duckdb.star_dimension import StarDimension
+from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray
 
@@ -85,7 +85,7 @@ class BatchSums:
             Whether all rows are in the only node.
         """
         from frameboost.engines.batch_kernels import add_codes
-        from frameboost.engines.duckdb.star_kernels import add_codes_of_keys, add_sums_of_keys
+        from frameboost.engines.duckdb.star.kernels import add_codes_of_keys, add_sums_of_keys
 
         out = np.zeros((n_nodes, self.layout.n_slots, 2))
         slots = [self.layout.offsets[list(each.features)] for each in self.dimensions]

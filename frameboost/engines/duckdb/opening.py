@@ -12,9 +12,9 @@ from frameboost.engines.description import EngineRequest
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
-from frameboost.engines.duckdb.star import DuckDBStarEngine
-from frameboost.engines.duckdb.star_plan import StarPlan, plan_star
-from frameboost.engines.duckdb.star_tables import copy_star
+from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
+from frameboost.engines.duckdb.star.plan import StarPlan, plan_star
+from frameboost.engines.duckdb.star.tables import copy_star
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.relations import StarRelation
 from frameboost.schema.feature import Feature

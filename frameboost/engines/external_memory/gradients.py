@@ -14,8 +14,8 @@ import polars as pl
 
 from frameboost.engines.external_memory.blocks import Block, blocks
 from frameboost.engines.memory.gradients import GradientPairs
-from frameboost.engines.memory.program_arrays import Addresses, compute_block
-from frameboost.engines.memory.programs import Program
+from frameboost.engines.memory.programs.arrays import Addresses, compute_block
+from frameboost.engines.memory.programs.program import Program
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats

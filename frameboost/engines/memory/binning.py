@@ -20,9 +20,9 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.engines.memory.bundled_codes import BundledCodes, find_bundles
 from frameboost.engines.memory.dense_codes import DenseCodes
-from frameboost.engines.memory.sparse_codes import SparseCodes, StoredCodes
+from frameboost.engines.memory.sparse.codes import SparseCodes, StoredCodes
 from frameboost.engines.memory.split_tables import SplitColumns
-from frameboost.engines.memory.star_codes import KeyedColumns
+from frameboost.engines.memory.star.codes import KeyedColumns
 from frameboost.runtime.storage import returned
 from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK, CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers

@@ -18,8 +18,8 @@ from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.engines.memory.sparse_codes import coded, find_sparse
-from frameboost.engines.memory.sparse_columns import RowNumbers
+from frameboost.engines.memory.sparse.codes import coded, find_sparse
+from frameboost.engines.memory.sparse.columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.tree_kernels import add_tree
 from frameboost.engines.memory.trees import TreeKernels, are_in_levels

@@ -10,8 +10,8 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
-from frameboost.engines.memory.program_arrays import Addresses, compute_all, compute_few, is_for_numpy
-from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.programs.arrays import Addresses, compute_all, compute_few, is_for_numpy
+from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset, offset_step
 from frameboost.losses.exact_sums import Scalar

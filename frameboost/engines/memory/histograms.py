@@ -18,8 +18,8 @@ from frameboost.engines.memory.histogram_kernels import (
     build_histograms,
 )
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.sparse_columns import RowNumbers
-from frameboost.engines.memory.sparse_kernels import add_entries, add_entries_in_order, complete_histograms
+from frameboost.engines.memory.sparse.columns import RowNumbers
+from frameboost.engines.memory.sparse.kernels import add_entries, add_entries_in_order, complete_histograms
 from frameboost.runtime.task_sizes import ADDITIONS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray

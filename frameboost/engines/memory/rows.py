@@ -18,12 +18,12 @@ from frameboost.engines.fixed_terms import kept_aggregates
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.ranking import PAIR_SUMS
 from frameboost.engines.memory.binning import propose_bins
-from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import GradientPairs
-from frameboost.engines.memory.programs import Programs
+from frameboost.engines.memory.programs.exact_sums import ExactSums, values_by_row
+from frameboost.engines.memory.programs.program import Programs
+from frameboost.engines.memory.programs.term_arrays import TermArrays
 from frameboost.engines.memory.sampling import sample_pairs
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
-from frameboost.engines.memory.term_arrays import TermArrays
 from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.gradient_kernels import pair_totals
-from frameboost.engines.memory.program_arrays import evaluate
-from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.programs.arrays import evaluate
+from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.engines.memory.sampling_kernels import draw_pairs
 from frameboost.expressions.draws import draws
 from frameboost.losses.exact_sums import Rounded, Scalar

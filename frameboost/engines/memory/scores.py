@@ -14,7 +14,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.scores import ScoreTable
-from frameboost.engines.memory.exact_sums import ExactSums
+from frameboost.engines.memory.programs.exact_sums import ExactSums
 from frameboost.engines.memory.score_kernels import MOST_CROWDED, group_keys, pack_scores, sum_by_step
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum_in_two

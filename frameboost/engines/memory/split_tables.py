@@ -11,8 +11,8 @@ from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.dense_codes import DenseCodes
 from frameboost.engines.memory.partition_kernels import fill_sides
 from frameboost.engines.memory.piece_arrays import sides_of
-from frameboost.engines.memory.sparse_columns import SparseColumns
-from frameboost.engines.memory.star_codes import KeyedColumns
+from frameboost.engines.memory.sparse.columns import SparseColumns
+from frameboost.engines.memory.star.codes import KeyedColumns
 from frameboost.runtime.workers import Pieces
 from frameboost.splits.split import BoolArray, IntArray, Split
 

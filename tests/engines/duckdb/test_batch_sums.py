@@ -15,8 +15,8 @@ from frameboost.engines.duckdb import arrow_batches
 from frameboost.engines.duckdb.arrow_batches import read_batches
 from frameboost.engines.duckdb.batch_sums import LARGE, sums_by_key_pay
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.engines.duckdb.star_dimension import StarDimension
-from frameboost.engines.duckdb.star_kernels import add_codes_of_keys, add_sums_of_keys
+from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.engines.duckdb.star.kernels import add_codes_of_keys, add_sums_of_keys
 
 N_SLOTS = 40
 

@@ -12,9 +12,10 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.engines.duckdb import batch_sums, engine, opening, star_dimension, star_plan
+from frameboost.engines.duckdb import batch_sums, engine, opening
 from frameboost.engines.duckdb import binning as duckdb_binning
-from frameboost.engines.duckdb import star as star_engine
+from frameboost.engines.duckdb.star import dimension, plan
+from frameboost.engines.duckdb.star import engine as star_engine
 from frameboost.joins.relations import joined_relation
 from tests.support.cases import cases
 from tests.support.examples import examples
@@ -34,7 +35,7 @@ WAYS = {
 @pytest.fixture(autouse=True)
 def stars_without_join(monkeypatch):
     """Have every dimension keep a table of its own, however few facts there are; count such stars."""
-    monkeypatch.setattr(star_plan, "_FEWEST_FACTS", 0)
+    monkeypatch.setattr(plan, "_FEWEST_FACTS", 0)
     opened = []
     original = opening._over_star
     monkeypatch.setattr(opening, "_over_star", lambda *args: opened.append(args) or original(*args))
@@ -46,7 +47,7 @@ def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            for module in (star_dimension, batch_sums, star_engine):
+            for module in (dimension, batch_sums, star_engine):
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         yield
@@ -132,7 +133,7 @@ def test_classes_and_queries():
 
 @pytest.mark.slow
 def test_dimensions_as_large_as_the_facts_are_joined(monkeypatch, stars_without_join):
-    monkeypatch.setattr(star_plan, "_FEWEST_FACTS", 2)
+    monkeypatch.setattr(plan, "_FEWEST_FACTS", 2)
     facts = pl.DataFrame({"id": np.arange(100) % 60, "part": np.arange(100) % 10, "y": np.arange(100.0) ** 2})
     orders = pl.DataFrame({"id": np.arange(60), "day": np.arange(60) % 7, "kind_id": np.arange(60) % 5})
     kinds = pl.DataFrame({"kind_id": np.arange(5), "size": [3.0, None, 1.0, 4.0, 2.0]})
@@ -248,7 +249,7 @@ def test_keys_and_attributes_are_compared_as_in_the_join(name, ordered, monkeypa
     key, statement = DIMENSIONS[name]
     models = []
     for fewest in (0, 10**9):  # without the join, and with it
-        monkeypatch.setattr(star_plan, "_FEWEST_FACTS", fewest)
+        monkeypatch.setattr(plan, "_FEWEST_FACTS", fewest)
         with duckdb.connect() as con:
             con.execute(f"{FACTS}; {statement}; SET preserve_insertion_order = {ordered}; SET threads = 3")
             star = fb.join(con.table("facts"), con.table("d"), on=key)

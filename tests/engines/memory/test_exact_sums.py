@@ -9,9 +9,9 @@ import pytest
 from frameboost.engines.contract import QueryWindow
 from frameboost.engines.frame.ranking import window_expr
 from frameboost.engines.frame.scores import ScoreTable
-from frameboost.engines.memory import exact_sums
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.engines.memory.exact_sums import ExactSums
+from frameboost.engines.memory.programs import exact_sums
+from frameboost.engines.memory.programs.exact_sums import ExactSums
 from frameboost.engines.memory.scores import ScoreArrays, distinct_scores
 from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression

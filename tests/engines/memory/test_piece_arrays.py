@@ -41,7 +41,7 @@ def test_first_fits_have_the_same_trees(table, monkeypatch, name):  # noqa: F811
     expected = fitted(table, how)
     monkeypatch.setattr(CompileLater, "is_on", True)
     monkeypatch.setattr(compile_later, "is_compiled", lambda _: False)
-    for module in ("trees", "piece_arrays", "program_arrays"):  # other tests may have used up what may be deferred
+    for module in ("trees", "piece_arrays", "programs.arrays"):  # other tests may have used up what may be deferred
         later = vars(__import__(f"frameboost.engines.memory.{module}", fromlist=["_"]))["_compiling_later"]
         monkeypatch.setattr(later, "_left", 1 << 30)
     monkeypatch.setattr("frameboost.engines.memory.engine.TreeKernels", None)  # not used

@@ -10,10 +10,10 @@ import pytest
 from frameboost.engines.contract import Cumulative
 from frameboost.engines.exponential_kernels import exponentials
 from frameboost.engines.logarithm_kernels import logarithms
-from frameboost.engines.memory import programs
-from frameboost.engines.memory.program_arrays import compute_few
-from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares
-from frameboost.engines.memory.programs import compile_program
+from frameboost.engines.memory.programs import program as programs
+from frameboost.engines.memory.programs.arrays import compute_few
+from frameboost.engines.memory.programs.kernels import OPCODES, compute_pairs, compute_shares
+from frameboost.engines.memory.programs.program import compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.metrics.built_in import get_metrics

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.binning.arrays import bin_column, rare_values
 from frameboost.binning.codes import propose_bins
-from frameboost.engines.memory import binning, engine, sparse_codes, sparse_columns
+from frameboost.engines.memory import binning, engine
 from frameboost.engines.memory.binning import BinnedColumns
-from frameboost.engines.memory.exclusive_bundles import bundle_exclusive
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.sparse_codes import coded, find_sparse
-from frameboost.engines.memory.sparse_columns import SparseColumns
-from frameboost.engines.memory.sparse_kernels import MOST_COMBINATIONS
+from frameboost.engines.memory.sparse import codes as sparse_codes
+from frameboost.engines.memory.sparse import columns as sparse_columns
+from frameboost.engines.memory.sparse.codes import coded, find_sparse
+from frameboost.engines.memory.sparse.columns import SparseColumns
+from frameboost.engines.memory.sparse.exclusive_bundles import bundle_exclusive
+from frameboost.engines.memory.sparse.kernels import MOST_COMBINATIONS
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType

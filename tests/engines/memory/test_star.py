@@ -11,12 +11,14 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.memory import binning, histograms, nodes, star, star_codes
-from frameboost.engines.memory.star_bins import CodedTable, code_table, part_keys, propose_attribute
-from frameboost.engines.memory.star_codes import KeyedColumns, chosen
-from frameboost.engines.memory.star_kernels import look_up, order_by_key, take_sides, write_records
-from frameboost.engines.memory.star_packed import PackedPairs, most_in_one
-from frameboost.engines.memory.star_tables import StarTable
+from frameboost.engines.memory import binning, histograms, nodes
+from frameboost.engines.memory.star import codes as star_codes
+from frameboost.engines.memory.star import engine as star
+from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
+from frameboost.engines.memory.star.codes import KeyedColumns, chosen
+from frameboost.engines.memory.star.kernels import look_up, order_by_key, take_sides, write_records
+from frameboost.engines.memory.star.packed import PackedPairs, most_in_one
+from frameboost.engines.memory.star.tables import StarTable
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
 from frameboost.engines.memory.partition_kernels import take_rows
-from frameboost.engines.memory.star_bins import CodedTable
-from frameboost.engines.memory.star_kernels import add_by_key, take_sides, write_records
-from frameboost.engines.memory.star_packed import PackedPairs
-from frameboost.engines.memory.star_packed_kernels import add_packed_by_key
+from frameboost.engines.memory.star.bins import CodedTable
+from frameboost.engines.memory.star.kernels import add_by_key, take_sides, write_records
+from frameboost.engines.memory.star.packed import PackedPairs
+from frameboost.engines.memory.star.packed_kernels import add_packed_by_key
 from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray

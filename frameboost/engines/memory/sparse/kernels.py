@@ -112,7 +112,7 @@ def add_entries(  # type: ignore[no-untyped-def]
     team, rows, parts, firsts, gradients, histograms, places, more, is_first
         As for `frameboost.engines.memory.histogram_kernels.build_histograms`.
     starts, entries
-        The entries (see `frameboost.engines.memory.sparse_codes.SparseCodes`).
+        The entries (see `frameboost.engines.memory.sparse.codes.SparseCodes`).
     total
         The slot that all rows of the node are added to: it belongs to a code that has no entries.
     """
@@ -195,7 +195,7 @@ def gather_entries(starts, entries, order, new_starts, out, first, last):  # typ
 
 @kernel
 def combine_codes(rows, codes, n_codes, combined, n_combinations, found):  # type: ignore[no-untyped-def]
-    """Add a feature to a bundle (see `frameboost.engines.memory.exclusive_bundles`) if that is possible.
+    """Add a feature to a bundle (see `frameboost.engines.memory.sparse.exclusive_bundles`) if that is possible.
 
     Combinations are numbered from 0; new ones are numbered as they are found.
 

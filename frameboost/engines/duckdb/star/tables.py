@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from frameboost.engines.duckdb.binning import CountedRows
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.engines.duckdb.star_plan import Branch, StarPlan
+from frameboost.engines.duckdb.star.plan import Branch, StarPlan
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.expressions.sql_files import render
 

@@ -13,8 +13,8 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.codes import sample_of
 from frameboost.data.sources import SparseSource
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.engines.memory.sparse_codes import MOST_ENTRIES, coded
-from frameboost.engines.memory.sparse_columns import RowNumbers
+from frameboost.engines.memory.sparse.codes import MOST_ENTRIES, coded
+from frameboost.engines.memory.sparse.columns import RowNumbers
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature

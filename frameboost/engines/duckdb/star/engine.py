@@ -13,8 +13,8 @@ from frameboost.engines.duckdb.batch_sums import LARGE, BatchSums
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, store_bins
 from frameboost.engines.duckdb.engine import FEWEST_SORTED, DuckDBEngine
 from frameboost.engines.duckdb.session import DuckDBSession
-from frameboost.engines.duckdb.star_dimension import StarDimension
-from frameboost.engines.duckdb.star_tables import BranchTable
+from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.engines.duckdb.star.tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.sql_files import render
 from frameboost.schema.feature import Feature
@@ -29,7 +29,7 @@ class DuckDBStarEngine(DuckDBEngine):
     Parameters
     ----------
     session
-        Its source is a copy of the facts (see `frameboost.engines.duckdb.star_tables.copy_star`).
+        Its source is a copy of the facts (see `frameboost.engines.duckdb.star.tables.copy_star`).
     features, columns, roles, queries, in_order
         As for `TableEngine`; the columns are those of the copies.
     facts

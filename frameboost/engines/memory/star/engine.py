@@ -13,12 +13,12 @@ from frameboost.engines.contract import Sample
 from frameboost.engines.memory.binning import BinnedColumns, is_small, propose_bins
 from frameboost.engines.memory.engine import FEWEST_SORTED, MemoryEngine
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.sparse_codes import find_sparse
-from frameboost.engines.memory.star_bins import CodedTable, code_table, part_keys, propose_attribute
-from frameboost.engines.memory.star_codes import KeyedColumns, chosen, most_keys
-from frameboost.engines.memory.star_kernels import order_by_key
-from frameboost.engines.memory.star_packed import most_in_one
-from frameboost.engines.memory.star_tables import StarTable, fact_columns, open_tables
+from frameboost.engines.memory.sparse.codes import find_sparse
+from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
+from frameboost.engines.memory.star.codes import KeyedColumns, chosen, most_keys
+from frameboost.engines.memory.star.kernels import order_by_key
+from frameboost.engines.memory.star.packed import most_in_one
+from frameboost.engines.memory.star.tables import StarTable, fact_columns, open_tables
 from frameboost.joins.frames import StarFrame
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature

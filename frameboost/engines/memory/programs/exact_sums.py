@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.program_arrays import Addresses, compute_all, evaluate, is_for_numpy
-from frameboost.engines.memory.program_kernels import compute_pairs
-from frameboost.engines.memory.programs import Program, compile_program
+from frameboost.engines.memory.programs.arrays import Addresses, compute_all, evaluate, is_for_numpy
+from frameboost.engines.memory.programs.kernels import compute_pairs
+from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
 from frameboost.losses.exact_sums import Scalar

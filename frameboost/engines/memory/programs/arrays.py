@@ -1,4 +1,4 @@
-"""Gradient programs on few rows: the instructions of `program_kernels` as operations of numpy, which need no compiling.
+"""Gradient programs on few rows: the instructions as operations of numpy, which need no compiling.
 
 Once the kernel has been compiled, which is put off for small fits, it takes a fifth of the time on few rows too (see
 `frameboost.runtime.compile_later`).
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from frameboost.engines.memory.program_kernels import OPCODES, compute_pairs, compute_shares, exp_of, log_of
-from frameboost.engines.memory.programs import Program
+from frameboost.engines.memory.programs.kernels import OPCODES, compute_pairs, compute_shares, exp_of, log_of
+from frameboost.engines.memory.programs.program import Program
 from frameboost.runtime.compile_later import CompileLater
 from frameboost.runtime.task_sizes import ROWS_PER_TASK
 from frameboost.runtime.workers import Workers
@@ -59,7 +59,7 @@ def compute_block(
     pairs: FloatArray,
     addresses: Addresses,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `program_kernels.compute_pairs` does, for the first rows of ``pairs``; ``columns`` are their arrays."""
+    """Do what `kernels.compute_pairs` does, for the first rows of ``pairs``; ``columns`` are their arrays."""
     if is_for_numpy(n_rows):
         return compute_few(program, columns, offsets, pairs[:, :n_rows])
     found: tuple[FloatArray, FloatArray] = compute_pairs(
@@ -78,7 +78,7 @@ def compute_all(
     addresses: Addresses,
     workers: Workers,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `program_kernels.compute_pairs` does, for the first rows of ``pairs``, on threads where that pays.
+    """Do what `kernels.compute_pairs` does, for the first rows of ``pairs``, on threads where that pays.
 
     ``results`` are those of the program to take.
     """
@@ -99,7 +99,7 @@ def compute_all(
 def compute_few(
     program: Program, columns: Sequence[FloatArray], offsets: FloatArray, pairs: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `program_kernels.compute_pairs` does, for all rows of ``columns``, which are arrays here."""
+    """Do what `kernels.compute_pairs` does, for all rows of ``columns``, which are arrays here."""
     results = evaluate(program, columns)
     with np.errstate(all="ignore"):
         for k, result in enumerate(results):

@@ -1,4 +1,4 @@
-"""The compiler of gradient programs: expressions become instructions for the interpreter in `program_kernels`.
+"""The compiler of gradient programs: expressions become instructions for the interpreter in `kernels`.
 
 On a few thousand rows polars takes longer to plan a query than to run it; a program is planned once per fit. It does
 the same float64 operations as polars and SQL, in the same order, so the results agree to the last bit. Functions whose
@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.exact_functions import has_exact_exponentials, has_exact_logarithms
-from frameboost.engines.memory.program_kernels import OPCODES
+from frameboost.engines.memory.programs.kernels import OPCODES
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.syntax import case_parts
 from frameboost.losses.exact_sums import Scalar

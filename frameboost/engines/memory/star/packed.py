@@ -1,11 +1,11 @@
-"""Pairs of equal h as one int64 each, for the sums of `frameboost.engines.memory.star_codes`."""
+"""Pairs of equal h as one int64 each, for the sums of `frameboost.engines.memory.star.codes`."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.memory.star_packed_kernels import pack_pairs
+from frameboost.engines.memory.star.packed_kernels import pack_pairs
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
@@ -19,7 +19,7 @@ _LOOKED_AT = 1 << 12
 
 
 class PackedPairs:
-    """The pairs of a tree as `frameboost.engines.memory.star_packed_kernels` adds them, if h is the same in all rows.
+    """The pairs of a tree as `frameboost.engines.memory.star.packed_kernels` adds them, if h is the same in all rows.
 
     Attributes
     ----------

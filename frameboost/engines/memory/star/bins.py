@@ -15,7 +15,7 @@ from frameboost.binning.bins import Bins, cut_positions
 from frameboost.binning.cell_cuts import cuts_by_cells
 from frameboost.binning.codes import with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
-from frameboost.engines.memory.star_tables import StarTable
+from frameboost.engines.memory.star.tables import StarTable
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 from frameboost.splits.split import IntArray

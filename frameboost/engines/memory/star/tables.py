@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import sample_of
-from frameboost.engines.memory.star_kernels import look_up
+from frameboost.engines.memory.star.kernels import look_up
 from frameboost.joins.dimension import FACTS, needed
 from frameboost.joins.frames import StarFrame, dimension_frame, joined, key_exprs, key_names
 from frameboost.schema.feature import Feature

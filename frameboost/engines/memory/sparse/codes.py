@@ -11,9 +11,9 @@ import polars as pl
 
 from frameboost.binning.arrays import LOOKED_AT, Codes, RareValues, bin_array, bin_column
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.engines.memory.exclusive_bundles import ExclusiveBundles, bundle_exclusive
-from frameboost.engines.memory.sparse_columns import RowNumbers, SparseColumns
-from frameboost.engines.memory.sparse_kernels import gather_entries, write_entries
+from frameboost.engines.memory.sparse.columns import RowNumbers, SparseColumns
+from frameboost.engines.memory.sparse.exclusive_bundles import ExclusiveBundles, bundle_exclusive
+from frameboost.engines.memory.sparse.kernels import gather_entries, write_entries
 from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray

@@ -10,8 +10,8 @@ import numpy as np
 from frameboost.binning.arrays import Codes
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.bundled_codes import Bundles
-from frameboost.engines.memory.sparse_columns import RowNumbers
-from frameboost.engines.memory.sparse_kernels import MOST_COMBINATIONS, combine_codes
+from frameboost.engines.memory.sparse.columns import RowNumbers
+from frameboost.engines.memory.sparse.kernels import MOST_COMBINATIONS, combine_codes
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray

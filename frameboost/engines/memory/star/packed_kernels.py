@@ -30,7 +30,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows that are read together.
 _ROWS = 512
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE_OF_WHOLE)
-_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM = range(6)  # see `star_kernels.add_by_key`
+_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM = range(6)  # see `add_by_key` in `kernels`
 
 
 @kernel
@@ -238,7 +238,7 @@ def add_packed_by_key(  # type: ignore[no-untyped-def]
     team, records, fields, tables, codes, slots, own, rows, parts, firsts, values, grid, histograms, places, more,
     by_key, is_first,
 ):  # fmt: skip
-    """Do what `frameboost.engines.memory.star_kernels.add_by_key` does, for codes of one byte and packed pairs.
+    """Do what `frameboost.engines.memory.star.kernels.add_by_key` does, for codes of one byte and packed pairs.
 
     Bins are emptied before they have more rows than the bits count to; no key has more.
 

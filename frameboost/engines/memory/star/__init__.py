@@ -1,0 +1,8 @@
+"""Facts whose dimensions are not joined to them (`frameboost.join`).
+
+- `engine`: the steps that differ from those of one table
+- `tables`: the dimensions, with the row that each fact refers to
+- `bins`: cuts and codes of attributes, once a row of their dimension
+- `codes`, `kernels`: sums by key, and by the codes of keys
+- `packed`, `packed_kernels`: the same where h is the same in all rows
+"""
