@@ -156,6 +156,7 @@ class Postgres(Warehouse):
         self.folder = tempfile.mkdtemp()
         self.server = pgserver.get_server(self.folder, cleanup_mode="delete")
         self.con = psycopg.connect(self.server.get_uri(), autocommit=True, prepare_threshold=None)
+        atexit.register(self.con.close)  # before the server, which was started before, stops
         self.con.execute("SET TIME ZONE 'Asia/Kathmandu'")
 
     def value(self, kind, value):
