@@ -17,7 +17,7 @@ import frameboost as fb
 _FORMS = ("case", "lists", "sorted", "staged", "table", "udf")
 _SIZES = (1, 1_000, 200_000, 10_000_000)
 _TRAINED_ON, _MEGABYTES = 50_000, 40  # a longer text takes minutes to plan
-_VISITS = 7e9  # rows times trees times depth beyond which a form would take minutes
+_VISITS = 5e9  # rows times trees times depth beyond which a form would take minutes
 
 
 @dataclass(frozen=True)
