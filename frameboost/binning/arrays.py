@@ -17,6 +17,7 @@ from frameboost.binning.cell_cuts import cuts_by_cells
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, read_only, with_one_zero
 from frameboost.binning.kernels import bin_values, cut_starts, set_rows
 from frameboost.binning.radix_kernels import sort_rows
+from frameboost.runtime.compile_later import CompileLater
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 
@@ -44,6 +45,8 @@ Codes = npt.NDArray[np.unsignedinteger]
 LOOKED_AT = 1 << 10
 # Columns of few values are left to numpy, as kernels take longer to compile.
 MOST_IN_NUMPY = 1 << 13
+# So few values are coded by numpy in the time that a kernel's call takes; one of more takes 50 ns longer.
+_FEW, _compiling_later = 1 << 9, CompileLater(bin_values, most=1 << 22)
 # The largest range of integers of which each is counted.
 _MOST_COUNTED = 1 << 16
 
@@ -269,7 +272,7 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
 
 def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
     """Write the codes of the numbers of a column, of which NaN is missing, to ``codes``."""
-    if len(array) <= MOST_IN_NUMPY:
+    if len(array) <= _FEW or (len(array) <= MOST_IN_NUMPY and _compiling_later.defers(len(array))):
         edges = np.array(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
         return
