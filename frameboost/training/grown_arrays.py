@@ -37,15 +37,18 @@ class BinThresholds:
     """
 
     def __init__(self, bins: Sequence[Bins]) -> None:
-        self.firsts: IntArray = np.zeros(len(bins), np.int64)
-        found: list[Physical | None] = [None]
-        for number, each in enumerate(bins):
-            self.firsts[number] = len(found) - 1  # bins are counted from 1 on
-            cuts = () if each.feature.type.is_categorical else each.cuts
-            found += [*cuts, *[None] * (each.count + 1 - len(cuts))]
-        self.of_slots = found
-        self.is_integer = np.array([not isinstance(each, float | None) for each in found])
-        self.floats = np.array([each if isinstance(each, float) else np.nan for each in found])
+        ends = np.cumsum([1, *(each.count + 1 for each in bins)])
+        self.firsts: IntArray = ends[:-1] - 1  # bins are counted from 1 on
+        self.of_slots: list[Physical | None] = [None] * int(ends[-1])
+        self.is_integer, self.floats = np.zeros(ends[-1], np.bool_), np.full(ends[-1], np.nan)
+        for start, each in zip(ends.tolist(), bins, strict=False):
+            if each.cuts and not each.feature.type.is_categorical:
+                own = slice(start, start + len(each.cuts))
+                self.of_slots[own] = each.cuts
+                if isinstance(each.cuts[0], float):
+                    self.floats[own] = each.cuts
+                else:
+                    self.is_integer[own] = True
 
 
 class GrownArrays:
