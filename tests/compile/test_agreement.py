@@ -159,6 +159,7 @@ def test_one_lookup_of_an_expression_sums_several_trees():
     kinds, columns = [FeatureType("float64")], {"x": random_values(FeatureType("float64"), 200, rng)}
     model = random_model(kinds, ["x"], rng, n_trees=30, depth=5)
     frame = pl.DataFrame([to_polars(kinds[0], columns["x"], "x")])
+    _ = model.ensemble.loss.margins  # names that the loss, which many models have, keeps once they are asked for
     pickled = pickle.dumps(model)
     assert 1 < str(model.expr("margin")).count("gather") < len(model.ensemble.trees)
     assert bits(frame.select(model.expr("margin")).to_series()) == bits(naive_margins(model, columns))
