@@ -116,10 +116,10 @@ def propose_column(
 
 def _cuts(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """Return the cuts of numbers, in the way that takes the least time."""
-    for cuts in (_cuts_of_counts(array, max_bin), cuts_by_cells(array, None, max_bin, room)):
-        if cuts is not None:
-            return cuts
-    return _cuts_in_order(array, max_bin, room)
+    cuts = _cuts_of_counts(array, max_bin)
+    if cuts is None:
+        cuts = cuts_by_cells(array, None, max_bin, room)
+    return _cuts_in_order(array, max_bin, room) if cuts is None else cuts
 
 
 def _cuts_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] | None:
@@ -132,9 +132,13 @@ def _cuts_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] |
     # Modulo 2^bits, so no difference overflows.
     counts = np.bincount((array - lowest).view(f"u{array.itemsize}").astype(np.int64))
     distinct = np.flatnonzero(counts)
-    before = np.cumsum(counts[distinct]) - counts[distinct]
-    cuts: npt.NDArray[Any] = distinct[cut_positions(before, len(array), max_bin)].astype(array.dtype) + lowest
+    cuts: npt.NDArray[Any] = _cuts_of_distinct(distinct, counts[distinct], max_bin).astype(array.dtype) + lowest
     return cuts
+
+
+def _cuts_of_distinct(distinct: npt.NDArray[Any], counts: npt.NDArray[np.int64], max_bin: int) -> npt.NDArray[Any]:
+    """Return the cuts of ascending numbers, of which each is there so many times."""
+    return distinct[cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin)]
 
 
 def _cuts_in_order(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
@@ -170,8 +174,7 @@ def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
             np.concatenate([each[:at], new, each[at:]]) for each, new in zip((distinct, counts), own, strict=True)
         )
     counts[at : at + 1] += n_common
-    before = np.cumsum(counts) - counts
-    return with_one_zero(distinct)[cut_positions(before, int(counts.sum()), max_bin)]
+    return _cuts_of_distinct(with_one_zero(distinct), counts, max_bin)
 
 
 def _ascending(array: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
