@@ -118,12 +118,11 @@ class DenseCodes:
         """Put the rows into another order; ``buffer`` has room for a float64 of each, and is written."""
         if self.has_columns:
             workers.each(list(self.columns), lambda column: _sort_column(column, order))
+            if self.rows is not None:
+                self._interleave(self.columns, 0, workers)
+            return
         rows = self.rows
-        if rows is None:
-            return
-        if self.has_columns:
-            self._interleave(self.columns, 0, workers)
-            return
+        assert rows is not None
         room = buffer.view(rows.dtype)
         width = len(room) // len(rows)
         for at in range(0, rows.shape[1], width):
