@@ -39,7 +39,7 @@ from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.cleanup import closed_after
 from frameboost.runtime.installed import require_numba
-from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
+from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
@@ -109,7 +109,7 @@ def fit(
     goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
     source, held_out, settings = goal.source, goal.held_out, _for_target(goal, settings)
     parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
-    with unwrap_handler_errors(), defer_signals_in_llvm(), ExitStack() as open_engines, announce_compilation(verbose):
+    with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         workers, budget = open_engines.enter_context(closing(Workers(settings.n_jobs))), MemoryBudget()
 
         def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["defer_signals", "defer_signals_in_llvm", "record_handler_errors", "unwrap_handler_errors"]
+__all__ = ["defer_in_callbacks", "defer_signals", "record_handler_errors", "unwrap_handler_errors"]
 
 _Handler = Callable[[int, FrameType | None], Any]
 
@@ -114,16 +114,17 @@ _AGAIN_SECONDS = 0.01
 
 
 @contextmanager
-def defer_signals_in_llvm() -> Iterator[None]:
-    """Postpone the handlers of signals while LLVM calls back into Python, where their exceptions are lost.
+def defer_in_callbacks() -> Iterator[None]:
+    """Postpone the handlers of signals while C code calls back into Python and drops exceptions: LLVM, and finalizers.
 
     After LLVM has compiled for seconds, such a callback is the first Python code to run, so a signal from that time is
-    handled there. The compiled kernel would be lost too.
+    handled there. The compiled kernel would be lost too. Of an exception in a weak reference's callback or in `__del__`
+    Python prints "Exception ignored" and goes on.
     """
 
     def beside(handler: _Handler) -> _Handler:
         def handle(number: int, frame: FrameType | None) -> Any:
-            if not _is_in_llvm(frame):
+            if not _drops_exceptions(frame):
                 return handler(number, frame)
             again = threading.Timer(_AGAIN_SECONDS, _send, [number])
             again.daemon = True
@@ -145,9 +146,14 @@ def _send(number: int) -> None:
         _thread.interrupt_main(signal.Signals(number))
 
 
-def _is_in_llvm(frame: FrameType | None) -> bool:
+# Modules whose functions are called by LLVM, and when an object dies that is a key of a weak dictionary or set.
+_CALLED_BACK = {"llvmlite", "weakref", "_weakrefset"}
+
+
+def _drops_exceptions(frame: FrameType | None) -> bool:
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == "llvmlite":
+        module = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if module in _CALLED_BACK or frame.f_code.co_name == "__del__":
             return True
         frame = frame.f_back
     return False

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 
 import duckdb
 import numba
@@ -16,7 +17,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.engines.memory import trees
-from frameboost.runtime.interrupts import defer_signals, defer_signals_in_llvm, unwrap_handler_errors
+from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send")
@@ -151,11 +152,37 @@ def ctrl_c_in_llvm(monkeypatch):
 
 def test_ctrl_c_while_llvm_calls_back_is_not_lost(monkeypatch):
     kernel, before = numba.njit(lambda x: x + 1), signal.getsignal(signal.SIGINT)
-    with ctrl_c_in_llvm(monkeypatch), pytest.raises(KeyboardInterrupt), defer_signals_in_llvm():
+    with ctrl_c_in_llvm(monkeypatch), pytest.raises(KeyboardInterrupt), defer_in_callbacks():
         kernel(1)
         time.sleep(60)
     assert kernel(1) == 2
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class Pressing:
+    """An object that presses Ctrl-C as it dies."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def dies():
+    Pressing()
+
+
+def dies_as_a_weak_key():
+    key, value = (type("Plain", (), {})() for _ in range(2))
+    kept = weakref.WeakKeyDictionary({key: value})
+    pressing = weakref.ref(value, lambda _: signal.raise_signal(signal.SIGINT))
+    del value, key  # the dictionary's callback lets go of the value
+    assert (len(kept), pressing()) == (0, None)
+
+
+@pytest.mark.parametrize("finalize", [dies, dies_as_a_weak_key])
+def test_ctrl_c_in_a_finalizer_is_not_lost(finalize):
+    with pytest.raises(KeyboardInterrupt), defer_in_callbacks():
+        finalize()
+        time.sleep(60)
 
 
 def test_ctrl_c_is_acknowledged_while_a_kernel_compiles(monkeypatch):
