@@ -108,8 +108,10 @@ class Ensemble:
         """Return the trees that add to one output's margin."""
         return [tree for tree in self.trees if tree.output == output]
 
-    def trees_by_output(self) -> list[list[Tree]]:
+    def trees_by_output(self) -> Sequence[Sequence[Tree]]:
         """Return the trees that add to each output's margin, in one pass over all trees."""
+        if self.n_outputs == 1:
+            return [self.trees]
         found: list[list[Tree]] = [[] for _ in range(self.n_outputs)]
         for tree in self.trees:
             found[tree.output].append(tree)

@@ -182,6 +182,17 @@ class TreeColumns:
             start = end
         return tuple(trees)
 
+    def depths(self) -> list[int]:
+        """Return the depth of each tree: 0 of one leaf."""
+        level, depth = np.cumsum(self.sizes) - self.sizes, 0
+        first, tree = np.repeat(level, self.sizes), np.repeat(np.arange(len(self)), self.sizes)
+        found = np.zeros(len(self), dtype=np.int64)
+        while len(level := level[self.nodes["feature"][level] != LEAF]):
+            depth += 1
+            found[tree[level]] = depth
+            level = np.concatenate([self.nodes[side][level] + first[level] for side in ("left", "right")])
+        return list(map(int, found))
+
     def node_values(self) -> NodeValues:
         """Return the values of the nodes."""
         return NodeValues(self.sizes, self.output, self.nodes["feature"] == LEAF, self.nodes["value"])

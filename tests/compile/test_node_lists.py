@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.compile.sql.conditions import compare_numbers
+from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.compile.test_dialects import grown, made
@@ -62,16 +64,33 @@ def test_every_type_on_all_its_odd_values(con, type_name):
 
 
 def test_the_lists_of_a_small_model(con):
-    # Missing values of x go left in the first tree and right in the second: two answers, 2 and 3.
+    # Missing values of x go left in the first tree and right in the second: two answers, 3 and 2.
     trees = [grown((0, 3.0, "left", -4.0, 4.0)), grown((0, 5.0, "right", -1.0, 1.0))]
     query = made(FLOATS, trees, NO_BASE).query("t", keep=["id"], form="lists")
-    for name, items in {
-        "answer": "[2,3,1,1,1,1]' AS BIGINT", "threshold": "[3.0,5.0,inf,inf,inf,inf]' AS DOUBLE",
-        "child": "[3,5,3,4,5,6]' AS BIGINT", "value": "[0,0,-4.0,4.0,-1.0,1.0]' AS DOUBLE",
-    }.items():  # fmt: skip
-        assert f"CAST('{items}[])" in query, name
+    for items in (
+        "[3,2,1,1,1,1]' AS BIGINT",
+        "[3.0,5.0,-4.0,4.0,-1.0,1.0]' AS DOUBLE",
+        "[3,5,3,4,5,6]' AS BIGINT",
+    ):
+        assert f"CAST('{items}[])" in query
     con.register("t", pl.DataFrame({"id": [1, 2, 3, 4, 5], "x": [2.0, 3.0, 6.0, None, math.nan]}))
     assert con.execute(query).fetchall() == [(1, -5.0), (2, 3.0), (3, 5.0), (4, -3.0), (5, -3.0)]
+
+
+@cases("type_name", TYPES)
+def test_which_nodes_compare_numbers_is_told_alike_one_by_one_and_all_at_once(type_name):
+    rng = random.Random(type_name)
+    kinds = [FeatureType(type_name), FeatureType("string"), FeatureType("float64")]
+    model = random_model(kinds, ["x", "s", "y"], rng, n_trees=30, depth=4).database()
+    columns, trees = model.columns, model.ensemble.trees
+    one_by_one = [not tree.is_leaf(node) and columns[tree.feature[node]].compares_numbers(tree, node)
+                  for tree in trees for node in range(len(tree))]  # fmt: skip
+    arrays = TreeColumns.of(trees)
+    threshold = arrays.nodes["threshold"].copy()
+    threshold[arrays.integer_at] = [float(value) for value in arrays.integers]
+    at_once = compare_numbers(kinds, arrays.nodes["feature"], threshold, arrays.nodes["missing_left"] == 1)
+    assert at_once.tolist() == one_by_one
+    assert any(one_by_one)
 
 
 @pytest.mark.parametrize(("kind", "near"), [("int64", 2**53), ("uint64", 2**53), ("int64", -(2**53))])

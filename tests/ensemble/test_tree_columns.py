@@ -45,3 +45,11 @@ def test_codes_are_renumbered_and_stay_ascending():
     found = ColumnTrees(columns.renumbered({2: np.array([5, 0, 9, 2])}))
     assert [tree.categories[0] for tree in found] == [None, None, None, (0, 2, 5), (1,)]
     assert columns.renumbered({}).trees() == columns.trees()
+
+
+def test_depths():
+    chain = Tree(
+        (0, LEAF, 0, LEAF, LEAF), (1.0, None, 2.0, None, None), (None,) * 5, (False,) * 5, (1, LEAF, 3, LEAF, LEAF),
+        (2, LEAF, 4, LEAF, LEAF), (0.0,) * 5, (0.0,) * 5, (0.0,) * 5,
+    )  # fmt: skip
+    assert TreeColumns.of((*FIRST, chain, *SECOND)).depths() == [1, 0, 2, 1, 1, 1]

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from frameboost.checks.messages import shown
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
@@ -15,10 +18,10 @@ from frameboost.dialects.literals import OutOfRange
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import membership, quote_identifier
 from frameboost.schema.feature import ZERO, Feature
-from frameboost.schema.types import Physical
+from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import Tree
 
-__all__ = ["FeatureColumn", "condition_sql", "find_columns", "renamed"]
+__all__ = ["FeatureColumn", "compare_numbers", "condition_sql", "find_columns", "renamed"]
 
 _NEVER = "1 = 0"
 # Up to which a double holds every integer. So a whole number is below a threshold within it if its double is.
@@ -154,6 +157,28 @@ class FeatureColumn:
     def categories(self, codes: Sequence[int]) -> list[str]:
         """Return the categories with those codes as literals."""
         return [str(self.dialect.literal(self.feature.type, self.feature.categories[code])) for code in codes]
+
+
+def compare_numbers(
+    kinds: Sequence[FeatureType],
+    feature: npt.NDArray[np.integer],
+    threshold: npt.NDArray[np.float64],
+    missing_left: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.bool_]:
+    """Return which of many nodes `FeatureColumn.compares_numbers` holds for.
+
+    Parameters
+    ----------
+    kinds
+        The types of the features.
+    feature, threshold, missing_left
+        (nodes,): as in `frameboost.trees.tree.Tree`, with NaN for no threshold; the feature of a leaf is negative.
+    """
+    is_float = np.array([*(kind.is_float for kind in kinds), False])  # -1, a leaf, is the last one
+    is_integer = np.array([*(kind.is_integer for kind in kinds), False])
+    holds: npt.NDArray[np.bool_] = is_float[feature] | (is_integer[feature] & (np.abs(threshold) < _WHOLE))
+    holds &= ~np.isnan(threshold) & ~(missing_left & (threshold == -np.inf))
+    return holds
 
 
 def renamed(columns: Sequence[FeatureColumn], names: Mapping[str, str]) -> tuple[FeatureColumn, ...]:

@@ -3,7 +3,7 @@
 The figures are CPU nanoseconds, measured in DuckDB 2.0 (docs/performance.md). CASE takes about 110 µs a split to write,
 parse and plan, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26 of depth 4, 96 of depth 6, 720 of depth
 10), over sorted rows 0.64 log2(leaves)² + 0.31 leaves (15, 43, 300). Staged and sorted queries have bare comparisons
-(`frameboost.compile.sql.forms.fill_missing`), which take 88 µs to plan and a twentieth less to evaluate. Lists take 3
+(`frameboost.compile.sql.forms.fill_missing`), which take 88 µs to plan and a twentieth less to evaluate. Lists take 1.5
 µs a node, and 16 ns a tree and level of the deepest.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["chosen_form"]
 # Rows of a table that nobody has told the size of.
 _ROWS = 200_000
 # To plan: a condition, a bare comparison, and a node of a list.
-_A_CONDITION, _A_COMPARISON, _A_NODE = 110_000, 88_000, 3_000
+_A_CONDITION, _A_COMPARISON, _A_NODE = 110_000, 88_000, 1_500
 # To score a row: a tree by CASE, by log2(leaves)² and by leaves, with bare comparisons, and over sorted rows.
 _A_CASE, _A_STAGED_CASE, _A_SORTED_CASE = (0.9, 0.8), (0.86, 0.76), (0.64, 0.31)
 # To fill the missing values of a column.
@@ -47,7 +47,7 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     ParameterError
         If the database or the model can't have the form.
     """
-    dialect, levels = model.dialect, max((max(tree.depths()) for tree in model.every_tree()), default=0)
+    dialect, levels = model.dialect, max(model.depths, default=0)
     if form == "sorted" and not dialect.expressions.case_skips_unmet_whens:
         raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
     if form == "lists" and dialect.expressions.lambda_ is None:
@@ -75,7 +75,8 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     elif not named:  # most conditions are comparisons
         costs["staged"] = plan + (_a_row(_A_STAGED_CASE, leaves) + filling) * n_rows
     if levels <= MOST_LEVELS and not is_linear:
-        sets = {(f, codes) for tree in trees for f, codes in zip(tree.feature, tree.categories, strict=True) if codes}
+        sets = {(f, codes) for tree in (trees if named else ())
+                for f, codes in zip(tree.feature, tree.categories, strict=True) if codes}  # fmt: skip
         # Of a number two at most, one for each side of missing values.
         answers = 2 * len(model.used()) + sum(len(codes) for _, codes in sets)
         a_row = _A_LEVEL * levels * len(trees) + _AN_ANSWER * answers

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from frameboost.compile.sql.case import n_terms
 from frameboost.compile.sql.deep_trees import tree_texts
-from frameboost.compile.sql.node_lists import list_margin, node_lists
+from frameboost.compile.sql.node_lists import NodeLists
 from frameboost.compile.sql.outputs import named_columns, uses_margins_once, values_sql
 from frameboost.compile.sql.shared_walks import lookup_terms, shared_texts
 from frameboost.compile.sql.sort_key import sort_key
@@ -44,9 +44,10 @@ def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -
 
 
 def over_lists(model: SqlModel, stages: Stages, name: str, into: str = "") -> str:
-    """Return the query whose first stage adds lists of nodes to each row, which `list_margin` walks."""
-    lists = stages.name(node_lists(model))
-    margins = {margin: list_margin(model, k, lists) for k, margin in enumerate(model.output.inputs)}
+    """Return the query whose first stage adds lists of nodes to each row, which `NodeLists.margin` walks."""
+    lists = NodeLists.of(model)
+    names = stages.name(lists.sql())
+    margins = {margin: lists.margin(k, names) for k, margin in enumerate(model.output.inputs)}
     return output_query(model, stages, margins, name, into)
 
 

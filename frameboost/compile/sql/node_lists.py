@@ -5,20 +5,20 @@ the nodes is one string that is cast to a list, so planning takes next to no tim
 trees are numbered from 1, level by level, and the children of a node stand side by side. For the trees
 ``x < 3 ? -4 : 4`` and ``y < 5 ? -1 : 1``
 
-======  =========  =====  =====
-answer  threshold  child  value
-======  =========  =====  =====
-2       3          3      0
-3       5          5      0
-1       inf        3      -4
-1       inf        4      4
-1       inf        5      -1
-1       inf        6      1
-======  =========  =====  =====
+======  ======  ======
+answer  number  child
+======  ======  ======
+2       3       3
+3       5       5
+1       -4      3
+1       4       4
+1       -1      5
+1       1       6
+======  ======  ======
 
-and a row has the answers ``[0, x, y]``. A step leads from node n to ``child[n] + (answers[answer[n]] >=
-threshold[n])``, so x = 5 leads from 1 to 3 + 1, whose value is 4. A leaf compares the 0 with
-infinity, and so leads to itself.
+and a row has the answers ``[-inf, x, y]``. A step leads from node n to ``child[n] + (answers[answer[n]] >=
+number[n])``, so x = 5 leads from 1 to 3 + 1, whose number is 4. The number of an inner node is its threshold, of a leaf
+its value: a leaf compares the ``-inf`` with it, and so leads to itself.
 
 A missing value is a NaN, which is the greatest number, for splits that send it right, and ``-inf`` for the others: two
 answers where a feature has both kinds. A split that is no comparison of numbers that a double holds, as of a category,
@@ -28,69 +28,90 @@ is a condition, whose answer is 0 or 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
 
-from frameboost.compile.sql.conditions import FeatureColumn
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.compile.sql.conditions import compare_numbers
 from frameboost.compile.sql.sql_model import SqlModel
-from frameboost.trees.tree import Tree
+from frameboost.ensemble.tree_columns import TreeColumns
+from frameboost.trees.tree import LEAF
 
-__all__ = ["MOST_LEVELS", "list_expression", "list_margin", "node_lists"]
+__all__ = ["MOST_LEVELS", "NodeLists", "list_expression"]
 
 # Levels of the deepest tree: expressions nest as deep, up to 1,000 of them.
 MOST_LEVELS = 100
 
-
-def node_lists(model: SqlModel) -> dict[str, str]:
-    """Return the lists as SQL, by their names: the answers of a row, and the fields of all nodes."""
-    number = "FLOAT" if _is_of_singles(model) else "DOUBLE"
-    answers = {f"CAST(0 AS {number})": 1}
-
-    @cache
-    def as_number(feature: int, missing_left: bool) -> str:
-        return model.columns[feature].as_number(missing_left, number)
-
-    nodes = [(tree, 0) for tree in model.every_tree()]
-    asked: list[int] = []
-    thresholds: list[float] = []
-    children: list[int] = []
-    values: list[float] = []
-    for tree, node in nodes:  # which grows by the children
-        if tree.is_leaf(node):
-            answer, threshold, child = next(iter(answers)), float("inf"), len(children) + 1
-        else:
-            child = len(nodes) + 1
-            answer, threshold, is_right = _question(model.columns, tree, node, as_number)
-            pair = [(tree, tree.left[node]), (tree, tree.right[node])]
-            nodes += pair if is_right else reversed(pair)
-        asked.append(answers.setdefault(answer, len(answers) + 1))
-        thresholds.append(threshold)
-        children.append(child)
-        values.append(tree.value[node] if tree.is_leaf(node) else 0)
-    return {
-        "answers": f"[{', '.join(answers)}]", "answer": _list(asked, "BIGINT"), "threshold": _list(thresholds, number),
-        "child": _list(children, "BIGINT"), "value": _list(values, "DOUBLE"),
-    }  # fmt: skip
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 
 
-def list_margin(model: SqlModel, number: int, names: Mapping[str, str]) -> str:
-    """Return a margin over lists of the given names, as one expression.
+@dataclass(frozen=True)
+class NodeLists:
+    """The lists of a model.
 
-    For trees of two levels: ``base + list_sum(list_transform(list_transform(range(1, 3), lambda node: step), lambda
-    node: value[step]))``, with the step above. Values are on a grid, so their sum is exact in any order.
+    Attributes
+    ----------
+    answers
+        The answers of a row, as SQL.
+    answer, child
+        int64 (nodes,): the answer that a node compares, and its first child, counted from 1.
+    number
+        float64 (nodes,): thresholds, and the values of leaves.
     """
-    trees, base = model.trees[number], model.bases[number]
-    if not trees:
-        return base if isinstance(base, str) else model.dialect.number(base)
-    first = 1 + sum(map(len, model.trees[:number]))
-    answers, answer, threshold, child, value = (
-        names[name] for name in ("answers", "answer", "threshold", "child", "value")
-    )
-    step = f"{child}[node] + CAST({answers}[{answer}[node]] >= {threshold}[node] AS BIGINT)"
-    walk = f"range({first}, {first + len(trees)})"
-    for _ in range(max(max(tree.depths()) for tree in trees) - 1):
-        walk = f"list_transform({walk}, lambda node: {step})"
-    total = f"list_sum(list_transform({walk}, lambda node: {value}[{step}]))"
-    return f"({total} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {total})"
+
+    model: SqlModel
+    answers: Sequence[str]
+    answer: IntArray
+    number: FloatArray
+    child: IntArray
+
+    @classmethod
+    def of(cls, model: SqlModel) -> NodeLists:
+        """Return the lists of all trees of a model."""
+        trees = model.tree_columns
+        asked = _Questions.of(model, trees)
+        roots = np.cumsum(trees.sizes) - trees.sizes
+        first = np.repeat(roots, trees.sizes)
+        left, right = (trees.nodes[side] + first for side in ("left", "right"))
+        children = np.where(asked.yes_is_left, [right, left], [left, right]).T
+        order = _level_by_level(roots, children, trees.nodes["feature"] != LEAF)
+        is_inner = trees.nodes["feature"][order] != LEAF
+        child = np.where(is_inner, len(trees) - 1 + 2 * np.cumsum(is_inner), np.arange(1, len(order) + 1))
+        number = np.where(is_inner, asked.threshold[order], trees.nodes["value"][order])
+        answers = ["CAST('-Infinity' AS DOUBLE)", *asked.answers]
+        return cls(model, answers, asked.answer[order], number, child)
+
+    def sql(self) -> dict[str, str]:
+        """Return the lists as SQL, by their names."""
+        return {
+            "answers": f"[{', '.join(self.answers)}]",
+            "answer": _list(self.answer, "BIGINT"),
+            "number": _list(self.number, "DOUBLE"),
+            "child": _list(self.child, "BIGINT"),
+        }
+
+    def margin(self, number: int, names: Mapping[str, str]) -> str:
+        """Return a margin over columns that hold the lists, as one expression.
+
+        For trees of two levels: ``base + list_sum(list_transform(list_transform(range(1, 3), lambda node: step),
+        lambda node: number[step]))``, with the step above. Values are on a grid, so their sum is exact in any order.
+        """
+        model = self.model
+        trees, base = model.trees[number], model.bases[number]
+        if not trees:
+            return base if isinstance(base, str) else model.dialect.number(base)
+        first = 1 + sum(map(len, model.trees[:number]))
+        answers, answer, numbers, child = (names[name] for name in ("answers", "answer", "number", "child"))
+        step = f"{child}[node] + CAST({answers}[{answer}[node]] >= {numbers}[node] AS BIGINT)"
+        walk = f"range({first}, {first + len(trees)})"
+        depths = model.depths[first - 1 : first - 1 + len(trees)]
+        for _ in range(max(depths) - 1):
+            walk = f"list_transform({walk}, lambda node: {step})"
+        total = f"list_sum(list_transform({walk}, lambda node: {numbers}[{step}]))"
+        return f"({total} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {total})"
 
 
 def list_expression(model: SqlModel, values: Callable[[Sequence[str]], str]) -> str:
@@ -99,29 +120,66 @@ def list_expression(model: SqlModel, values: Callable[[Sequence[str]], str]) -> 
     The parameter of a lambda names the lists: ``list_transform([{'answers': ..., ...}], lambda lists: ...)[1]``. To
     look them up in a struct takes a fifth longer than columns do.
     """
-    lists = node_lists(model)
-    fields = ", ".join(f"'{name}': {text}" for name, text in lists.items())
-    margins = [list_margin(model, k, {name: f"lists['{name}']" for name in lists}) for k in range(len(model.bases))]
+    lists = NodeLists.of(model)
+    sql = lists.sql()
+    fields = ", ".join(f"'{name}': {text}" for name, text in sql.items())
+    margins = [lists.margin(k, {name: f"lists['{name}']" for name in sql}) for k in range(len(model.bases))]
     return f"list_transform([{{{fields}}}], lambda lists: {values(margins)})[1]"
 
 
-def _list(items: Sequence[float], kind: str) -> str:
-    return f"CAST('[{','.join(map(repr, items))}]' AS {kind}[])"
+def _list(values: IntArray | FloatArray, kind: str) -> str:
+    """Return a list as SQL; polars writes numbers ten times as fast as Python, and as exactly."""
+    return f"CAST('[{pl.Series(values).cast(pl.String).str.join(',').item()}]' AS {kind}[])"
 
 
-def _is_of_singles(model: SqlModel) -> bool:
-    """Whether all features that are compared as numbers are single precision floats."""
-    asked = {f for tree in model.every_tree() for f in tree.feature if f >= 0}
-    kinds = [model.columns[f].feature.type for f in asked]
-    return all(kind.name == "float32" for kind in kinds if kind.is_float or kind.is_integer)
+@dataclass(frozen=True)
+class _Questions:
+    """What the nodes ask, in arrays (nodes,).
+
+    Attributes
+    ----------
+    answers
+        The answers as SQL, from the second one on.
+    answer
+        The answer that a node compares, counted from 1; 1 of leaves.
+    threshold
+        From which on the answer is yes.
+    yes_is_left
+        Whether yes leads left.
+    """
+
+    answers: Sequence[str]
+    answer: IntArray
+    threshold: FloatArray
+    yes_is_left: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, model: SqlModel, trees: TreeColumns) -> _Questions:
+        feature, missing_left = trees.nodes["feature"], trees.nodes["missing_left"].astype(np.bool_)
+        threshold = trees.nodes["threshold"].copy()
+        threshold[trees.integer_at] = np.array(trees.integers, dtype=np.float64)
+        compares = compare_numbers([column.feature.type for column in model.columns], feature, threshold, missing_left)
+        sides, which = np.unique(2 * feature[compares] + missing_left[compares], return_inverse=True)
+        answers = [model.columns[side // 2].as_number(bool(side % 2), "DOUBLE") for side in sides.tolist()]
+        answer = np.ones(len(feature), dtype=np.int64)
+        answer[compares] = 2 + which
+        yes_is_left = np.zeros(len(feature), dtype=np.bool_)
+        conditions: dict[str, int] = {}
+        ends = np.cumsum(trees.sizes)
+        for at in np.flatnonzero(~compares & (feature != LEAF)).tolist():
+            number = int(np.searchsorted(ends, at, side="right"))
+            tree, node = model.every_tree()[number], at - int(ends[number] - trees.sizes[number])
+            condition, yes_is_left[at] = model.columns[feature[at]].test(tree, node)
+            answer[at] = 2 + len(answers) + conditions.setdefault(condition, len(conditions))
+            threshold[at] = 0.5
+        answers += [f"CASE WHEN {condition} THEN 1 ELSE 0 END" for condition in conditions]
+        return cls(answers, answer, threshold, yes_is_left)
 
 
-def _question(
-    columns: Sequence[FeatureColumn], tree: Tree, node: int, as_number: Callable[[int, bool], str]
-) -> tuple[str, float, bool]:
-    """Return the answer that a split needs, the threshold from which on it is yes, and whether yes leads right."""
-    threshold, column = tree.threshold[node], columns[tree.feature[node]]
-    if column.compares_numbers(tree, node):
-        return as_number(tree.feature[node], tree.missing_left[node]), float(threshold), True  # type: ignore[arg-type]
-    condition, holds_left = column.test(tree, node)
-    return f"CASE WHEN {condition} THEN 1 ELSE 0 END", 0.5, not holds_left
+def _level_by_level(roots: IntArray, children: IntArray, is_inner: npt.NDArray[np.bool_]) -> IntArray:
+    """Return the nodes, first the roots, then their children, and so on; ``children`` is (nodes, 2)."""
+    levels, level = [], roots
+    while len(level):
+        levels.append(level)
+        level = children[level[is_inner[level]]].ravel()
+    return np.concatenate(levels)

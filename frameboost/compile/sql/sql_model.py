@@ -10,6 +10,7 @@ from frameboost.compile.sql.case import margin_sql, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.lookups import lookup_sql
 from frameboost.dialects.dialect import Dialect
+from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree
 
@@ -99,9 +100,20 @@ class SqlModel:
         used = self.used()
         return template.format(x=used[0]) if used else None
 
-    def every_tree(self) -> list[Tree]:
+    def every_tree(self) -> Sequence[Tree]:
         """Return the trees of all margins."""
-        return [tree for of_output in self.trees for tree in of_output]
+        of_one = self.trees[0] if len(self.trees) == 1 else None
+        return [tree for of_output in self.trees for tree in of_output] if of_one is None else of_one
+
+    @cached_property
+    def tree_columns(self) -> TreeColumns:
+        """The trees of all margins as arrays."""
+        return TreeColumns.of(self.every_tree())
+
+    @cached_property
+    def depths(self) -> list[int]:
+        """The depth of each tree of all margins."""
+        return self.tree_columns.depths()
 
     def used(self) -> list[str]:
         """Return the columns that some tree asks about, or has slopes of, quoted."""
