@@ -426,11 +426,11 @@ def test_a_child_dialect_inherits_what_it_does_not_override(monkeypatch):
 def small(monkeypatch, limits=None, **changes):
     """Return DuckDB with limits of its own, or other differences, known as a dialect called small.
 
-    With limits, its CASEs nest as in most databases.
+    With limits, its CASEs nest as in most databases, and it has no lambdas.
     """
     dialect = DUCKDB.child("small", parser="duckdb", **changes)
     if limits is not None:
-        nested = replace(dialect.expressions, case_skips_unmet_whens=False)
+        nested = replace(dialect.expressions, case_skips_unmet_whens=False, lambda_=None)
         dialect = replace(dialect, expressions=nested, limits=limits)
     monkeypatch.setitem(built_in.DIALECTS, "small", dialect)
     return dialect
