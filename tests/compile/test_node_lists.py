@@ -211,6 +211,13 @@ def test_auto_chooses_by_the_rows(n_trees, depth, forms):
     assert form_of(model.query("t", keep=["id"])) == ("staged" if depth < 5 else "lists")
 
 
+def test_the_more_rows_are_sorted_the_cheaper_is_each():
+    # Ten trees of 1,203 leaves, CPU seconds by lists and over sorted rows: 0.6 and 1.6 of 200,000, 10.8 and 5.2 of 4
+    # million.
+    model = full_trees(10, 10)
+    assert [form_of(model.query("t", keep=["id"], rows=rows)) for rows in (200_000, 10_000_000)] == ["lists", "sorted"]
+
+
 def test_other_databases_have_no_lists():
     model = full_trees(30, 6)
     assert model.query("t", "postgres", keep=["id"], rows=1) == model.query("t", "postgres", keep=["id"])

@@ -2,9 +2,10 @@
 
 The figures are CPU nanoseconds, measured in DuckDB 2.0 (docs/performance.md). CASE takes about 110 µs a split to write,
 parse and plan, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26 of depth 4, 96 of depth 6, 720 of depth
-10), over sorted rows 0.64 log2(leaves)² + 0.31 leaves (15, 43, 300). Staged and sorted queries have bare comparisons
+10). Over n sorted rows it is 0.75 log2(leaves)² + 0.2 leaves (200,000 / n): the more rows, the more alike are those of a
+chunk (15, 39, 123 and 220 ns of 16, 59, 363 and 1,203 leaves over 200,000 rows; 12, 32, 43 and 74 over 4 million). Staged and sorted queries have bare comparisons
 (`frameboost.compile.sql.forms.fill_missing`), which take 88 µs to plan and a twentieth less to evaluate. Lists take 1.5
-µs a node, and 16 ns a tree and level of the deepest.
+µs a node, and 16 to 20 ns a tree and level of the deepest.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ __all__ = ["chosen_form"]
 _ROWS = 200_000
 # To plan: a condition, a bare comparison, and a node of a list.
 _A_CONDITION, _A_COMPARISON, _A_NODE = 110_000, 88_000, 1_500
-# To score a row: a tree by CASE, by log2(leaves)² and by leaves, with bare comparisons, and over sorted rows.
-_A_CASE, _A_STAGED_CASE, _A_SORTED_CASE = (0.9, 0.8), (0.86, 0.76), (0.64, 0.31)
+# To score a row: a tree by CASE, by log2(leaves)² and by leaves, and with bare comparisons.
+_A_CASE, _A_STAGED_CASE = (0.9, 0.8), (0.86, 0.76)
+# The same over sorted rows: by log2(leaves)², and by leaves divided by the rows, up to what it is over few.
+_A_SORTED_CASE, _A_SORTED_LEAF, _MOST_SORTED_LEAF = 0.75, 40_000.0, 0.5
 # To fill the missing values of a column.
 _TO_FILL = 3
 # To score a row by lists: a level of a tree; a condition.
@@ -82,7 +85,8 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
         a_row = _A_LEVEL * levels * len(trees) + _AN_ANSWER * answers
         costs["lists"] = _A_CONDITION * answers + _A_NODE * sum(map(len, trees)) + a_row * n_rows
     if rows is not None:
-        costs["sorted"] = plan + (_a_row(_A_SORTED_CASE, leaves) + filling + _TO_SORT) * n_rows
+        a_leaf = min(_A_SORTED_LEAF / max(n_rows, 1), _MOST_SORTED_LEAF)
+        costs["sorted"] = plan + (_a_row((_A_SORTED_CASE, a_leaf), leaves) + filling + _TO_SORT) * n_rows
     return min(costs, key=costs.__getitem__)
 
 
