@@ -67,7 +67,8 @@ def of_a_round(counts: Counter, data, **how) -> dict[str, float]:
 
 
 IN_MEMORY = dict.fromkeys(["build_histograms", "scan_histograms", "subtract_from_parents"], DEPTH)
-FEW = {"grow_tree": 1, "add_by_node": 1}
+# Leaves that stop early have their rows side by side; rows of the last splits are told apart as values are added.
+FEW = {"grow_tree": 1, "add_by_side": 1, "add_by_node": 1}
 # The settings; the calls of a round of few rows, and of more rows.
 ROUNDS = {
     "plain": ({}, FEW, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1}),
@@ -80,11 +81,14 @@ ROUNDS = {
         {"subsample": 0.5}, FEW, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1}
     ),
     # Rows move to the last level too, and quantiles are selected there.
-    "quantiles": ({"objective": "reg:absoluteerror"}, FEW, IN_MEMORY | {"part_rows": DEPTH, "add_by_node": 1}),
+    "quantiles": (
+        {"objective": "reg:absoluteerror"}, {"grow_tree": 1, "part_rows": 1, "add_by_node": 1},
+        IN_MEMORY | {"part_rows": DEPTH, "add_by_node": 1},
+    ),
     # Seven splits make eight leaves; the children of the last are not searched. Of the fourteen in two rounds, three
     # are made ahead of their turn, in the call for another.
     "symmetric": (
-        {"grow_policy": "symmetric", "colsample_bylevel": 0.8}, FEW,
+        {"grow_policy": "symmetric", "colsample_bylevel": 0.8}, {"grow_tree": 1, "add_by_side": 1},
         dict.fromkeys(["build_histograms", "scan_level", "subtract_from_parents"], DEPTH)
         | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1},
     ),

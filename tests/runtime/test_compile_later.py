@@ -65,10 +65,10 @@ print(json.dumps(compiled))
 
 
 def first_fit(folder, engine, n_estimators):
-    """Return the kernels that a fit compiles in a process without a cache, and its model file."""
+    """Return the kernels that a fit compiles in a process, of those that no earlier one has, and its model file."""
     saved = folder / f"{engine}-{n_estimators}.json"
     arguments = [str(folder / "rows.parquet"), engine, str(n_estimators), str(saved)]
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / f"{engine}-{n_estimators}")}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", _FIRST_FIT, *arguments], capture_output=True, text=True, check=True, env=environment
     )

@@ -2,10 +2,10 @@
 
 The figures are CPU nanoseconds, measured in DuckDB 2.0 (docs/performance.md). CASE takes about 110 µs a split to write,
 parse and plan, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26 of depth 4, 96 of depth 6, 720 of depth
-10). Over n sorted rows it is 0.75 log2(leaves)² + 0.2 leaves (200,000 / n): the more rows, the more alike are those of a
-chunk (15, 39, 123 and 220 ns of 16, 59, 363 and 1,203 leaves over 200,000 rows; 12, 32, 43 and 74 over 4 million). Staged and sorted queries have bare comparisons
-(`frameboost.compile.sql.forms.fill_missing`), which take 88 µs to plan and a twentieth less to evaluate. Lists take 1.5
-µs a node, and 16 to 20 ns a tree and level of the deepest.
+10). Over n sorted rows it is 0.75 log2(leaves)² + 0.2 leaves (200,000 / n): the more rows, the more alike are those of
+a chunk (15, 39, 123 and 220 ns of 16, 59, 363 and 1,203 leaves over 200,000 rows; 12, 32, 43 and 74 over 4 million).
+Staged and sorted queries have bare comparisons (`frameboost.compile.sql.forms.fill_missing`), which take 88 µs to plan
+and a twentieth less to evaluate. Lists take 1.5 µs a node, and 16 to 20 ns a tree and level of the deepest.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sparse.codes import coded, find_sparse
 from frameboost.engines.memory.sparse.columns import RowNumbers
 from frameboost.engines.memory.split_tables import SplitColumns
-from frameboost.engines.memory.tree_kernels import add_tree
 from frameboost.engines.memory.trees import TreeKernels, are_in_levels
+from frameboost.engines.memory.walk_kernels import add_tree
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK

@@ -12,20 +12,21 @@ from frameboost.engines.memory.level_kernels import search_level
 from frameboost.engines.memory.partition_kernels import fill_side, number_rows, parting
 from frameboost.engines.memory.sampling_kernels import hash_of, keep_drawn
 from frameboost.runtime.kernel import kernel
-from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import do_alone, share_out
 from frameboost.splits.category_kernels import fill_named
 from frameboost.splits.gain import MIN_GAIN, leaf_weight
 
 __all__ = [
     "BIN", "DEPTHWISE", "FEATURE", "GAIN", "LEFT", "LOSSGUIDE", "MISSING_LEFT", "NODES", "N_FIELDS", "N_SUMS", "PLACES",
-    "SUM_G", "SUM_H", "SYMMETRIC", "TABLE", "TABLES", "VALUE", "add_tree", "grow_tree",
+    "SUM_G", "SUM_H", "SYMMETRIC", "TABLE", "TABLES", "VALUE", "grow_tree",
 ]  # fmt: skip
 
 # The fields of a node: its split, its left child (-1 in a leaf), where its table starts, its rows, and for the growth
 # its depth and the place of its histogram.
 FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _PLACE, N_FIELDS = range(10)
 _ABOVE = _PLACE  # of a grown node: its parent
+# Where the rows of a node start and stop that are still where its parent's are.
+_NOWHERE = np.int64(-1)
 # Its gain, the sums of its left child, its own, and its value as a leaf.
 GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
 # What is counted during the growth: places that are free again, nodes, places that have been used, the end of the
@@ -34,18 +35,16 @@ _FREE, NODES, PLACES, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
 # The order of the splits.
 DEPTHWISE, LOSSGUIDE, SYMMETRIC = range(3)
 
-# Rows that go down a tree together.
-_BLOCK = np.uint64(128)
-
 
 @kernel
 def grow_tree(  # type: ignore[no-untyped-def]
     team, ranges, fewest, codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, draws, allowed,
     shape, scoring, histograms, splits_alone, summed, tables, nodes, sums, leaves,
 ):  # fmt: skip
-    """Grow a tree; return the number of its nodes, and of its leaves.
+    """Grow a tree; return the number of its nodes, of ranges of leaves, and of splits that are left to carry out.
 
-    If there is too little room, return 0 and what lacks it: `NODES`, `PLACES` or `TABLES`.
+    The last splits leave their rows where they are: only the values of the leaves are added to them. If there is too
+    little room, return 0 and what lacks it: `NODES`, `PLACES` or `TABLES`.
 
     Parameters
     ----------
@@ -57,7 +56,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
     codes, columns
         uint16 (rows, features) and (features, rows): the same codes.
     rows
-        uint32 (2 rows,), written: row numbers, those of a leaf side by side in one half.
+        uint32 (2 rows,), written: row numbers, those of a leaf, or of two leaves, side by side in one half.
     pairs
         float64 (rows, 2): g and h.
     offsets, is_categorical, monotone, bounds
@@ -82,6 +81,9 @@ def grow_tree(  # type: ignore[no-untyped-def]
         a symmetric tree have one table.
     nodes, sums
         int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written. G and H of the root are given.
+    leaves
+        int64 (nodes, 3), written: the node, start and stop of the ranges of leaves, then of the nodes whose splits are
+        left to carry out.
     """
     max_depth, max_leaves, policy = shape
     lightest = 0.0 if policy == SYMMETRIC else 2.0 * scoring[6]
@@ -112,8 +114,9 @@ def grow_tree(  # type: ignore[no-untyped-def]
             break
         lacking = _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables)
         if lacking > 0:
-            return 0, lacking
+            return 0, lacking, 0
         n_leaves += n_batch
+        is_last = n_leaves >= max_leaves or (policy != LOSSGUIDE and nodes[batch[0], _DEPTH] + 1 >= max_depth)
         _fill_tables(
             is_categorical,
             offsets,
@@ -127,10 +130,13 @@ def grow_tree(  # type: ignore[no-untyped-def]
             parts,
             room[3:],
         )
-        _part(team, fewest[1], columns, rows, tables, parts[:n_batch], room[3:], each)
-        _divide(nodes, sums, batch[:n_batch], counts, room[5], half)
-    _close(nodes, sums, scoring, counts, leaves)
-    return counts[NODES], n_leaves
+        if not is_last:
+            _part(team, fewest[1], columns, rows, tables, parts[:n_batch], room[3:], each)
+        _divide(nodes, sums, batch[:n_batch], counts, room[5], half, is_last)
+        if is_last:
+            break
+    n_parted, n_waiting = _close(nodes, sums, scoring, counts, leaves)
+    return counts[NODES], n_parted, n_waiting
 
 
 @kernel(no_cpython_wrapper=True)
@@ -298,15 +304,16 @@ def _part(team, fewest, columns, rows, tables, parts, room, each):  # type: igno
 
 
 @kernel(no_cpython_wrapper=True)
-def _divide(nodes, sums, batch, counts, n_left, half):  # type: ignore[no-untyped-def]
-    """Create the children of each node of a batch, whose rows have been parted."""
+def _divide(nodes, sums, batch, counts, n_left, half, is_last):  # type: ignore[no-untyped-def]
+    """Create the children of each node of a batch, whose rows have been parted, or stay there in the last one."""
     for k in range(len(batch)):
         node, of_node, left = nodes[batch[k]], sums[batch[k]], counts[NODES]
         there = half if node[_START] < half else -half
         middle = node[_START] + there + n_left[k]
         node[LEFT] = left
-        _add_leaf(nodes, counts, node[_DEPTH] + 1, node[_START] + there, middle)
-        _add_leaf(nodes, counts, node[_DEPTH] + 1, middle, node[_STOP] + there)
+        first, last = (_NOWHERE, _NOWHERE) if is_last else (node[_START] + there, node[_STOP] + there)
+        _add_leaf(nodes, counts, node[_DEPTH] + 1, first, _NOWHERE if is_last else middle)
+        _add_leaf(nodes, counts, node[_DEPTH] + 1, _NOWHERE if is_last else middle, last)
         for i in range(2):
             sums[left, SUM_G + i] = of_node[_LEFT_G + i]
             sums[left + 1, SUM_G + i] = of_node[SUM_G + i] - of_node[_LEFT_G + i]
@@ -314,12 +321,13 @@ def _divide(nodes, sums, batch, counts, n_left, half):  # type: ignore[no-untype
 
 @kernel(no_cpython_wrapper=True)
 def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def]
-    """Write the value of each node, and the rows of the leaves; splits that were not made are taken back.
+    """Write the value of each node, and the rows of the leaves, then of nodes whose rows stay where they are.
 
-    Only a symmetric tree has a child below min_child_weight; it predicts what its parent does.
+    Return how many there are of each. Splits that were not made are taken back. Only a symmetric tree has a child below
+    min_child_weight; it predicts what its parent does.
     """
     _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
-    n_leaves = 0
+    n_parted, n_waiting = 0, 0
     for k in range(counts[NODES]):
         node, weight = nodes[k], 0.0
         if min_child_weight <= sums[k, SUM_H]:
@@ -331,58 +339,13 @@ def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def
             nodes[node[LEFT], _ABOVE] = nodes[node[LEFT] + 1, _ABOVE] = k
         else:
             node[FEATURE], node[MISSING_LEFT], sums[k, GAIN] = -1, 0, 0.0
-            leaves[n_leaves, 0], leaves[n_leaves, 1], leaves[n_leaves, 2] = k, node[_START], node[_STOP]
-            n_leaves += 1
-
-
-@kernel
-def _add_share(codes, feature, left, table, goes_left, values, margins, count, share):  # type: ignore[no-untyped-def]
-    """Add the values of one of ``count`` shares of the rows, whose blocks move level by level, without branches.
-
-    One row's way down waits for memory at each step.
-    """
-    n_blocks, nodes = (np.uint64(len(codes)) + _BLOCK - np.uint64(1)) // _BLOCK, np.empty(_BLOCK, dtype=np.uint64)
-    first = _BLOCK * (n_blocks * np.uint64(share) // np.uint64(count))
-    last = min(np.uint64(len(codes)), _BLOCK * (n_blocks * np.uint64(share + 1) // np.uint64(count)))
-    for start in range(first, last, _BLOCK):
-        size = min(_BLOCK, last - start)
-        for i in range(size):
-            nodes[i] = 0
-        is_moving = True
-        while is_moving:
-            is_moving = False
-            for i in range(size):
-                node = nodes[i]
-                child = left[node]
-                is_inner = child >= 0
-                column, at = np.uint64(feature[node] if is_inner else 0), np.uint64(table[node] if is_inner else 0)
-                is_right = not goes_left[at + np.uint64(codes[start + i, column])]
-                nodes[i] = child + is_right if is_inner else node
-                is_moving |= is_inner
-        for i in range(size):
-            margins[start + i] += values[nodes[i]]
-
-
-_adding = outlined(_add_share)
-
-
-@kernel
-def add_tree(team, count, codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
-    """Add to the margins (float64) of other rows, by their codes, the values of the leaves that they reach.
-
-    Parameters
-    ----------
-    team, count
-        The threads (see `frameboost.runtime.team_kernels`), and the number of shares.
-    codes
-        uint16 (rows, features).
-    feature, left, table, goes_left
-        See `frameboost.engines.contract.GrownNodes`.
-    values, margins
-        float64 (nodes,), and float64 (rows,), added to.
-    """
-    if left[0] < 0:
-        for row in range(len(codes)):
-            margins[row] += values[0]
-        return
-    share_out(team, _adding((codes, feature, left, table, goes_left, values, margins, count)), count)
+            if node[_START] >= 0:
+                leaves[n_parted, 0], leaves[n_parted, 1], leaves[n_parted, 2] = k, node[_START], node[_STOP]
+                n_parted += 1
+    for k in range(counts[NODES]):
+        node = nodes[k]
+        if node[LEFT] >= 0 and nodes[node[LEFT], _START] < 0:
+            at = n_parted + n_waiting
+            leaves[at, 0], leaves[at, 1], leaves[at, 2] = k, node[_START], node[_STOP]
+            n_waiting += 1
+    return n_parted, n_waiting

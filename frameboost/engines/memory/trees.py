@@ -11,6 +11,7 @@ import numpy as np
 from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.nodes import RowPartition
+from frameboost.engines.memory.split_tables import GrownSplits
 from frameboost.engines.memory.tree_kernels import (
     BIN,
     DEPTHWISE,
@@ -108,7 +109,7 @@ class TreeKernels:
         while True:
             self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
             rows = partition.rows_to_write()
-            n_nodes, n_leaves = grow_tree(
+            n_nodes, n_parted, n_waiting = grow_tree(
                 team, self._ranges, (ADDITIONS_PER_LEVEL, MOVED_ROWS_PER_LEVEL), self._codes, self._columns, rows,
                 pairs, self._offsets, self._is_categorical, self._monotone, self._bounds, drawn, self._allowed,
                 self._shape, scoring, self._histograms, self._splits_alone, self._summed, self._tables, self._nodes,
@@ -116,14 +117,15 @@ class TreeKernels:
             )  # fmt: skip
             if n_nodes:
                 break
-            if n_leaves == NODES:
+            if n_parted == NODES:
                 self._make_room(2 * len(self._nodes))
-            elif n_leaves == PLACES:
+            elif n_parted == PLACES:
                 self._histograms = np.empty((2 * len(self._histograms), *self._histograms.shape[1:]))
             else:
                 self._tables = np.empty(2 * len(self._tables), np.bool_)
         nodes, sums = self._nodes[:n_nodes], self._sums[:n_nodes]
-        partition.set_leaves(self._leaves[:n_leaves], n_nodes)
+        pieces = self._leaves[: n_parted + n_waiting]
+        partition.set_leaves(pieces, n_nodes, self._last_splits(pieces[n_parted:, 0]) if n_waiting else None)
         return GrownNodes(
             feature=nodes[:, FEATURE],
             bin=nodes[:, BIN],
@@ -134,6 +136,14 @@ class TreeKernels:
             gain=sums[:, GAIN],
             cover=sums[:, SUM_H],
             value=sums[:, VALUE],
+        )
+
+    def _last_splits(self, nodes: IntArray) -> GrownSplits:
+        """Return the splits of nodes whose rows stay where they are."""
+        of_nodes = self._nodes[nodes]
+        children = of_nodes[:, [LEFT, LEFT]] + (0, 1)
+        return GrownSplits(
+            nodes.tolist(), children, self._tables, of_nodes[:, TABLE], of_nodes[:, FEATURE], self._columns
         )
 
 
