@@ -13,7 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.engines import batches, few_values
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
-from frameboost.engines.memory import binning, engine, histograms, nodes, trees
+from frameboost.engines.memory import binning, engine, grown_splits, histograms, nodes, trees
 from frameboost.training import histograms as pool
 from frameboost.training import splitter, symmetric_splitter
 
@@ -41,7 +41,8 @@ def counts(monkeypatch) -> Counter:
     counting(pl, "collect_all", "queries")
     for place, name in (
         (histograms, "build_histograms"), (nodes, "part_rows"), (nodes, "add_by_side"), (splitter, "scan_histograms"),
-        (pool, "subtract_from_parents"), (trees, "grow_tree"), (nodes, "add_by_node"), (engine, "add_tree"),
+        (pool, "subtract_from_parents"), (trees, "grow_tree"), (grown_splits, "add_grown_leaves"),
+        (nodes, "add_by_node"), (engine, "add_tree"),
         (symmetric_splitter, "scan_level"),
     ):  # fmt: skip
         counting(place, name, name)
@@ -67,8 +68,7 @@ def of_a_round(counts: Counter, data, **how) -> dict[str, float]:
 
 
 IN_MEMORY = dict.fromkeys(["build_histograms", "scan_histograms", "subtract_from_parents"], DEPTH)
-# Leaves that stop early have their rows side by side; rows of the last splits are told apart as values are added.
-FEW = {"grow_tree": 1, "add_by_side": 1, "add_by_node": 1}
+FEW = {"grow_tree": 1, "add_grown_leaves": 1}
 # The settings; the calls of a round of few rows, and of more rows.
 ROUNDS = {
     "plain": ({}, FEW, IN_MEMORY | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1}),
@@ -88,7 +88,7 @@ ROUNDS = {
     # Seven splits make eight leaves; the children of the last are not searched. Of the fourteen in two rounds, three
     # are made ahead of their turn, in the call for another.
     "symmetric": (
-        {"grow_policy": "symmetric", "colsample_bylevel": 0.8}, {"grow_tree": 1, "add_by_side": 1},
+        {"grow_policy": "symmetric", "colsample_bylevel": 0.8}, FEW,
         dict.fromkeys(["build_histograms", "scan_level", "subtract_from_parents"], DEPTH)
         | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1},
     ),

@@ -40,7 +40,8 @@ TESTED_OTHERWISE = {
     "add_packed_by_key": "tests/engines/memory/test_star.py",  # add_by_key
     "pack_pairs": "tests/engines/memory/test_star.py",
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
-    "add_tree": "tests/engines/memory/test_trees.py",  # rows that move level by level
+    "add_grown_leaves": "tests/engines/memory/test_trees.py",  # rows that move level by level
+    "add_tree": "tests/engines/memory/test_trees.py",
     "add_rows": "tests/engines/memory/test_kernels.py",  # called by build_histograms
     "category_room": "tests/splits/test_categories.py",  # memory alone
     "do_alone": "tests/runtime/test_team.py",

@@ -13,7 +13,7 @@
 - `linear`, `linear_kernels`: leaves with slopes
 - `split_tables`: splits of several nodes
 - `trees`, `tree_kernels`, `level_kernels`: a whole tree of few rows in one call, whose levels threads share
-- `walk_kernels`: the values of such a tree, added to other rows
+- `grown_splits`, `walk_kernels`: the values of such a tree, added to its rows and to others
 - `rows`: the frame as arrays, labels and margins
 - `gradients`, `gradient_kernels`: g and h on their grids
 - `sampling`, `sampling_kernels`: the g and h of a tree that is grown on a sample

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.arrays import MOST_IN_NUMPY
+from frameboost.engines.memory.grown_splits import GrownSplits
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
     add_by_side,
@@ -18,7 +19,7 @@ from frameboost.engines.memory.partition_kernels import (
 )
 from frameboost.engines.memory.piece_arrays import are_in_numpy, children_of, one_share
 from frameboost.engines.memory.sampling_kernels import part_drawn
-from frameboost.engines.memory.split_tables import GrownSplits, SplitColumns, SplitTables
+from frameboost.engines.memory.split_tables import SplitColumns, SplitTables
 from frameboost.runtime.task_sizes import MOVED_ROWS_PER_TASK
 from frameboost.runtime.workers import Pieces, Shares, Workers
 from frameboost.splits.split import FloatArray, Split
@@ -105,12 +106,10 @@ class RowPartition:
         self._n_added = part_drawn(pairs, self.rows_to_write()[: self.n_rows])
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
-    def set_leaves(self, pieces: Pieces, n_nodes: int, last: GrownSplits | None) -> None:
-        """Take over rows that have been partitioned, but for the last splits: int64 (pieces, 3), node, start and stop.
-
-        Those of the nodes that ``last`` splits come last, in their order.
-        """
-        self.pieces, self._n_added, self._waiting, self._n_nodes = pieces, self.n_rows, last, n_nodes
+    def set_leaves(self, splits: GrownSplits) -> None:
+        """Take over rows that have been partitioned by a tree, but for the last splits."""
+        self.pieces, self._n_added, self._n_nodes = splits.pieces, self.n_rows, len(splits.fields)
+        self._waiting = splits if splits.n_parted < len(splits.pieces) else None
 
     def write_order(self, out: npt.NDArray[np.uint32]) -> None:
         """Write all rows, node by node."""
@@ -197,17 +196,10 @@ class RowPartition:
 
     def add_values(self, values: FloatArray, margins: FloatArray) -> None:
         """Add ``values``, float64 (nodes,), to the margins of the rows after `set_leaves`, on this thread."""
-        splits = self._waiting
-        n_parted = len(self.pieces) - (0 if splits is None else len(splits.nodes))
-        if n_parted:
-            add_by_node(None, margins, self.rows, self.pieces, np.array([0, n_parted]), values)
-        if splits is None:
-            return
-        parts, sides = self.pieces[n_parted:].copy(), values[splits.children]
-        parts[:, 0] = range(len(parts))
-        for codes, places in splits.columns():
-            firsts = np.array([0, len(parts)])
-            add_by_side(None, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, sides, margins)
+        if isinstance(self._waiting, GrownSplits):
+            self._waiting.add_values(values, self.rows, margins)
+        else:
+            add_by_node(None, margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
 
     def leaves(self, *, drawn_only: bool = True) -> dict[int, npt.NDArray[np.uint32]]:
         """Return the rows of each leaf that has any, without those that are set apart unless all are asked for."""

@@ -16,7 +16,7 @@ from frameboost.engines.memory.star.codes import KeyedColumns
 from frameboost.runtime.workers import Pieces
 from frameboost.splits.split import BoolArray, IntArray, Split
 
-__all__ = ["GrownSplits", "SplitColumns", "SplitTables"]
+__all__ = ["SplitColumns", "SplitTables"]
 
 
 @dataclass(frozen=True)
@@ -95,29 +95,3 @@ class SplitTables:
             yield from self._columns.sparse.dense(self._features)
         if self._columns.keyed is not None:
             yield from self._columns.keyed.columns(self._features)
-
-
-@dataclass(frozen=True)
-class GrownSplits:
-    """The last splits of a tree that a kernel has grown, as `SplitTables` has splits.
-
-    Attributes
-    ----------
-    nodes, children, goes_left, starts
-        As in `SplitTables`.
-    features
-        int64 (nodes,): the features that are compared.
-    codes
-        Of all features: uint16 (features, rows).
-    """
-
-    nodes: Sequence[int]
-    children: Pieces
-    goes_left: BoolArray
-    starts: IntArray
-    features: IntArray
-    codes: Codes
-
-    def columns(self) -> Iterator[tuple[Codes, IntArray]]:
-        """Yield the columns, and which of them each split compares."""
-        yield self.codes, self.features

@@ -10,8 +10,8 @@ import numpy as np
 
 from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
 from frameboost.engines.memory.binning import BinnedColumns
+from frameboost.engines.memory.grown_splits import GrownSplits
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.split_tables import GrownSplits
 from frameboost.engines.memory.tree_kernels import (
     BIN,
     DEPTHWISE,
@@ -125,7 +125,7 @@ class TreeKernels:
                 self._tables = np.empty(2 * len(self._tables), np.bool_)
         nodes, sums = self._nodes[:n_nodes], self._sums[:n_nodes]
         pieces = self._leaves[: n_parted + n_waiting]
-        partition.set_leaves(pieces, n_nodes, self._last_splits(pieces[n_parted:, 0]) if n_waiting else None)
+        partition.set_leaves(GrownSplits(pieces, n_parted, nodes, self._tables, self._columns))
         return GrownNodes(
             feature=nodes[:, FEATURE],
             bin=nodes[:, BIN],
@@ -136,14 +136,6 @@ class TreeKernels:
             gain=sums[:, GAIN],
             cover=sums[:, SUM_H],
             value=sums[:, VALUE],
-        )
-
-    def _last_splits(self, nodes: IntArray) -> GrownSplits:
-        """Return the splits of nodes whose rows stay where they are."""
-        of_nodes = self._nodes[nodes]
-        children = of_nodes[:, [LEFT, LEFT]] + (0, 1)
-        return GrownSplits(
-            nodes.tolist(), children, self._tables, of_nodes[:, TABLE], of_nodes[:, FEATURE], self._columns
         )
 
 

@@ -1,17 +1,44 @@
-"""The values of a tree that is grown, added to the margins of other rows: those of validation, and of a checkpoint."""
+"""The values of a tree that was grown in one call, added to margins: of its rows, and of others by their codes."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from frameboost.engines.memory.tree_kernels import FEATURE, LEFT, TABLE
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_tree"]
+__all__ = ["add_grown_leaves", "add_tree"]
 
 # Rows that go down a tree together.
 _BLOCK = np.uint64(128)
+
+
+@kernel
+def add_grown_leaves(columns, nodes, tables, rows, pieces, n_parted, values, margins):  # type: ignore[no-untyped-def]
+    """Add to the margins (float64) of the rows of a tree the values of their leaves.
+
+    Parameters
+    ----------
+    columns, nodes, tables, rows
+        As `grow_tree` has them.
+    pieces, n_parted
+        int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of nodes of two leaves.
+    values
+        float64 (nodes,).
+    """
+    for k in range(n_parted):
+        value = values[pieces[k, 0]]
+        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+            margins[np.uint64(rows[i])] += value
+    for k in range(n_parted, len(pieces)):
+        node = nodes[pieces[k, 0]]
+        column, is_left = columns[node[FEATURE]], tables[node[TABLE] :]
+        left, right = values[node[LEFT]], values[node[LEFT] + 1]
+        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+            row = np.uint64(rows[i])
+            margins[row] += left if is_left[np.uint64(column[row])] else right
 
 
 @kernel
