@@ -102,8 +102,9 @@ class SqlModel:
 
     def every_tree(self) -> Sequence[Tree]:
         """Return the trees of all margins."""
-        of_one = self.trees[0] if len(self.trees) == 1 else None
-        return [tree for of_output in self.trees for tree in of_output] if of_one is None else of_one
+        if len(self.trees) == 1:
+            return self.trees[0]  # as it is, which may be by columns
+        return [tree for of_output in self.trees for tree in of_output]
 
     @cached_property
     def tree_columns(self) -> TreeColumns:
