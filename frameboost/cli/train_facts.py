@@ -33,13 +33,12 @@ def train_facts(
     """
     features = listed_features(model)
     leaves = sum(1 for tree in model.ensemble.trees for _ in tree.leaves())
-    depth = max((max(tree.depths()) for tree in model.ensemble.trees), default=0)
     facts = {
         "objective": f"{model.objective}, {_why(model, training, given)}",
         **_classes(model),
         "rows": _rows(training, held_out),
         "features": f"{len(model.features):,}: {features}",
-        "trees": f"{model.n_trees:,} in {counted(model.n_rounds, 'round')} (depth {depth}, "
+        "trees": f"{model.n_trees:,} in {counted(model.n_rounds, 'round')} (depth {model.ensemble.depth}, "
         f"{counted(leaves, 'leaf', 'leaves')})",
     }
     return facts | _metrics(model, held_out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frameboost.checks.messages import counted, listed, shown
-from frameboost.ensemble.tree_columns import are_linear
+from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.joins.recorded import TableJoin
@@ -107,6 +107,11 @@ class Ensemble:
     def trees_of(self, output: int) -> list[Tree]:
         """Return the trees that add to one output's margin."""
         return [tree for tree in self.trees if tree.output == output]
+
+    @property
+    def depth(self) -> int:
+        """The depth of the deepest tree, 0 if there is none."""
+        return max(TreeColumns.of(self.trees).depths(), default=0)
 
     def trees_by_output(self) -> Sequence[Sequence[Tree]]:
         """Return the trees that add to each output's margin, in one pass over all trees."""

@@ -37,7 +37,7 @@ def are_plain(trees: TreeColumns, features: Sequence[Feature], n_outputs: int) -
 def _are_trees(trees: TreeColumns) -> bool:
     """Whether each node but the root has one parent, which comes before it, and leaves have no children."""
     left, right, is_leaf = trees.nodes["left"], trees.nodes["right"], trees.nodes["feature"] == LEAF
-    root = np.repeat(np.cumsum(trees.sizes) - trees.sizes, trees.sizes)
+    root = np.repeat(trees.roots, trees.sizes)
     node, size = np.arange(len(left)) - root, np.repeat(trees.sizes, trees.sizes)
     is_above = (node < np.minimum(left, right)) & (np.maximum(left, right) < size)
     if not np.where(is_leaf, (left == LEAF) & (right == LEAF), is_above).all():

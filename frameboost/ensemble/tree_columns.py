@@ -182,15 +182,32 @@ class TreeColumns:
             start = end
         return tuple(trees)
 
+    @property
+    def roots(self) -> IntArray:
+        """int64 (trees,): where the nodes of each tree start."""
+        starts: IntArray = np.cumsum(self.sizes) - self.sizes
+        return starts
+
+    def children(self) -> IntArray:
+        """Return the left and the right child of each node, by their places among all nodes: int64 (nodes, 2).
+
+        Those of leaves stand for nothing.
+        """
+        root = np.repeat(self.roots, self.sizes)
+        return np.stack([self.nodes["left"] + root, self.nodes["right"] + root], axis=1)
+
+    def levels(self, children: IntArray) -> Iterator[IntArray]:
+        """Yield the nodes of all trees level by level: the roots, then their ``children``, (nodes, 2), and so on."""
+        level, is_inner = self.roots, self.nodes["feature"] != LEAF
+        while len(level):
+            yield level
+            level = children[level[is_inner[level]]].ravel()
+
     def depths(self) -> list[int]:
         """Return the depth of each tree: 0 of one leaf."""
-        level, depth = np.cumsum(self.sizes) - self.sizes, 0
-        first, tree = np.repeat(level, self.sizes), np.repeat(np.arange(len(self)), self.sizes)
-        found = np.zeros(len(self), dtype=np.int64)
-        while len(level := level[self.nodes["feature"][level] != LEAF]):
-            depth += 1
+        tree, found = np.repeat(np.arange(len(self)), self.sizes), np.zeros(len(self), dtype=np.int64)
+        for depth, level in enumerate(self.levels(self.children())):
             found[tree[level]] = depth
-            level = np.concatenate([self.nodes[side][level] + first[level] for side in ("left", "right")])
         return list(map(int, found))
 
     def node_values(self) -> NodeValues:

@@ -116,10 +116,9 @@ def importance_frame(ensemble: Ensemble, kind: str) -> pl.DataFrame:
 def summary(ensemble: Ensemble) -> str:
     """Return the text of a model's ``repr``: objective, trees and the first features."""
     trees, features = ensemble.trees, ensemble.features
-    depth = max((max(tree.depths()) for tree in trees), default=0)
     head = (
         f"Model: {ensemble.loss.name}{_classes(ensemble)}, {counted(len(trees), 'tree')} "
-        f"(depth {depth}, {leaves_text(ensemble)}), {counted(len(features), 'feature')}"
+        f"(depth {ensemble.depth}, {leaves_text(ensemble)}), {counted(len(features), 'feature')}"
     )
     first = features[:_FEATURES_SHOWN]
     width = max(len(shortened(f.name)) for f in first)

@@ -15,12 +15,11 @@ def about(material: Material) -> Section:
     """Return the section."""
     ensemble, model = material.ensemble, material.model
     leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
-    depth = max((max(tree.depths()) for tree in ensemble.trees), default=0)
     rows: list[tuple[object, object]] = [
         ("objective", code(ensemble.loss.name)),
         ("predicts", _predicts(material)),
         ("rounds", f"{model.n_rounds:,}"),
-        ("trees", f"{counted(model.n_trees, 'tree')} of depth {depth}, {counted(leaves, 'leaf', 'leaves')}"),
+        ("trees", f"{counted(model.n_trees, 'tree')} of depth {ensemble.depth}, {counted(leaves, 'leaf', 'leaves')}"),
         ("features", f"{len(ensemble.features):,}, of which {_used(material):,} in splits"),
         ("base margin", ", ".join(number(value) for value in ensemble.base_margins[:_LABELS_SHOWN])),
         ("rows of this report", f"{material.n_rows:,}"),

@@ -101,14 +101,13 @@ class TreeArrays:
         own = tuple(features[number] for number in asked.tolist())
         codes_of = _grouped(np.repeat(place[columns.categories_at], columns.categories_size), len(own))
         asks = _Asked.of(columns, own, place, codes_of)
-        roots = np.cumsum(columns.sizes) - columns.sizes
-        shift = np.repeat(roots, columns.sizes)
+        shift = np.repeat(columns.roots, columns.sizes)
         table_at, tables = _tables(columns, place, asks, codes_of)
         return cls(
             features=own,
             edges=asks.edges,
             missing=asks.missing,
-            roots=roots,
+            roots=columns.roots,
             outputs=columns.output,
             feature=place.astype(np.int32),
             bound=asks.bound,

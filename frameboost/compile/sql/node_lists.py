@@ -73,11 +73,9 @@ class NodeLists:
         """Return the lists of all trees of a model."""
         trees = model.tree_columns
         asked = _Questions.of(model, trees)
-        roots = np.cumsum(trees.sizes) - trees.sizes
-        first = np.repeat(roots, trees.sizes)
-        left, right = (trees.nodes[side] + first for side in ("left", "right"))
-        children = np.where(asked.yes_is_left, [right, left], [left, right]).T
-        order = _level_by_level(roots, children, trees.nodes["feature"] != LEAF)
+        children = trees.children()
+        children[asked.yes_is_left] = children[asked.yes_is_left, ::-1]
+        order = np.concatenate(list(trees.levels(children)))
         is_inner = trees.nodes["feature"][order] != LEAF
         child = np.where(is_inner, len(trees) - 1 + 2 * np.cumsum(is_inner), np.arange(1, len(order) + 1))
         number = np.where(is_inner, asked.threshold[order], trees.nodes["value"][order])
@@ -165,21 +163,12 @@ class _Questions:
         answer[compares] = 2 + which
         yes_is_left = np.zeros(len(feature), dtype=np.bool_)
         conditions: dict[str, int] = {}
-        ends = np.cumsum(trees.sizes)
+        roots = trees.roots
         for at in np.flatnonzero(~compares & (feature != LEAF)).tolist():
-            number = int(np.searchsorted(ends, at, side="right"))
-            tree, node = model.every_tree()[number], at - int(ends[number] - trees.sizes[number])
+            number = int(np.searchsorted(roots, at, side="right")) - 1
+            tree, node = model.every_tree()[number], at - int(roots[number])
             condition, yes_is_left[at] = model.columns[feature[at]].test(tree, node)
             answer[at] = 2 + len(answers) + conditions.setdefault(condition, len(conditions))
             threshold[at] = 0.5
         answers += [f"CASE WHEN {condition} THEN 1 ELSE 0 END" for condition in conditions]
         return cls(answers, answer, threshold, yes_is_left)
-
-
-def _level_by_level(roots: IntArray, children: IntArray, is_inner: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the nodes, first the roots, then their children, and so on; ``children`` is (nodes, 2)."""
-    levels, level = [], roots
-    while len(level):
-        levels.append(level)
-        level = children[level[is_inner[level]]].ravel()
-    return np.concatenate(levels)

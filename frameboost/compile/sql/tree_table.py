@@ -198,7 +198,7 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
     names = model.output.margins
     row, node, *sums = stages.reserve(2 + len(names))
     stages.number_rows(row)
-    for level in range(max(1, *(max(tree.depths()) for tree in trees))):
+    for level in range(max(1, *model.depths)):
         came_from = stages.source(ROW)
         carried = [f"{ROW}.{column} AS {column}" for column in [row, *stages.reads]]
         stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
