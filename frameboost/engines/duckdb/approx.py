@@ -74,7 +74,7 @@ class DuckDBApproxEngine(DuckDBEngine):
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: one statement per feature, since columns differ in type."""
         table, g, h = self.pair
-        self.nodes.settle(nodes)
+        self.row_nodes.settle(nodes)
         numbered, node_of = self.nodes.table()
         wanted = ", ".join(str(number) for number, node in node_of.items() if node in nodes)
         found = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray
 
-__all__ = ["LARGE", "BatchSums", "sums_by_key_pay"]
+__all__ = ["LARGE", "BatchSums", "BinSums", "sums_by_key_pay"]
 
 # The sums of more keys than this do not stay in the L2 cache.
 LARGE = 1 << 15
@@ -43,6 +44,72 @@ def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
     """
     n_sums = n_keys * n_nodes
     return n_keys <= LARGE and n_sums <= _MOST_SUMS and n_rows >= _FEWEST_ROWS * n_sums
+
+
+class BinSums:
+    """Histograms of some nodes, to which batches of rows are added.
+
+    Parameters
+    ----------
+    layout
+        The bins of all features.
+    dimensions
+        The dimensions whose keys the rows have.
+    n_nodes
+        The number of nodes.
+    n_rows
+        About how many rows are in them, by which the faster way is chosen for each dimension.
+    """
+
+    def __init__(self, layout: SlotLayout, dimensions: Sequence[StarDimension], n_nodes: int, n_rows: float) -> None:
+        self._layout = layout
+        self._dimensions = dimensions
+        self._slots = [layout.offsets[list(each.features)] for each in dimensions]
+        self._out = np.zeros((n_nodes, layout.n_slots, 2))
+        self._by_key = [
+            np.zeros((n_nodes, each.n_keys, 2)) if sums_by_key_pay(each.n_keys, n_nodes, n_rows) else None
+            for each in dimensions
+        ]
+
+    def add(self, stored: Sequence[int], columns: Sequence[Any], places: Any, g: Any, h: Any) -> None:
+        """Add a batch of rows.
+
+        Parameters
+        ----------
+        stored
+            The features whose codes come first in the columns; keys of the dimensions may follow.
+        columns
+            Unsigned codes and keys.
+        places, g, h
+            The place of each row's node, and its pair.
+        """
+        from frameboost.engines.batch_kernels import add_codes
+        from frameboost.engines.duckdb.star.kernels import add_codes_of_keys
+
+        for feature, codes in zip(stored, columns, strict=False):
+            add_codes(places, codes, self._layout.offsets[feature], g, h, self._out)
+        of_dimensions = zip(self._dimensions, self._by_key, self._slots, columns[len(stored) :], strict=False)
+        for dimension, by_key, slots, keys in of_dimensions:
+            if by_key is not None:
+                add_codes(places, keys, 0, g, h, by_key)
+            else:
+                add_codes_of_keys(places, keys, g, h, dimension.codes, slots, self._out)
+
+    def add_all(self, other: BinSums) -> None:
+        """Add all that was added to other sums of the same nodes."""
+        self._out += other._out
+        for by_key, others in zip(self._by_key, other._by_key, strict=True):
+            if by_key is not None and others is not None:
+                by_key += others
+
+    def result(self) -> FloatArray:
+        """Return the histograms, (nodes, slots, 2)."""
+        from frameboost.engines.duckdb.star.kernels import add_sums_of_keys
+
+        for dimension, by_key, slots in zip(self._dimensions, self._by_key, self._slots, strict=True):
+            if by_key is not None:
+                add_sums_of_keys(by_key, dimension.codes, slots, self._out)
+        return self._out
 
 
 @dataclass(frozen=True)
@@ -80,37 +147,19 @@ class BatchSums:
         first, n_nodes
             The nodes.
         n_rows
-            About how many rows are in them, by which the faster way is chosen for each dimension.
+            About how many rows are in them.
         everywhere
             Whether all rows are in the only node.
         """
-        from frameboost.engines.batch_kernels import add_codes
-        from frameboost.engines.duckdb.star.kernels import add_codes_of_keys, add_sums_of_keys
-
-        out = np.zeros((n_nodes, self.layout.n_slots, 2))
-        slots = [self.layout.offsets[list(each.features)] for each in self.dimensions]
-        sums = [
-            np.zeros((n_nodes, each.n_keys, 2)) if sums_by_key_pay(each.n_keys, n_nodes, n_rows) else None
-            for each in self.dimensions
-        ]
+        sums = BinSums(self.layout, self.dimensions, n_nodes, n_rows)
         keys = [each.column for each in self.dimensions]
         for stored, columns in self._passes(keys):
             statement, dtypes = self._statement(rows, pair, first, n_nodes, columns, everywhere=everywhere)
             # Closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
             with closing(self.session.batches(statement, dtypes)) as batches:
                 for places, g, h, *read in batches:
-                    for feature, codes in zip(stored, read, strict=False):
-                        add_codes(places, codes, self.layout.offsets[feature], g, h, out)
-                    of_dimensions = zip(self.dimensions, sums, slots, read[len(stored) :], strict=False)
-                    for dimension, by_key, at, of in of_dimensions:
-                        if by_key is not None:
-                            add_codes(places, of, 0, g, h, by_key)
-                        else:
-                            add_codes_of_keys(places, of, g, h, dimension.codes, at, out)
-        for dimension, by_key, at in zip(self.dimensions, sums, slots, strict=True):
-            if by_key is not None:
-                add_sums_of_keys(by_key, dimension.codes, at, out)
-        return out
+                    sums.add(stored, read, places, g, h)
+        return sums.result()
 
     def _passes(self, keys: Sequence[str]) -> Iterator[tuple[Sequence[int], list[tuple[str, str]]]]:
         """Yield the features of each pass over the rows, and the columns to read with their types; keys come last."""

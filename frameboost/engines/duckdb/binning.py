@@ -200,7 +200,7 @@ def read_categories(
 def store_bins(
     session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
     in_order: bool, table: str | None = None, more_joins: Sequence[str] = (), numbers: Sequence[int] | None = None,
-    sorted_by: str = "",
+    sorted_by: str = "", stored: Sequence[str] | None = None,
 ) -> str:  # fmt: skip
     """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
 
@@ -218,6 +218,8 @@ def store_bins(
         The numbers of the features, by which the columns are named; by default they count from 0.
     sorted_by
         The role to sort the rows by; by default they are not.
+    stored
+        What to store, as expressions over the codes and roles; by default all of them.
     """
     numbers = numbers or range(len(bins))
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
@@ -242,13 +244,15 @@ def store_bins(
         cuts=cuts,
         joins="\n".join([*joins, *more_joins]),
     )
-    made = session.table("bins")
+    made, rows = session.table("bins"), _search(rows, bins, cells, numbers)
+    if stored is not None and codes:
+        rows = f"SELECT * REPLACE ({', '.join(codes)}) FROM ({rows})"
     session.run(
         render(
             "bin_columns",
             bins=made,
-            columns=", ".join([*codes, *roles]),
-            rows=_search(rows, bins, cells, numbers),
+            columns=", ".join([*codes, *roles] if stored is None else stored),
+            rows=rows,
             in_order=f"ORDER BY {sorted_by} ASC" if sorted_by else order,
         )
     )

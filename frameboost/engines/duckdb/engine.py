@@ -23,7 +23,7 @@ from frameboost.engines.duckdb.binning import (
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
-from frameboost.engines.duckdb.nodes import MOST_WALKED_AGAIN, RowNodes, code_goes_left
+from frameboost.engines.duckdb.nodes import MOST_WALKED_AGAIN, Nodes, RowNodes, code_goes_left
 from frameboost.engines.duckdb.rows import TableEngine
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.expressions.expression import Expression, float_literal
@@ -159,8 +159,13 @@ class DuckDBEngine(TableEngine):
         return MOST_WALKED_AGAIN
 
     @property
-    def nodes(self) -> RowNodes:
+    def nodes(self) -> Nodes:
         """The nodes of the rows."""
+        return self.row_nodes
+
+    @property
+    def row_nodes(self) -> RowNodes:
+        """The same in a table."""
         assert self._nodes is not None
         return self._nodes
 
@@ -183,18 +188,18 @@ class DuckDBEngine(TableEngine):
         """Return the histograms of nodes, of about ``n_rows`` rows, that are read in batches."""
         first, rows = self._rows_of(nodes)
         pair = self.pair.g, self.pair.h
-        return sums.histograms(rows, pair, first, len(nodes), n_rows, everywhere=self.nodes.is_root)
+        return sums.histograms(rows, pair, first, len(nodes), n_rows, everywhere=self.row_nodes.is_root)
 
     def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
         """Return the sums of numbers by bin, (nodes, slots, numbers)."""
         first, rows = self._rows_of(nodes)
         query = HistogramQuery(self.session, self.layout, rows, numbers)
-        return query.run(len(nodes), totals, first, everywhere=self.nodes.is_root)
+        return query.run(len(nodes), totals, first, everywhere=self.row_nodes.is_root)
 
     def _rows_of(self, nodes: Sequence[int]) -> tuple[int, str]:
         """Return the first of the numbers that the nodes get in a row, and the tables of codes, pairs and nodes."""
-        first = self.nodes.settle(nodes)
-        return first, " POSITIONAL JOIN ".join([self._codes or self.bins, self.pair.table, *self.nodes.tables])
+        first = self.row_nodes.settle(nodes)
+        return first, " POSITIONAL JOIN ".join([self._codes or self.bins, self.pair.table, *self.row_nodes.tables])
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
@@ -215,11 +220,14 @@ class DuckDBEngine(TableEngine):
 
     def _add(self, values: Mapping[int, str], margin: str) -> None:
         """Add the value of each row's leaf, as SQL, to its margin."""
+        self._add_to(margin, self.nodes.case(values), self.nodes.sources)
+
+    def _add_to(self, margin: str, leaves: str, sources: Sequence[str]) -> None:
+        """Add an expression over tables that are joined by position to a margin."""
         old = self._margins[margin]
         self._margins[margin] = self.replace_table(
-            old, "margins", "add_leaves", rows=" POSITIONAL JOIN ".join([*self.nodes.sources, old]),
-            table=old, margin=margin,
-            leaves=self.nodes.case(values), in_order=self.in_bin_order,
+            old, "margins", "add_leaves", rows=" POSITIONAL JOIN ".join([*sources, old]),
+            table=old, margin=margin, leaves=leaves, in_order=self.in_bin_order,
         )  # fmt: skip
 
     def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from frameboost.engines.duckdb.gradients import TreePair
-from frameboost.engines.duckdb.nodes import RowNodes
+from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.leaf_sums import own_sums
 from frameboost.engines.linear_contract import LeafGrid, linear_role
@@ -32,7 +32,7 @@ class LeafQuery:
         g and h of the tree.
     """
 
-    def __init__(self, session: DuckDBSession, nodes: RowNodes, pair: TreePair) -> None:
+    def __init__(self, session: DuckDBSession, nodes: Nodes, pair: TreePair) -> None:
         self._session = session
         self._nodes = nodes
         self._pair = pair

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 
-__all__ = ["MOST_WALKED_AGAIN", "RowNodes", "code_goes_left", "narrowest_integer"]
+__all__ = ["MOST_WALKED_AGAIN", "Nodes", "RowNodes", "code_goes_left", "narrowest_integer"]
 
 # The most splits to put off: a deeper CASE is too deep for DuckDB.
 _MOST_PUT_OFF = 32
@@ -17,6 +18,32 @@ _MOST_PUT_OFF = 32
 MOST_WALKED_AGAIN = 3
 # DuckDB turns a longer IN into a join. A bit string with a bit for every code takes the same time for any set.
 _MOST_IN_A_LIST = 4
+
+
+class Nodes(Protocol):
+    """The node of every row while a tree grows."""
+
+    def restart(self) -> None:
+        """Put all rows into the root of another tree."""
+
+    def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """Put off splits: node -> (split, left child, right child)."""
+
+    def table(self) -> tuple[str, Mapping[int, int]]:
+        """Return a table with the column ``node``, and the node of each of its numbers."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The tables whose columns `case` reads."""
+
+    def case(self, values: Mapping[int, str]) -> str:
+        """Return an expression over `sources`: the value of the row's node after all splits."""
+
+    def leaves(self) -> list[int]:
+        """Return the leaves of the tree so far."""
+
+    def drop(self) -> None:
+        """Drop what statements read."""
 
 
 class RowNodes:

@@ -58,7 +58,7 @@ def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBStarEngine:
         session, request.features, [SqlColumn(f"value_{i}", f.type) for i, f in enumerate(request.features)],
         {role: f"role_{role}" for role in _numeric_roles(request)},
         None if query is None else SqlColumn("role_qid", query.type),
-        in_order=in_order, facts=facts, branches=branches,
+        in_order=in_order, facts=facts, branches=branches, workers=request.workers,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import duckdb
+import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.messages import shortened
@@ -18,12 +19,17 @@ from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.duckdb_errors import first_duckdb_error
 from frameboost.runtime.interrupts import defer_signals
 
-__all__ = ["DuckDBSession", "OwnDatabaseSession"]
+__all__ = ["SHOWN", "DuckDBSession", "OwnDatabaseSession"]
+
+# The name under which statements read what is in memory. DuckDB looks for a variable of the function that runs them.
+SHOWN = "frameboost_rows_in_memory"
 
 # Prefixes of the tables that sessions could not drop. A connection sees only its own temporary tables, so a later
 # session drops those it finds, and needs not know which connection it is on.
 _left_behind: set[str] = set()
 _ATTEMPTS = 10
+# As DuckDB shows its settings.
+_BYTES_IN = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50, "EiB": 1 << 60}
 
 
 class DuckDBSession:
@@ -47,6 +53,7 @@ class DuckDBSession:
         self._numbers = itertools.count()
         self._tables: list[str] = []
         self._settings: dict[str, Any] = {}
+        self._shown: dict[str, npt.NDArray[Any]] = {}
         self._closed = False
         self._reason: duckdb.Error | None = None  # why a table could not be dropped
 
@@ -83,8 +90,24 @@ class DuckDBSession:
         # The relation API parses and plans a CALL once, and a SELECT several times.
         return self._query(f"CALL query({string_literal(query)})")
 
+    def show(self, **columns: npt.NDArray[Any]) -> None:
+        """Have statements read arrays of equal length, as columns of a table `SHOWN`, until others are shown."""
+        self._shown = columns
+
+    def can_show(self) -> bool:
+        """Whether statements find what is shown: no table has that name, and the connection looks for variables."""
+        token = secrets.randbits(62)
+        self.show(token=np.array([token]))
+        try:
+            return self.rows(f"SELECT token FROM {SHOWN}") == [(token,)]
+        except duckdb.Error:
+            return False
+        finally:
+            self.show()
+
     def _query(self, statement: str) -> Any:
         beside = self._beside()
+        frameboost_rows_in_memory = self._shown  # noqa: F841 - DuckDB finds this variable by the name in a statement
         if self._view in statement:
             result = self._relation.query(self._view[1:-1], statement)
         else:
@@ -150,6 +173,12 @@ class DuckDBSession:
         if name not in self._settings:
             self._settings[name] = self.rows(f"SELECT current_setting('{name}')")[0][0]
         return self._settings[name]
+
+    @property
+    def memory_limit(self) -> float:
+        """The bytes of memory that the database may take."""
+        number, unit = str(self.setting("memory_limit")).split()
+        return float(number) * _BYTES_IN[unit]
 
     def close(self) -> None:
         """Drop all remaining tables and views. Ctrl-C and other signals are postponed meanwhile.
@@ -224,6 +253,7 @@ class OwnDatabaseSession(DuckDBSession):
         relation.create_view(self.source[1:-1])
 
     def _query(self, statement: str) -> Any:
+        frameboost_rows_in_memory = self._shown  # noqa: F841
         return self._connection.execute(statement)
 
     def _result(self, query: str) -> Any:

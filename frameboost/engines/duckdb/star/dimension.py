@@ -56,9 +56,13 @@ class StarDimension:
 
     @classmethod
     def of_codes(
-        cls, session: DuckDBSession, column: str, codes: str, features: tuple[int, ...], n_facts: int
-    ) -> StarDimension:
-        """Return a dimension of which ``codes`` has the codes of each row; that table is dropped unless it is kept."""
+        cls, session: DuckDBSession, column: str, codes: str, features: tuple[int, ...], n_facts: int, *,
+        may_have_codes: bool = True,
+    ) -> StarDimension:  # fmt: skip
+        """Return a dimension of which ``codes`` has the codes of each row; that table is dropped unless it is kept.
+
+        Without ``may_have_codes`` facts have either the key or the codes.
+        """
         names = [f"bin_{f}" for f in features]
         joined = ", ".join(names)
         count = f"SELECT COUNT(*), approx_count_distinct(hash({joined})) FROM {codes}"
@@ -77,7 +81,7 @@ class StarDimension:
         by_key = np.empty((len(found["key"]), len(names)), kind)
         for place, name in enumerate(names):
             by_key[found["key"], place] = found[name]
-        has_codes = len(by_key) > min(n_facts / _MANY_FACTS, _MOST_BITS)
+        has_codes = may_have_codes and len(by_key) > min(n_facts / _MANY_FACTS, _MOST_BITS)
         return cls(table, column, features, by_key, has_codes, is_merged)
 
     @property

@@ -12,15 +12,24 @@ from frameboost.binning.bins import Bins
 from frameboost.engines.duckdb.batch_sums import LARGE, BatchSums
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, store_bins
 from frameboost.engines.duckdb.engine import FEWEST_SORTED, DuckDBEngine
+from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.engines.duckdb.star.fact_nodes import BYTES_PER_FACT, FactNodes
+from frameboost.engines.duckdb.star.records import Records
 from frameboost.engines.duckdb.star.tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.sql_files import render
+from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split
 
 __all__ = ["DuckDBStarEngine"]
+
+# Nodes and pairs of the facts are in memory if they take at most this part of what the database may take.
+_SHARE = 1 / 8
+# And if they have no more columns of their own: all are read in one batch.
+_MOST_OWN = 1024
 
 
 class DuckDBStarEngine(DuckDBEngine):
@@ -36,21 +45,28 @@ class DuckDBStarEngine(DuckDBEngine):
         The facts as cuts are found from them.
     branches
         The dimensions.
+    workers
+        The threads of kernels.
     """
 
     def __init__(
         self, session: DuckDBSession, features: Sequence[Feature], columns: Sequence[SqlColumn],
         roles: Mapping[str, str], queries: SqlColumn | None = None, *, in_order: bool = False, facts: CountedRows,
-        branches: Sequence[BranchTable],
+        branches: Sequence[BranchTable], workers: Workers,
     ) -> None:  # fmt: skip
         super().__init__(session, features, columns, roles, queries, in_order=in_order)
         self._facts = facts
         self._branches = tuple(branches)
+        self._workers = workers
         apart = {number for branch in branches for number in branch.features}
         self._own = [number for number in range(len(self.features)) if number not in apart]
         self._dimensions: list[StarDimension] = []
         self._of_feature: dict[int, StarDimension] = {}
-        self._fact_sums: BatchSums | None = None
+        self._keyed: list[StarDimension] = []  # of whose keys the sums are made
+        self._with_codes: list[int] = []  # the features whose codes the facts have
+        self._is_in_memory = False
+        self._records: Records | None = None
+        self._fact_nodes: FactNodes | None = None  # where they are in memory
 
     def _count_rows(self) -> list[int]:
         """See `TableEngine._count_rows`: a row of a dimension counts as often as facts refer to it."""
@@ -77,12 +93,23 @@ class DuckDBStarEngine(DuckDBEngine):
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
+        self._is_in_memory = self._fits_in_memory()
         super().bin_columns(bins)
-        self._may_sort = self._may_sort and not self._sorted_by()
-        keyed = [each for each in self._dimensions if each.codes is not None]
-        by_key = {number for each in keyed for number in each.features}
-        stored = [number for number in range(len(bins)) if number not in by_key]
-        self._fact_sums = BatchSums(self.session, self.layout, stored, keyed)
+        self._keyed = [each for each in self._dimensions if each.codes is not None]
+        by_key = {number for each in self._keyed for number in each.features}
+        self._with_codes = [number for number in range(len(bins)) if number not in by_key]
+        if self._records is not None:
+            n_threads = min(self._workers.n_jobs, int(self.session.setting("threads")))
+            self._fact_nodes = FactNodes(
+                self.session, self.bins, self.layout, self._records, self._with_codes, self._keyed, self.n_rows,
+                self._workers, n_threads,
+            )  # fmt: skip
+        self._may_sort = self._may_sort and not self._is_in_memory and not self._sorted_by()
+
+    def _fits_in_memory(self) -> bool:
+        """Whether to hold nodes and pairs of the facts in memory."""
+        n_bytes, room = self.n_rows * BYTES_PER_FACT, self.session.memory_limit * _SHARE
+        return n_bytes <= room and len(self._own) <= _MOST_OWN and self.keeps_order and self.session.can_show()
 
     def _sorted_by(self) -> str:
         """Return the key that the facts are sorted by, if any.
@@ -103,16 +130,25 @@ class DuckDBStarEngine(DuckDBEngine):
                 {"row_id": "source.row_id"}, in_order=False, table=branch.table, numbers=branch.features,
             )  # fmt: skip
             session.drop(branch.table)
-            dimension = StarDimension.of_codes(session, f"key_{i}", codes, branch.features, self.n_rows)
+            dimension = StarDimension.of_codes(
+                session, f"key_{i}", codes, branch.features, self.n_rows, may_have_codes=not self._is_in_memory
+            )
             joins.append(f"LEFT JOIN {dimension.read_by_row} AS branch_{i} ON branch_{i}.row_id = source.{branch.row}")
             more |= {name: f"branch_{i}.{name}" for name in dimension.columns}
             self._dimensions.append(dimension)
             self._of_feature |= dict.fromkeys(branch.features, dimension)
-        facts, key = session.source, self._sorted_by()
+        facts, words = session.source, None
+        if self._is_in_memory:
+            largest = {f"bin_{f}": bins[f].largest_code for f in self._own}
+            for each in self._dimensions:
+                largest |= {f"bin_{f}": bins[f].largest_code for f in each.features if each.has_codes}
+                largest |= {each.column: each.n_keys - 1} if each.codes is not None else {}
+            self._records = Records(largest)
+            words = [*self._records.sql(), *self.roles]
         stored = store_bins(
             session, [bins[f] for f in self._own], [self.columns[f] for f in self._own], more | self.roles,
             in_order=self.in_source_order, more_joins=joins, numbers=self._own,
-            sorted_by=key,
+            sorted_by=self._sorted_by(), stored=words,
         )  # fmt: skip
         for table in [facts, *(each.table for each in self._dimensions)]:
             session.drop(table)
@@ -132,8 +168,34 @@ class DuckDBStarEngine(DuckDBEngine):
             return super().goes_left(split)
         return dimension.goes_left(split, self.layout.bins[split.feature].missing)
 
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        super().follow_tree()
+        if self._fact_nodes is not None:
+            self._fact_nodes.restart()
+
+    @property
+    def nodes(self) -> Nodes:
+        """See `DuckDBEngine.nodes`."""
+        return super().nodes if self._fact_nodes is None else self._fact_nodes
+
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        share = sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300)
-        assert self._fact_sums is not None
-        out[places] = self.sums_of_batches(nodes, self._fact_sums, share * self.n_rows)
+        n_rows = sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300) * self.n_rows
+        if self._fact_nodes is not None:
+            out[places] = self._fact_nodes.histograms(nodes, self.pair, n_rows)
+        else:
+            sums = BatchSums(self.session, self.layout, self._with_codes, self._keyed)
+            out[places] = self.sums_of_batches(nodes, sums, n_rows)
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        if self._fact_nodes is None:
+            super().add_leaf_values(values, margin)
+        else:
+            self._add_to(margin, "value", [self._fact_nodes.show_values(values)])
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self._fact_nodes = None
+        super().close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from frameboost.engines.duckdb.binning import CountedRows
 from frameboost.engines.duckdb.session import DuckDBSession
@@ -14,6 +15,7 @@ from frameboost.expressions.sql_files import render
 __all__ = ["BranchTable", "copy_star"]
 
 _POSITION = "position"
+_ROW = "rowid"
 
 
 @dataclass(frozen=True)
@@ -62,20 +64,22 @@ def copy_star(
     columns = [f"source.{quote_identifier(name)} AS value_{number}" for number, name in own.items()]
     columns += [f"source.{quote_identifier(name)} AS role_{role}" for role, name in roles.items()]
     columns += [f"COALESCE(branch_{i}.row_id, -1) AS row_{i}" for i in range(len(copies))]
-    sample = CountedRows.sample_of(plan.n_facts, _POSITION)
-    source = session.source
-    if in_order or sample is not None:
-        position = session.column("position")
-        source = f"(SELECT *, row_number() OVER () - 1 AS {position} FROM {source})"
-        columns.append(f"source.{position} AS {_POSITION}")
-    facts = session.table("facts")
     keys = [[quote_identifier(left) for left in branch.dimension.left_on] for branch in plan.branches]
+    sample = CountedRows.sample_of(plan.n_facts, _POSITION)
+    facts = session.table("facts")
+    source, position = session.source, ""
+    if in_order or sample is not None:
+        read = [*map(quote_identifier, (*own.values(), *roles.values())), *chain(*keys)]
+        source, position = _numbered(session, list(dict.fromkeys(read)))
+        columns.append(f"source.{position} AS {_POSITION}")
     session.run(
         render(
             "store_table", table=facts, columns=", ".join(columns), source=source, joins=_joins(copies, keys),
             in_order=f"ORDER BY {_POSITION} ASC" if in_order else "",
         )
     )  # fmt: skip
+    if position == _ROW:
+        session.drop(source)
     session.read_table(facts)
     branches = []
     for i, (branch, copy) in enumerate(zip(plan.branches, copies, strict=True)):
@@ -90,6 +94,21 @@ def copy_star(
         session.drop(copy)
         branches.append(BranchTable(referenced, f"row_{i}", tuple(branch.features)))
     return CountedRows(facts, plan.n_facts, sample or "TRUE"), branches
+
+
+def _numbered(session: DuckDBSession, columns: Sequence[str]) -> tuple[str, str]:
+    """Return a table or query with columns of the facts, and its column with their positions.
+
+    To number the rows of a view, DuckDB reads it by one thread; the rows of a copy that keeps their order have numbers.
+    """
+    if not session.setting("preserve_insertion_order"):
+        position = session.column("position")
+        return f"(SELECT *, row_number() OVER () - 1 AS {position} FROM {session.source})", position
+    copy = session.table("copy")
+    session.run(
+        render("store_table", table=copy, columns=", ".join(columns), source=session.source, joins="", in_order="")
+    )
+    return copy, _ROW
 
 
 def _copy_dimension(session: DuckDBSession, branch: Branch) -> str:
