@@ -95,6 +95,11 @@ class BinSums:
             else:
                 add_codes_of_keys(places, keys, g, h, dimension.codes, slots, self._out)
 
+    @property
+    def n_bytes(self) -> int:
+        """The memory for the sums."""
+        return sum(each.nbytes for each in (self._out, *self._by_key) if each is not None)
+
     def add_all(self, other: BinSums) -> None:
         """Add all that was added to other sums of the same nodes."""
         self._out += other._out

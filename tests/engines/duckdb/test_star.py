@@ -14,7 +14,7 @@ import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines.duckdb import batch_sums, engine, opening
 from frameboost.engines.duckdb import binning as duckdb_binning
-from frameboost.engines.duckdb.star import dimension, plan
+from frameboost.engines.duckdb.star import dimension, fact_nodes, plan
 from frameboost.engines.duckdb.star import engine as star_engine
 from frameboost.joins.relations import joined_relation
 from tests.support.cases import cases
@@ -23,12 +23,13 @@ from tests.support.stars import random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
 SMALL = {"n_estimators": 3, "max_depth": 4, "max_bin": 16}
-# how attributes are summed: by key, by the codes of keys, by codes stored with the facts, or in the order of the keys
+# where nodes are, and how attributes are summed: by key, by the codes of keys in their order, by codes of the facts
 WAYS = {
-    "keys": {"_FEWEST_ROWS": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
-    "codes of keys": {"_FEWEST_ROWS": 1e18, "_MERGED": 0.0},
-    "codes": {"_FEWEST_ATTRIBUTES": 10**9},
-    "sorted": {"LARGE": 0, "FEWEST_SORTED": 1},
+    "in memory": {"_FEWEST_ROWS": 0.0, "_MERGED": 1.0, "_PART": 7},
+    "in memory, words read": {"BYTES_PER_WORD": 1 << 60, "_MERGED": 0.0, "LARGE": 0, "FEWEST_SORTED": 1},
+    "keys": {"_SHARE": 0.0, "_FEWEST_ROWS": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
+    "codes of keys": {"_SHARE": 0.0, "_MERGED": 0.0, "LARGE": 0, "FEWEST_SORTED": 1},
+    "codes": {"_SHARE": 0.0, "_FEWEST_ATTRIBUTES": 10**9},
 }
 
 
@@ -47,7 +48,7 @@ def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            for module in (dimension, batch_sums, star_engine):
+            for module in (dimension, batch_sums, fact_nodes, star_engine):
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         yield

@@ -15,7 +15,7 @@ from frameboost.engines.duckdb.engine import FEWEST_SORTED, DuckDBEngine
 from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
-from frameboost.engines.duckdb.star.fact_nodes import BYTES_PER_FACT, FactNodes
+from frameboost.engines.duckdb.star.fact_nodes import BYTES_PER_FACT, BYTES_PER_WORD, FactNodes
 from frameboost.engines.duckdb.star.records import Records
 from frameboost.engines.duckdb.star.tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing
@@ -103,13 +103,18 @@ class DuckDBStarEngine(DuckDBEngine):
             self._fact_nodes = FactNodes(
                 self.session, self.bins, self.layout, self._records, self._with_codes, self._keyed, self.n_rows,
                 self._workers, n_threads,
+                holds_words=self._may_take(BYTES_PER_FACT + BYTES_PER_WORD * len(self._records.names)),
             )  # fmt: skip
         self._may_sort = self._may_sort and not self._is_in_memory and not self._sorted_by()
 
     def _fits_in_memory(self) -> bool:
         """Whether to hold nodes and pairs of the facts in memory."""
-        n_bytes, room = self.n_rows * BYTES_PER_FACT, self.session.memory_limit * _SHARE
-        return n_bytes <= room and len(self._own) <= _MOST_OWN and self.keeps_order and self.session.can_show()
+        may_read = self.keeps_order and len(self._own) <= _MOST_OWN and self.session.can_show()
+        return may_read and self._may_take(BYTES_PER_FACT)
+
+    def _may_take(self, n_bytes: int) -> bool:
+        """Whether so many bytes a fact may be in memory."""
+        return self.n_rows * n_bytes <= self.session.memory_limit * _SHARE
 
     def _sorted_by(self) -> str:
         """Return the key that the facts are sorted by, if any.

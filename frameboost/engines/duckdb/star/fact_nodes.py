@@ -6,7 +6,7 @@ in a fifth of the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import SlotLayout
+from frameboost.engines.duckdb.arrow_batches import Batch
 from frameboost.engines.duckdb.batch_sums import BinSums
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
@@ -24,12 +25,18 @@ from frameboost.expressions.sql_files import render
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Split
 
-__all__ = ["BYTES_PER_FACT", "FactNodes"]
+__all__ = ["BYTES_PER_FACT", "BYTES_PER_WORD", "FactNodes"]
 
-# A number, g and h.
-BYTES_PER_FACT = 2 + 8 + 8
+# A number, g and h; and, where they are held too, each word.
+BYTES_PER_FACT, BYTES_PER_WORD = 2 + 8 + 8, 8
 # The most memory for the sums of all threads; more of them would add no faster than the database reads.
 _MOST_BYTES, _MOST_THREADS = 1 << 28, 4
+
+# Facts that a thread takes at once where words are in memory; and parts of a batch where they are not, which are more
+# than the threads, as one of these also reads the next batch.
+_PART, _PARTS = 1 << 16, 4
+# Where `_AllCodes` has the code that a column of the facts has itself.
+_ITSELF = (0, 1, 0)
 
 Numbers = npt.NDArray[np.unsignedinteger]
 
@@ -59,11 +66,14 @@ class FactNodes:
         How many there are.
     workers, n_threads
         The threads, and how many of them may work at once.
+    holds_words
+        Whether to hold the words in memory too; otherwise they are read for each level.
     """
 
     def __init__(
         self, session: DuckDBSession, bins: str, layout: SlotLayout, records: Records, stored: Sequence[int],
-        dimensions: Sequence[StarDimension], n_facts: int, workers: Workers, n_threads: int,
+        dimensions: Sequence[StarDimension], n_facts: int, workers: Workers, n_threads: int, *,
+        holds_words: bool,
     ) -> None:  # fmt: skip
         self._session = session
         self._bins = bins
@@ -71,12 +81,14 @@ class FactNodes:
         self._records = records
         self._stored = stored
         self._dimensions = dimensions
-        self._codes = _AllCodes(dimensions)
-        self._fields = [records.fields[name] for name in [*(f"bin_{f}" for f in stored), *self._codes.columns]]
+        self._codes = _AllCodes(dimensions, max((layout.bins[f].largest_code for f in stored), default=0))
+        columns = [*(f"bin_{f}" for f in stored), *(each.column for each in dimensions)]
+        self._fields = [records.fields[name] for name in columns]
         self._workers = workers
         self._n_threads = min(n_threads, _MOST_THREADS)
         self._numbers: Numbers = np.zeros(n_facts, np.uint16)
         self._pairs = np.empty((2, n_facts))
+        self._words = self._read_words() if holds_words else None
         self.restart()
 
     def restart(self) -> None:
@@ -104,62 +116,81 @@ class FactNodes:
         self._read_pairs(pair)
         places = np.full(self._n_nodes, len(nodes), np.uint32)
         places[list(nodes)] = range(len(nodes))
-        n_bytes = 16 * len(nodes) * (self._layout.n_slots + sum(each.n_keys for each in self._dimensions))
-        n_parts = max(1, min(self._n_threads, _MOST_BYTES // n_bytes))
-        sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows) for _ in range(n_parts)]
-        chosen = [_ChosenFacts(self._fields, len(self._records.names), len(nodes)) for _ in sums]
-        moves = self._moves()
+        sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows)]
+        n_threads = max(1, min(self._n_threads, _MOST_BYTES // sums[0].n_bytes))
+        sums += [BinSums(self._layout, self._dimensions, len(nodes), n_rows) for _ in range(1, n_threads)]
+        free = list(sums)
 
-        def add(part: _Part) -> None:
-            numbers, own = self._numbers[part.facts], chosen[part.number]
-            if moves is not None:
-                moves.carry_out(numbers, part.addresses)
-            own.choose(numbers, places, self._pairs[:, part.facts], part.addresses)
-            sums[part.number].add(self._stored, own.columns(), own.places, *own.pairs)
+        def add(facts: slice, words: Batch) -> None:
+            chosen = _ChosenFacts(self._numbers[facts], places, len(nodes))
+            own = free.pop()
+            codes = chosen.unpacked(words, self._fields)
+            own.add(self._stored, codes, chosen.places(), *map(chosen.taken, self._pairs[:, facts]))
+            free.append(own)
 
-        for parts in self._parts(n_parts):
-            self._workers.each(parts, add)
-        self._waiting = {}
+        self._sweep(add, n_threads)
         for other in sums[1:]:
             sums[0].add_all(other)
         return sums[0].result()
 
     def settle(self) -> None:
         """Carry out the splits that were put off."""
+        if self._waiting:
+            self._sweep(lambda *_: None, self._n_threads)
+
+    def _sweep(self, visit: Callable[[slice, Batch], None], n_threads: int) -> None:
+        """Carry out the splits that were put off; call ``visit`` on parts of the facts, and their words, in threads."""
         moves = self._moves()
-        if moves is not None:
-            for parts in self._parts(self._n_threads):
-                self._workers.each(parts, lambda part: moves.carry_out(self._numbers[part.facts], part.addresses))
-            self._waiting = {}
+
+        def take(part: tuple[slice, Batch]) -> None:
+            facts, words = part
+            if moves is not None:
+                moves.carry_out(self._numbers[facts], words)
+            visit(facts, words)
+
+        for parts in self._parts():
+            self._workers.each(parts, take, alone=n_threads == 1)
+        self._waiting = {}
+
+    def _read(self, statement: str, out: npt.NDArray[Any]) -> Batch:
+        """Write the columns that a statement reads to ``out``, (columns, facts); return that."""
+        start = 0
+        with closing(self._session.batches(statement, [out.dtype] * len(out))) as batches:
+            for batch in batches:
+                facts = slice(start, start + len(batch[0]))
+                for column, values in zip(out, batch, strict=True):
+                    column[facts] = values
+                start = facts.stop
+        return list(out)
+
+    def _parts(self) -> Iterator[list[tuple[slice, Batch]]]:
+        """Yield lists of parts of the facts with their words, which are valid until the next list is asked for."""
+        n_facts = len(self._numbers)
+        if self._words is not None:
+            yield [(facts, [words[facts] for words in self._words]) for facts in _slices(n_facts, n_facts // _PART)]
+            return
+        names = self._records.names
+        statement = render("read_rows", rows=self._bins, columns=", ".join(names), is_asked="TRUE")
+        start = 0
+        with closing(self._session.batches(statement, [np.uint64] * len(names))) as batches:
+            for batch in batches:
+                own = _slices(len(batch[0]), _PARTS)
+                yield [(slice(start + s.start, start + s.stop), [words[s] for words in batch]) for s in own]
+                start += len(batch[0])
+
+    def _read_words(self) -> Batch:
+        """Read the words of all facts."""
+        names, n_facts = self._records.names, len(self._numbers)
+        statement = render("read_rows", rows=self._bins, columns=", ".join(names), is_asked="TRUE")
+        return self._read(statement, np.empty((len(names), n_facts), np.uint64))
 
     def _read_pairs(self, pair: TreePair) -> None:
         """Read g and h of a tree, once."""
         if self._pair != pair:
             names = ", ".join(f"CAST({name} AS DOUBLE)" for name in (pair.g, pair.h))
             statement = render("read_rows", rows=pair.table, columns=names, is_asked="TRUE")
-            start = 0
-            with closing(self._session.batches(statement, [np.float64, np.float64])) as batches:
-                for batch in batches:
-                    facts = slice(start, start + len(batch[0]))
-                    for out, numbers in zip(self._pairs, batch, strict=True):
-                        out[facts] = numbers
-                    start = facts.stop
+            self._read(statement, self._pairs)
             self._pair = pair
-
-    def _parts(self, n_parts: int) -> Iterator[list[_Part]]:
-        """Yield each batch of the facts in so many parts."""
-        names = self._records.names
-        statement = render("read_rows", rows=self._bins, columns=", ".join(names), is_asked="TRUE")
-        start = 0
-        with closing(self._session.batches(statement, [np.uint64] * len(names))) as batches:
-            for batch in batches:
-                n, addresses = len(batch[0]), np.array([words.ctypes.data for words in batch], np.uint64)
-                bounds = pairwise(n * k // n_parts for k in range(n_parts + 1))
-                yield [
-                    _Part(number, slice(start + first, start + last), addresses + np.uint64(8 * first))
-                    for number, (first, last) in enumerate(bounds)
-                ]
-                start += n
 
     def _moves(self) -> _Moves | None:
         """Return the splits that were put off."""
@@ -169,7 +200,7 @@ class FactNodes:
         fields, children, start = [], [], 0
         for number, (node, (split, left, right)) in enumerate(self._waiting.items()):
             splits[node] = number
-            column, of_key = self._codes.of_feature.get(split.feature, (f"bin_{split.feature}", (0, 0, 0)))
+            column, of_key = self._codes.of_feature.get(split.feature, (f"bin_{split.feature}", _ITSELF))
             field = self._records.fields[column]
             fields.append([field.word, field.shift, np.iinfo(field.dtype).max, *of_key, start])
             goes_left = split.goes_left(self._layout.bins[split.feature].missing + 1)
@@ -218,38 +249,35 @@ class FactNodes:
         self._session.show()
 
 
-class _Part(NamedTuple):
-    """A part of a batch: its number, which facts these are, and where each of their words is."""
-
-    number: int
-    facts: slice
-    addresses: npt.NDArray[np.uint64]
+def _slices(size: int, count: int) -> list[slice]:
+    """Divide a range into so many slices, at least one."""
+    count = max(1, count)
+    return [slice(first, last) for first, last in pairwise(size * k // count for k in range(count + 1))]
 
 
 class _AllCodes:
-    """The codes of the keys of all dimensions in one array.
+    """The codes of the keys of all dimensions in one array, behind the codes of the facts' own columns, which are keys.
 
     Attributes
     ----------
     codes
         The codes, uint8 or uint32.
-    columns
-        The columns of the keys.
     of_feature
         Of each feature, the column of its key and, in ``codes``, where the keys start, how many features each has, and
         which of these it is.
     """
 
-    def __init__(self, dimensions: Sequence[StarDimension]) -> None:
-        found = [each.codes.ravel() for each in dimensions if each.codes is not None]
-        self.codes = found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint8), *found])
-        self.columns = [each.column for each in dimensions]
+    def __init__(self, dimensions: Sequence[StarDimension], largest: int) -> None:
+        found = [np.arange(largest + 1, dtype=np.min_scalar_type(largest))]
         self.of_feature: dict[int, tuple[str, tuple[int, int, int]]] = {}
-        start = 0
-        for each, codes in zip(dimensions, found, strict=True):
+        start = len(found[0])
+        for each in dimensions:
+            assert each.codes is not None
             n_features = len(each.features)
             self.of_feature |= {f: (each.column, (start, n_features, i)) for i, f in enumerate(each.features)}
-            start += len(codes)
+            found.append(each.codes.ravel())
+            start += each.codes.size
+        self.codes = np.concatenate(found)
 
 
 class _Moves(NamedTuple):
@@ -260,47 +288,50 @@ class _Moves(NamedTuple):
     codes: npt.NDArray[np.unsignedinteger]
     children: npt.NDArray[np.uint32]
 
-    def carry_out(self, numbers: Numbers, addresses: npt.NDArray[np.uint64]) -> None:
-        """Move the facts whose words are at these addresses."""
+    def carry_out(self, numbers: Numbers, words: Batch) -> None:
+        """Move the facts that have these words."""
         from frameboost.engines.duckdb.star.kernels import move_facts
 
+        addresses = np.array([each.ctypes.data for each in words], np.uint64)
         move_facts(numbers, self.splits, addresses, self.fields, self.codes, self.children)
 
 
 class _ChosenFacts:
-    """The facts of a part that are to be added up, one place after the other; the memory is used again.
+    """The facts of a part whose nodes have a place but the last, one place after the other.
 
-    Attributes
-    ----------
-    places, pairs
-        uint32 (rows,) and float64 (2, rows).
+    So the sums of one place at a time are in the cache, and facts of one key lie side by side.
     """
 
-    def __init__(self, fields: Sequence[Field], n_words: int, n_places: int) -> None:
-        self._fields = fields
-        self._n_words = n_words
-        self._ends = np.empty(n_places + 1, np.int64)
-        self._n_most = -1
+    def __init__(self, numbers: Numbers, places: npt.NDArray[np.uint32], n_places: int) -> None:
+        from frameboost.engines.external_memory.node_kernels import group_rows
 
-    def choose(self, numbers: Numbers, places: npt.NDArray[np.uint32], pairs: FloatArray, addresses: Any) -> None:
-        """Choose the facts whose node has a place but the last."""
-        from frameboost.engines.duckdb.star.kernels import choose_facts
+        rows, self._ends = np.empty(len(numbers), np.uint32), np.empty(n_places + 1, np.uint32)
+        group_rows(numbers, places, rows, self._ends)
+        self._rows = rows[: self._ends[-2]]
 
-        n = len(numbers)
-        if n > self._n_most:
-            self._n_most = n
-            self._places, self._pairs = np.empty(n, np.uint32), np.empty((2, n))
-            self._words = np.empty((self._n_words, n), np.uint64)
-            self._columns: list[Any] = [np.empty(n, field.dtype) for field in self._fields]
-        g, h = pairs
-        n = choose_facts(numbers, places, g, h, addresses, self._ends, self._places, self._pairs, self._words)
-        self.places, self.pairs, self._n = self._places[:n], self._pairs[:, :n], n
+    def places(self) -> npt.NDArray[np.uint32]:
+        """Return the place of each."""
+        counts = np.diff(self._ends[:-1], prepend=0)
+        return np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
 
-    def columns(self) -> list[npt.NDArray[np.unsignedinteger]]:
-        """Return the codes and keys of the facts."""
-        from frameboost.engines.duckdb.star.kernels import unpack
+    def taken(self, values: FloatArray) -> FloatArray:
+        """Return their values, of those of the part."""
+        from frameboost.engines.duckdb.star.kernels import take
 
-        columns = [column[: self._n] for column in self._columns]
-        for field, column in zip(self._fields, columns, strict=True):
-            unpack(self._words[field.word], field.shift, column)
-        return columns
+        out = np.empty(len(self._rows))
+        take(values, self._rows, out)
+        return out
+
+    def unpacked(self, words: Batch, fields: Sequence[Field]) -> list[npt.NDArray[np.unsignedinteger]]:
+        """Return their codes and keys, of the words of the part."""
+        from frameboost.engines.duckdb.star.kernels import take, unpack
+
+        own, found = np.empty(len(self._rows), np.uint64), list[npt.NDArray[np.unsignedinteger]]()
+        read = -1
+        for field in fields:
+            if field.word != read:
+                take(words[field.word], self._rows, own)
+                read = field.word
+            found.append(np.empty(len(own), field.dtype))
+            unpack(own, field.shift, found[-1])
+        return found

@@ -11,17 +11,11 @@ from numba import carray  # type: ignore[attr-defined]
 from frameboost.runtime.intrinsics import AHEAD, add_pair, as_pointer, prefetch
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["add_codes_of_keys", "add_sums_of_keys", "choose_facts", "move_facts", "unpack"]
+__all__ = ["add_codes_of_keys", "add_sums_of_keys", "move_facts", "take", "unpack"]
 
 _ONE = np.uint64(1)
 # What a row of ``fields`` says of a split, see `move_facts`.
 _WORD, _SHIFT, _MASK, _CODES, _N_FEATURES, _FEATURE, _START = range(7)
-
-
-@kernel
-def _word(addresses, number, i):  # type: ignore[no-untyped-def]
-    """Return the word of a fact, of the words at these addresses."""
-    return carray(as_pointer(addresses[number]), (1,), np.uint64)[i]
 
 
 @kernel
@@ -37,9 +31,9 @@ def move_facts(numbers, splits, addresses, fields, codes, children):  # type: ig
     addresses
         uint64 (words,): where the words of the facts are, uint64 (rows,) each.
     fields
-        uint64 (splits, 7): the word, shift and mask of what a split compares; if it is a key, where the codes of the
-        keys are in ``codes``, the number of a key's codes and which of them is compared, otherwise 0 features; and
-        where the codes of the split start in ``children``.
+        uint64 (splits, 7): the word, shift and mask of the key that a split looks up; where the codes of the keys start
+        in ``codes``, the number of a key's codes and which of them is compared; and where the codes of the split start
+        in ``children``. A code of the fact's own is a key with one code: itself.
     codes
         uint8 or uint32: codes of keys.
     children
@@ -52,52 +46,19 @@ def move_facts(numbers, splits, addresses, fields, codes, children):  # type: ig
             continue
         while split >= 0:
             own = fields[split]
-            code = (_word(addresses, own[_WORD], i) >> own[_SHIFT]) & own[_MASK]
-            if own[_N_FEATURES] != 0:
-                code = np.uint64(codes[own[_CODES] + code * own[_N_FEATURES] + own[_FEATURE]])
+            words = carray(as_pointer(addresses[own[_WORD]]), (1,), np.uint64)
+            key = (words[i] >> own[_SHIFT]) & own[_MASK]
+            code = np.uint64(codes[own[_CODES] + key * own[_N_FEATURES] + own[_FEATURE]])
             node = np.uint64(children[own[_START] + code])
             split = splits[node]
         numbers[i] = node
 
 
 @kernel
-def choose_facts(numbers, places, g, h, addresses, ends, chosen, pairs, words):  # type: ignore[no-untyped-def]
-    """Write the facts whose node has a place, one place after the other; return how many: a counting sort.
-
-    Say facts 0 to 4 are in the nodes 1, 2, 1, 3, 2, and nodes 2, 1 and 3 have the places 0, 1 and 2, of which the last
-    is not asked for. Then facts 1, 4, 0, 2 are written, and behind them the others. So the sums of one place at a time
-    are in the cache.
-
-    Parameters
-    ----------
-    numbers
-        uint16 or uint32 (rows,): the node of each fact.
-    places
-        uint32 (nodes,): the place of each node; those not asked for have the last.
-    g, h
-        float64 (rows,).
-    addresses
-        uint64 (words,): where the words are, uint64 (rows,) each.
-    ends
-        int64 (places,), written.
-    chosen, pairs, words
-        uint32 (rows,), float64 (2, rows) and uint64 (words, rows), written: the places, pairs and words of the facts.
-    """
-    ends[:] = 0
-    for i in range(np.uint64(0), np.uint64(len(numbers))):
-        ends[places[np.uint64(numbers[i])]] += 1
-    count = len(numbers) - ends[-1]
-    end = np.int64(0)
-    for place in range(len(ends)):  # where each place starts
-        end, ends[place] = end + ends[place], end
-    for i in range(np.uint64(0), np.uint64(len(numbers))):
-        own = np.uint64(places[np.uint64(numbers[i])])
-        at = np.uint64(ends[own])
-        ends[own] += 1
-        chosen[at], pairs[0, at], pairs[1, at] = own, g[i], h[i]
-        for number in range(np.uint64(0), np.uint64(len(addresses))):
-            words[number, at] = _word(addresses, number, i)
-    return count
+def take(values, rows, out):  # type: ignore[no-untyped-def]
+    """Write ``values[rows]`` to ``out``."""
+    for i in range(np.uint64(0), np.uint64(len(rows))):
+        out[i] = values[np.uint64(rows[i])]
 
 
 @kernel
