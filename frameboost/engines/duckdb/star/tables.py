@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 
 from frameboost.engines.duckdb.binning import CountedRows
 from frameboost.engines.duckdb.session import DuckDBSession
@@ -15,7 +15,6 @@ from frameboost.expressions.sql_files import render
 __all__ = ["BranchTable", "copy_star"]
 
 _POSITION = "position"
-_ROW = "rowid"
 
 
 @dataclass(frozen=True)
@@ -61,25 +60,22 @@ def copy_star(
         Whether the copy is in the order of the facts.
     """
     copies = [_copy_dimension(session, branch) for branch in plan.branches]
-    columns = [f"source.{quote_identifier(name)} AS value_{number}" for number, name in own.items()]
-    columns += [f"source.{quote_identifier(name)} AS role_{role}" for role, name in roles.items()]
-    columns += [f"COALESCE(branch_{i}.row_id, -1) AS row_{i}" for i in range(len(copies))]
-    keys = [[quote_identifier(left) for left in branch.dimension.left_on] for branch in plan.branches]
     sample = CountedRows.sample_of(plan.n_facts, _POSITION)
-    facts = session.table("facts")
-    source, position = session.source, ""
-    if in_order or sample is not None:
-        read = [*map(quote_identifier, (*own.values(), *roles.values())), *chain(*keys)]
-        source, position = _numbered(session, list(dict.fromkeys(read)))
-        columns.append(f"source.{position} AS {_POSITION}")
-    session.run(
-        render(
-            "store_table", table=facts, columns=", ".join(columns), source=source, joins=_joins(copies, keys),
-            in_order=f"ORDER BY {_POSITION} ASC" if in_order else "",
-        )
-    )  # fmt: skip
-    if position == _ROW:
-        session.drop(source)
+    is_numbered = in_order or sample is not None
+    read = [*own.values(), *roles.values(), *(left for branch in plan.branches for left in branch.dimension.left_on)]
+    with _read_facts(session, list(dict.fromkeys(read)), is_numbered=is_numbered) as (source, names, position):
+        columns = [f"source.{names[name]} AS value_{number}" for number, name in own.items()]
+        columns += [f"source.{names[name]} AS role_{role}" for role, name in roles.items()]
+        columns += [f"COALESCE(branch_{i}.row_id, -1) AS row_{i}" for i in range(len(copies))]
+        columns += [f"source.{position} AS {_POSITION}"] if is_numbered else []
+        keys = [[names[left] for left in branch.dimension.left_on] for branch in plan.branches]
+        facts = session.table("facts")
+        session.run(
+            render(
+                "store_table", table=facts, columns=", ".join(columns), source=source, joins=_joins(copies, keys),
+                in_order=f"ORDER BY {_POSITION} ASC" if in_order else "",
+            )
+        )  # fmt: skip
     session.read_table(facts)
     branches = []
     for i, (branch, copy) in enumerate(zip(plan.branches, copies, strict=True)):
@@ -96,19 +92,26 @@ def copy_star(
     return CountedRows(facts, plan.n_facts, sample or "TRUE"), branches
 
 
-def _numbered(session: DuckDBSession, columns: Sequence[str]) -> tuple[str, str]:
-    """Return a table or query with columns of the facts, and its column with their positions.
+@contextmanager
+def _read_facts(
+    session: DuckDBSession, names: Sequence[str], *, is_numbered: bool
+) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Return a table or query of the facts, the columns of it that have these names, and that of the positions.
 
     To number the rows of a view, DuckDB reads it by one thread; the rows of a copy that keeps their order have numbers.
     """
-    if not session.setting("preserve_insertion_order"):
-        position = session.column("position")
-        return f"(SELECT *, row_number() OVER () - 1 AS {position} FROM {session.source})", position
-    copy = session.table("copy")
-    session.run(
-        render("store_table", table=copy, columns=", ".join(columns), source=session.source, joins="", in_order="")
-    )
-    return copy, _ROW
+    quoted = {name: quote_identifier(name) for name in names}
+    position = session.column("position")
+    if not is_numbered:
+        yield session.source, quoted, ""
+    elif not session.setting("preserve_insertion_order"):
+        yield f"(SELECT *, row_number() OVER () - 1 AS {position} FROM {session.source})", quoted, position
+    else:
+        copy, renamed = session.table("copy"), {name: f"column_{number}" for number, name in enumerate(names)}
+        columns = ", ".join(f"source.{quoted[name]} AS {renamed[name]}" for name in names)
+        session.run(render("store_table", table=copy, columns=columns, source=session.source, joins="", in_order=""))
+        yield copy, renamed, "rowid"
+        session.drop(copy)
 
 
 def _copy_dimension(session: DuckDBSession, branch: Branch) -> str:
