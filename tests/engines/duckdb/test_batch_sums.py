@@ -155,20 +155,28 @@ def test_slices_start_where_they_start():
     assert batch[0].tolist() == [3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(("n_distinct", "is_merged"), [(2, True), (6, False)])
-def test_rows_with_equal_codes_are_one_key_where_many_are(con, n_distinct, is_merged):
+# Rows are numbered from -1 on, which is the row of facts whose key finds none.
+@pytest.mark.parametrize(
+    ("n_distinct", "row_ids", "n_keys", "is_merged"),
+    [(2, "10 * i - 1", 2, True), (6, "10 * i - 1", 6, False), (6, "2 * i - 1", 11, False), (6, "i - 1", 6, False)],
+)
+def test_the_key_of_a_row(con, n_distinct, row_ids, n_keys, is_merged):
+    """Rows with equal codes are one key where many are; otherwise the row itself is, where few numbers are not used."""
     session = DuckDBSession(con.sql("SELECT 1 AS one"))
     table = session.table("bins")
     session.run(
-        f"CREATE TEMP TABLE {table} AS SELECT 10 * i AS row_id, CAST(i % {n_distinct} AS UTINYINT) AS bin_3, "
+        f"CREATE TEMP TABLE {table} AS SELECT {row_ids} AS row_id, CAST(i % {n_distinct} AS UTINYINT) AS bin_3, "
         f"CAST(300 + i % {n_distinct} AS INTEGER) AS bin_5 FROM range(6) AS r(i)"
     )
     found = StarDimension.of_codes(session, "key_0", table, (3, 5), 1000)
-    assert (found.n_keys, found.is_merged, found.has_codes) == (n_distinct, is_merged, False)
+    assert (found.n_keys, found.is_merged, found.has_codes) == (n_keys, is_merged, False)
     assert found.codes.dtype == np.uint32
-    rows = dict(session.rows(f"SELECT row_id, key_0 FROM {found.read_by_row}"))
-    assert {row: found.codes[key].tolist() for row, key in rows.items()} == {
-        10 * i: [i % n_distinct, 300 + i % n_distinct] for i in range(6)
+    join, columns = found.join("branch", "facts.row_0")
+    assert bool(join) == (found.unknown is None) == row_ids.startswith("10")
+    facts = f"(SELECT {row_ids} AS row_0, i FROM range(6) AS r(i)) AS facts"
+    rows = session.rows(f"SELECT facts.i, {columns['key_0']} FROM {facts} {join}")
+    assert {i: found.codes[key].tolist() for i, key in rows} == {
+        i: [i % n_distinct, 300 + i % n_distinct] for i in range(6)
     }
     session.close()
 

@@ -199,7 +199,8 @@ def test_an_error_leaves_nothing():
 def test_names_and_types_of_keys_are_data():
     rng = np.random.default_rng(5)
     facts = pl.DataFrame({
-        'a "key"': rng.integers(0, 9, 200), "day; --": rng.choice(["x'y", "{z}"], 200), "row_id": rng.normal(size=200), "rowid": rng.normal(size=200),
+        'a "key"': rng.integers(0, 9, 200), "day; --": rng.choice(["x'y", "{z}"], 200), "row_id": rng.normal(size=200),
+        "rowid": rng.normal(size=200),
         "value_0": rng.normal(size=200), "key": rng.integers(0, 3, 200), "y": rng.normal(size=200),
     })  # fmt: skip
     dimension = pl.DataFrame({

@@ -138,8 +138,9 @@ class DuckDBStarEngine(DuckDBEngine):
             dimension = StarDimension.of_codes(
                 session, f"key_{i}", codes, branch.features, self.n_rows, may_have_codes=not self._is_in_memory
             )
-            joins.append(f"LEFT JOIN {dimension.read_by_row} AS branch_{i} ON branch_{i}.row_id = source.{branch.row}")
-            more |= {name: f"branch_{i}.{name}" for name in dimension.columns}
+            join, columns = dimension.join(f"branch_{i}", f"source.{branch.row}")
+            joins += [join] if join else []
+            more |= columns
             self._dimensions.append(dimension)
             self._of_feature |= dict.fromkeys(branch.features, dimension)
         facts, words = session.source, None
