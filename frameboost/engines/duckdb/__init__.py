@@ -4,7 +4,8 @@
 - `engine`: the steps of training in order
 - `rows`: labels, weights and margins
 - `gradients`: tables of g and h
-- `binning`: cuts and codes
+- `binning`: cuts and categories
+- `codes`: tables of the bins of all rows
 - `cells`: where the search for a code starts
 - `cell_cuts`: cuts of many rows, from counts by cells and the values near the cuts
 - `histograms`: sums of g and h by node and bin, as group-bys

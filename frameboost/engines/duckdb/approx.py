@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
-from frameboost.engines.duckdb.binning import from_database, read_categories, sample_columns, store_codes, store_columns
+from frameboost.engines.duckdb.binning import from_database, read_categories, sample_columns
+from frameboost.engines.duckdb.codes import store_codes, store_columns
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.weighted_cuts import FINE_BINS, fine_bins, weighted_cuts

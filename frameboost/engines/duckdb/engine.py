@@ -18,8 +18,8 @@ from frameboost.engines.duckdb.binning import (
     propose_bins,
     read_categories,
     sample_columns,
-    store_bins,
 )
+from frameboost.engines.duckdb.codes import store_bins
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql

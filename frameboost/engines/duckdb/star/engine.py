@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from frameboost.binning.bins import Bins
 from frameboost.engines.duckdb.batch_sums import LARGE, BatchSums
-from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, store_bins
+from frameboost.engines.duckdb.binning import CountedRows, SqlColumn
+from frameboost.engines.duckdb.codes import store_bins
 from frameboost.engines.duckdb.engine import FEWEST_SORTED, DuckDBEngine
 from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.duckdb.session import DuckDBSession

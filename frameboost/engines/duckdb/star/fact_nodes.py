@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,10 @@ from frameboost.engines.duckdb.arrow_batches import Batch
 from frameboost.engines.duckdb.batch_sums import BinSums
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
+from frameboost.engines.duckdb.star.chosen_facts import ChosenFacts
 from frameboost.engines.duckdb.star.dimension import StarDimension
-from frameboost.engines.duckdb.star.records import Field, Records
+from frameboost.engines.duckdb.star.moves import CodesOfKeys, Moves
+from frameboost.engines.duckdb.star.records import Records
 from frameboost.expressions.sql_files import render
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Split
@@ -35,8 +37,6 @@ _MOST_BYTES, _MOST_THREADS = 1 << 28, 4
 # Facts that a thread takes at once where words are in memory; and parts of a batch where they are not, which are more
 # than the threads, as one of these also reads the next batch.
 _PART, _PARTS = 1 << 16, 4
-# Where `_AllCodes` has the code that a column of the facts has itself.
-_ITSELF = (0, 1, 0)
 
 Numbers = npt.NDArray[np.unsignedinteger]
 
@@ -81,7 +81,7 @@ class FactNodes:
         self._records = records
         self._stored = stored
         self._dimensions = dimensions
-        self._codes = _AllCodes(dimensions, max((layout.bins[f].largest_code for f in stored), default=0))
+        self._codes = CodesOfKeys(layout, records, dimensions)
         columns = [*(f"bin_{f}" for f in stored), *(each.column for each in dimensions)]
         self._fields = [records.fields[name] for name in columns]
         self._workers = workers
@@ -119,14 +119,11 @@ class FactNodes:
         sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows)]
         n_threads = max(1, min(self._n_threads, _MOST_BYTES // sums[0].n_bytes))
         sums += [BinSums(self._layout, self._dimensions, len(nodes), n_rows) for _ in range(1, n_threads)]
-        free = list(sums)
 
-        def add(facts: slice, words: Batch) -> None:
-            chosen = _ChosenFacts(self._numbers[facts], places, len(nodes))
-            own = free.pop()
-            codes = chosen.unpacked(words, self._fields)
-            own.add(self._stored, codes, chosen.places(), *map(chosen.taken, self._pairs[:, facts]))
-            free.append(own)
+        def add(thread: int, facts: slice, words: Batch) -> None:
+            chosen = ChosenFacts(self._numbers[facts], places, len(nodes))
+            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.taken, self._pairs[:, facts])
+            sums[thread].add(self._stored, codes, chosen.places(), g, h)
 
         self._sweep(add, n_threads)
         for other in sums[1:]:
@@ -138,18 +135,21 @@ class FactNodes:
         if self._waiting:
             self._sweep(lambda *_: None, self._n_threads)
 
-    def _sweep(self, visit: Callable[[slice, Batch], None], n_threads: int) -> None:
-        """Carry out the splits that were put off; call ``visit`` on parts of the facts, and their words, in threads."""
-        moves = self._moves()
+    def _sweep(self, visit: Callable[[int, slice, Batch], None], n_threads: int) -> None:
+        """Carry out the splits that were put off; call ``visit`` with each part of the facts, in threads.
 
-        def take(part: tuple[slice, Batch]) -> None:
-            facts, words = part
-            if moves is not None:
-                moves.carry_out(self._numbers[facts], words)
-            visit(facts, words)
-
+        It gets the number of the thread, which facts these are, and their words.
+        """
+        moves = Moves(self._waiting, self._n_nodes, self._codes) if self._waiting else None
         for parts in self._parts():
-            self._workers.each(parts, take, alone=n_threads == 1)
+
+            def work(thread: int, parts: list[tuple[slice, Batch]] = parts) -> None:
+                for facts, words in _taken(parts):
+                    if moves is not None:
+                        moves.carry_out(self._numbers[facts], words)
+                    visit(thread, facts, words)
+
+            self._workers.each(range(n_threads), work)
         self._waiting = {}
 
     def _read(self, statement: str, out: npt.NDArray[Any]) -> Batch:
@@ -192,23 +192,6 @@ class FactNodes:
             self._read(statement, self._pairs)
             self._pair = pair
 
-    def _moves(self) -> _Moves | None:
-        """Return the splits that were put off."""
-        if not self._waiting:
-            return None
-        splits = np.full(self._n_nodes, -1, np.int32)
-        fields, children, start = [], [], 0
-        for number, (node, (split, left, right)) in enumerate(self._waiting.items()):
-            splits[node] = number
-            column, of_key = self._codes.of_feature.get(split.feature, (f"bin_{split.feature}", _ITSELF))
-            field = self._records.fields[column]
-            fields.append([field.word, field.shift, np.iinfo(field.dtype).max, *of_key, start])
-            goes_left = split.goes_left(self._layout.bins[split.feature].missing + 1)
-            children.append(np.where(goes_left, left, right))
-            start += len(goes_left)
-        all_children = np.concatenate(children).astype(np.uint32)
-        return _Moves(splits, np.array(fields, np.uint64), self._codes.codes, all_children)
-
     # --- for statements -----------------------------------------------------------------------------------------------
 
     def show_values(self, values: Mapping[int, float]) -> str:
@@ -249,89 +232,17 @@ class FactNodes:
         self._session.show()
 
 
+def _taken(parts: list[tuple[slice, Batch]]) -> Iterator[tuple[slice, Batch]]:
+    """Yield parts that no other thread takes."""
+    while True:
+        try:
+            part = parts.pop()
+        except IndexError:  # there are none left
+            return
+        yield part
+
+
 def _slices(size: int, count: int) -> list[slice]:
     """Divide a range into so many slices, at least one."""
     count = max(1, count)
     return [slice(first, last) for first, last in pairwise(size * k // count for k in range(count + 1))]
-
-
-class _AllCodes:
-    """The codes of the keys of all dimensions in one array, behind the codes of the facts' own columns, which are keys.
-
-    Attributes
-    ----------
-    codes
-        The codes, uint8 or uint32.
-    of_feature
-        Of each feature, the column of its key and, in ``codes``, where the keys start, how many features each has, and
-        which of these it is.
-    """
-
-    def __init__(self, dimensions: Sequence[StarDimension], largest: int) -> None:
-        found = [np.arange(largest + 1, dtype=np.min_scalar_type(largest))]
-        self.of_feature: dict[int, tuple[str, tuple[int, int, int]]] = {}
-        start = len(found[0])
-        for each in dimensions:
-            assert each.codes is not None
-            n_features = len(each.features)
-            self.of_feature |= {f: (each.column, (start, n_features, i)) for i, f in enumerate(each.features)}
-            found.append(each.codes.ravel())
-            start += each.codes.size
-        self.codes = np.concatenate(found)
-
-
-class _Moves(NamedTuple):
-    """Splits as `move_facts` takes them."""
-
-    splits: npt.NDArray[np.int32]
-    fields: npt.NDArray[np.uint64]
-    codes: npt.NDArray[np.unsignedinteger]
-    children: npt.NDArray[np.uint32]
-
-    def carry_out(self, numbers: Numbers, words: Batch) -> None:
-        """Move the facts that have these words."""
-        from frameboost.engines.duckdb.star.kernels import move_facts
-
-        addresses = np.array([each.ctypes.data for each in words], np.uint64)
-        move_facts(numbers, self.splits, addresses, self.fields, self.codes, self.children)
-
-
-class _ChosenFacts:
-    """The facts of a part whose nodes have a place but the last, one place after the other.
-
-    So the sums of one place at a time are in the cache, and facts of one key lie side by side.
-    """
-
-    def __init__(self, numbers: Numbers, places: npt.NDArray[np.uint32], n_places: int) -> None:
-        from frameboost.engines.external_memory.node_kernels import group_rows
-
-        rows, self._ends = np.empty(len(numbers), np.uint32), np.empty(n_places + 1, np.uint32)
-        group_rows(numbers, places, rows, self._ends)
-        self._rows = rows[: self._ends[-2]]
-
-    def places(self) -> npt.NDArray[np.uint32]:
-        """Return the place of each."""
-        counts = np.diff(self._ends[:-1], prepend=0)
-        return np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
-
-    def taken(self, values: FloatArray) -> FloatArray:
-        """Return their values, of those of the part."""
-        from frameboost.engines.duckdb.star.kernels import take
-
-        out = np.empty(len(self._rows))
-        take(values, self._rows, out)
-        return out
-
-    def unpacked(self, words: Batch, fields: Sequence[Field]) -> list[npt.NDArray[np.unsignedinteger]]:
-        """Return their codes and keys, of the words of the part."""
-        from frameboost.engines.duckdb.star.kernels import take, unpack
-
-        own, found = np.empty(len(self._rows), np.uint64), list[npt.NDArray[np.unsignedinteger]]()
-        read = -1
-        for field in fields:
-            if field.word != read:
-                take(words[field.word], self._rows, own)
-                read = field.word
-            found.append(np.empty(len(own), field.dtype))
-            unpack(own, field.shift, found[-1])
-        return found

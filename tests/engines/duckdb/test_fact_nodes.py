@@ -1,0 +1,190 @@
+"""Facts of a star whose nodes and pairs are in memory: moves and sums, beside numpy's."""
+
+from contextlib import closing
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import frameboost as fb
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.duckdb import batch_sums
+from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
+from frameboost.engines.duckdb.star import engine, fact_nodes
+from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.engines.duckdb.star.fact_nodes import FactNodes
+from frameboost.engines.duckdb.star.kernels import move_facts, take, unpack
+from frameboost.engines.duckdb.star.records import Records
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.splits.split import Split, Stats
+from tests.support.stars import random_star, without_joins
+
+N_FACTS, N_KEYS = 3000, 40
+SIDE = Stats(0.0, 1.0)
+
+
+def bins_of(name: str, n_cuts: int) -> Bins:
+    return Bins(Feature(name, FeatureType("float64")), tuple(map(float, range(n_cuts))), has_missing=True)
+
+
+class Facts:
+    """Facts with codes of two own columns, one of them wide, and a key with codes of two attributes."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.bins = [bins_of("a", 7), bins_of("b", 400), bins_of("c", 9), bins_of("d", 3)]
+        self.own = [rng.integers(0, each.missing + 1, N_FACTS) for each in self.bins[:2]]
+        self.keys = np.sort(rng.integers(0, N_KEYS, N_FACTS))
+        self.by_key = np.stack([rng.integers(0, each.missing + 1, N_KEYS) for each in self.bins[2:]], 1)
+        self.codes = [*self.own, *self.by_key[self.keys].T]
+        self.g, self.h = rng.integers(-9, 9, N_FACTS) / 4, rng.integers(1, 4, N_FACTS) / 2
+
+    def histograms(self, node_of: np.ndarray, nodes: list[int]) -> np.ndarray:
+        layout = SlotLayout(self.bins)
+        found = np.zeros((len(nodes), layout.n_slots, 2))
+        for place, node in enumerate(nodes):
+            rows = np.flatnonzero(node_of == node)
+            for offset, codes in zip(layout.offsets, self.codes, strict=False):
+                np.add.at(found[place], offset + codes[rows], np.stack([self.g, self.h], 1)[rows])
+        return found
+
+    def opened(self, con: duckdb.DuckDBPyConnection, *, holds_words: bool, n_threads: int) -> FactNodes:
+        con.register("arrived", pl.DataFrame(
+            {"bin_0": self.own[0], "bin_1": self.own[1], "key_0": self.keys, "g": self.g, "h": self.h}
+        ))  # fmt: skip
+        records = Records({"bin_0": 7, "bin_1": 400, "key_0": N_KEYS - 1})
+        con.execute(f"CREATE TABLE bins AS SELECT {', '.join(records.sql())} FROM arrived")
+        con.execute("CREATE TABLE pairs AS SELECT g, h FROM arrived")
+        dimension = StarDimension("", "key_0", (2, 3), self.by_key.astype(np.uint8), False, False)
+        return FactNodes(
+            DuckDBSession(con.table("bins")), "bins", SlotLayout(self.bins), records, [0, 1], [dimension], N_FACTS,
+            Workers(n_threads), n_threads, holds_words=holds_words,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("holds_words", [True, False])
+@pytest.mark.parametrize(("n_threads", "fewest_rows"), [(1, 0.0), (3, 1e18)])
+def test_facts_are_moved_and_added_up(monkeypatch, holds_words, n_threads, fewest_rows):
+    monkeypatch.setattr(fact_nodes, "_PART", 70)
+    monkeypatch.setattr(batch_sums, "_FEWEST_ROWS", fewest_rows)  # sums by key first, or not
+    facts, pair = Facts(3), TreePair("pairs", "g", "h")
+    with duckdb.connect() as con:
+        nodes = facts.opened(con, holds_words=holds_words, n_threads=n_threads)
+        for tree in range(2):  # the next tree starts with all facts in its root
+            rng, node_of, waiting, last = np.random.default_rng(tree), np.zeros(N_FACTS, int), {}, 0
+            nodes.restart()
+            np.testing.assert_array_equal(nodes.histograms([0], pair, N_FACTS), facts.histograms(node_of, [0]))
+            for step in range(24):
+                node, feature = int(rng.choice(np.unique(node_of))), int(rng.integers(4))
+                own = facts.bins[feature]
+                bin_ = int(rng.integers(1, own.missing))
+                split = Split(feature, 1.0, SIDE, SIDE, missing_left=step % 2 == 0, bin=bin_)
+                codes = facts.codes[feature]
+                is_left = (codes < bin_) | ((codes == own.missing) & (step % 2 == 0))
+                # Beyond 65,536 a number takes more bytes.
+                left, right = (last + 1, last + 2) if step < 20 else (100_000 + 2 * step, 100_001 + 2 * step)
+                last = right
+                node_of = np.where(node_of == node, np.where(is_left, left, right), node_of)
+                waiting[node] = split, left, right
+                if step % 3 == 0:  # several at once, of which some split the children of others
+                    nodes.move(waiting)
+                    waiting.clear()
+                    asked = [right, left]
+                    found = nodes.histograms(asked, pair, N_FACTS)
+                    np.testing.assert_array_equal(found, facts.histograms(node_of, asked))
+            nodes.move(waiting)
+            assert sorted(nodes.leaves()) == sorted({*np.unique(node_of), *nodes.leaves()})
+            table, node_of_number = nodes.table()
+            assert node_of_number == {node: node for node in nodes.leaves()}
+            assert table == SHOWN
+        values = {node: float(node) for node in nodes.leaves()}
+        assert nodes.show_values(values) == SHOWN
+        session = nodes._session
+        found = session.columns(f"SELECT value FROM {SHOWN}")["value"]
+        np.testing.assert_array_equal(found, node_of.astype(float))
+        session.close()
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 10**6), st.sampled_from([np.uint8, np.uint16, np.uint32]))
+def test_kernels(seed, dtype):
+    rng = np.random.default_rng(seed)
+    n_facts, n_keys, n_codes = 50, 6, 5
+    words = rng.integers(0, 1 << 63, (2, n_facts), dtype=np.uint64)
+    for shift in (0, 16, 32):
+        out = np.empty(n_facts, dtype)
+        unpack(words[0], shift, out)
+        np.testing.assert_array_equal(out, (words[0] >> np.uint64(shift)) & np.uint64(np.iinfo(dtype).max))
+    rows = rng.integers(0, n_facts, 30).astype(np.uint32)
+    taken = np.empty(30, np.uint64)
+    take(words[1], rows, taken)
+    np.testing.assert_array_equal(taken, words[1][rows])
+
+    # Node 0 is split by a key in bits 8 to 15 of the second word, its child 2 by a code of the first word's own.
+    words[1] = (words[1] & ~np.uint64(0xFF00)) | (rng.integers(0, n_keys, n_facts).astype(np.uint64) << np.uint64(8))
+    words[0] = (words[0] & ~np.uint64(0xFF)) | rng.integers(0, n_codes, n_facts).astype(np.uint64)
+    by_key = rng.integers(0, n_codes, (n_keys, 3)).astype(np.uint8)
+    codes = np.concatenate([np.arange(n_codes, dtype=np.uint8), by_key.ravel()])
+    children = rng.permuted([[1, 2], [3, 4]], axis=1)[:, rng.integers(0, 2, n_codes)].ravel().astype(np.uint32)
+    fields = np.array([[1, 8, 0xFF, n_codes, 3, 2, 0], [0, 0, 0xFF, 0, 1, 0, n_codes]], np.uint64)
+    numbers = rng.choice([0, 2, 5], n_facts).astype(np.uint16)
+    after = numbers.copy()
+    move_facts(
+        after, np.array([0, -1, 1, -1, -1, -1], np.int32), np.array([each.ctypes.data for each in words], np.uint64),
+        fields, codes, children,
+    )  # fmt: skip
+    keys, own = (words[1] >> np.uint64(8)) & np.uint64(0xFF), (words[0] & np.uint64(0xFF)).astype(int)
+    expected = np.where(numbers == 0, children[:n_codes][by_key[keys.astype(int), 2]], numbers)
+    expected = np.where(expected == 2, children[n_codes:][own], expected)
+    np.testing.assert_array_equal(after, expected)
+
+
+def test_codes_and_keys_in_words():
+    records = Records({"a": 200, "b": 70_000, "c": 9, "d": 70_000, "e": 300})
+    fields = {name: (field.word, field.shift, np.dtype(field.dtype).itemsize) for name, field in records.fields.items()}
+    assert fields == {"a": (0, 0, 1), "b": (0, 8, 4), "c": (0, 40, 1), "d": (1, 0, 4), "e": (1, 32, 2)}
+    largest = {"a": 255, "b": 2**32 - 1, "c": 255, "d": 2**32 - 1, "e": 2**16 - 1}  # no bit goes elsewhere
+    columns = ", ".join(f"{value} AS {name}" for name, value in largest.items())
+    (row,) = duckdb.sql(f"SELECT {', '.join(records.sql())} FROM (SELECT {columns})").fetchall()
+    assert row == (2**48 - 1, 2**48 - 1)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [f"CREATE TABLE {SHOWN} (node INTEGER)", "SET python_enable_replacements = false",
+     "SET preserve_insertion_order = false", "SET memory_limit = '500MB'"],
+)  # fmt: skip
+def test_where_nothing_can_be_held_in_memory_or_read_from_it(monkeypatch, setting):
+    """Nodes are in a table then; the model is the same."""
+    monkeypatch.setattr("frameboost.engines.duckdb.star.plan._FEWEST_FACTS", 0)
+    star, made = random_star(11), []
+    monkeypatch.setattr(engine, "FactNodes", lambda *args, **kwargs: made.append(args) or FactNodes(*args, **kwargs))
+    how = {"n_estimators": 2, "max_depth": 3, "features": star.features()}
+    expected = fb.fit(star.by_hand(), "y", engine="numba", **how)
+    for is_set in (False, True):
+        with duckdb.connect() as con:
+            tables = star.of_relations(con)
+            if is_set:
+                con.execute(setting)
+                monkeypatch.setattr(engine, "_SHARE", 1e-6 if "memory_limit" in setting else 1 / 8)  # facts are few
+            assert without_joins(fb.fit(tables, "y", **how)) == expected.to_json()
+        assert bool(made) is not is_set
+        made.clear()
+
+
+def test_a_variable_is_shown_as_a_table():
+    with duckdb.connect() as con, closing(DuckDBSession(con.sql("SELECT 1 AS one"))) as session:
+        assert session.can_show()
+        session.show(node=np.array([3, 1], np.uint16), value=np.array([0.5, -0.0]))
+        assert session.rows(f"SELECT * FROM {SHOWN}") == [(3, 0.5), (1, 0.0)]
+        session.show()
+        with pytest.raises(duckdb.Error):
+            session.rows(f"SELECT node FROM {SHOWN}")
+        con.execute("SET memory_limit = '1GiB'")
+        assert session.memory_limit == 2**30
