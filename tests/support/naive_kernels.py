@@ -81,9 +81,9 @@ TESTED_OTHERWISE = {
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
     "add_codes": "tests/engines/duckdb/test_batch_sums.py",  # numpy.add.at
     "add_codes_of_keys": "tests/engines/duckdb/test_batch_sums.py",
-    "move_facts": "tests/engines/duckdb/test_fact_nodes.py",
-    "take": "tests/engines/duckdb/test_fact_nodes.py",
-    "unpack": "tests/engines/duckdb/test_fact_nodes.py",
+    "move_records": "tests/engines/duckdb/test_records.py",
+    "take": "tests/engines/duckdb/test_records.py",
+    "unpack": "tests/engines/duckdb/test_records.py",
     "add_sums_of_keys": "tests/engines/duckdb/test_batch_sums.py",
     "add_by_key": "tests/engines/memory/test_star.py",  # numpy.add.at over codes by row
     "look_up": "tests/engines/memory/test_star.py",

@@ -15,6 +15,7 @@
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
 - `weighted_cuts`: cuts for each tree, from sums of h by fine bins
 - `ranking`: aggregates over queries, and pairs of rows
+- `records`: the same, with nodes and pairs of the rows in memory
 - `star`: the same over a star, without its join
 - `arrow_batches`: a result in batches
 - `session`: the connection and its temporary tables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import duckdb
@@ -11,6 +13,7 @@ from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
 from frameboost.engines.duckdb.star.plan import StarPlan, plan_star
@@ -28,8 +31,8 @@ _WIDE = {"int128": "HUGEINT", "uint128": "UHUGEINT"}
 EngineClass = TypeVar("EngineClass", bound=DuckDBEngine)
 
 
-def open_engine(kind: type[EngineClass], request: EngineRequest) -> EngineClass:
-    """Open an engine of that class over the rows of the request."""
+def open_engine(kind: Callable[..., EngineClass], request: EngineRequest) -> EngineClass:
+    """Open an engine of that kind over the rows of the request."""
     if isinstance(request.source, RelationSource):
         return _in_place(kind, request, request.source)
     assert isinstance(request.source, FrameSource)
@@ -39,7 +42,9 @@ def open_engine(kind: type[EngineClass], request: EngineRequest) -> EngineClass:
 def open_histogram_engine(request: EngineRequest) -> DuckDBEngine:
     """Open an engine that bins columns once, over a star without its join if that pays."""
     plan = plan_star(request) if isinstance(request.source, StarRelation) else None
-    return open_engine(DuckDBEngine, request) if plan is None else _over_star(request, plan)
+    if plan is not None:
+        return _over_star(request, plan)
+    return open_engine(partial(DuckDBRecordEngine, workers=request.workers), request)
 
 
 def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBStarEngine:
@@ -62,7 +67,7 @@ def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBStarEngine:
     )  # fmt: skip
 
 
-def _in_place(kind: type[EngineClass], request: EngineRequest, source: RelationSource) -> EngineClass:
+def _in_place(kind: Callable[..., EngineClass], request: EngineRequest, source: RelationSource) -> EngineClass:
     """Open an engine over a relation, in the database that it is in."""
     columns = [SqlColumn(quote_identifier(f.name), f.type) for f in request.features]
     quoted = {role: quote_identifier(name) for role, name in _numeric_roles(request).items()}
@@ -72,7 +77,7 @@ def _in_place(kind: type[EngineClass], request: EngineRequest, source: RelationS
     return kind(session, request.features, columns, quoted, queries, in_order=_in_order(request))
 
 
-def _in_own_database(kind: type[EngineClass], request: EngineRequest, source: FrameSource) -> EngineClass:
+def _in_own_database(kind: Callable[..., EngineClass], request: EngineRequest, source: FrameSource) -> EngineClass:
     """Send a frame to a new database in memory, and open an engine over it there.
 
     DuckDB ignores the case of names, so columns are renamed: features to ``f0``, ``f1``, ..., others to their roles.

@@ -14,7 +14,9 @@ import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines.duckdb import batch_sums, engine, opening
 from frameboost.engines.duckdb import binning as duckdb_binning
-from frameboost.engines.duckdb.star import dimension, fact_nodes, plan
+from frameboost.engines.duckdb.records import engine as record_engine
+from frameboost.engines.duckdb.records import nodes as record_nodes
+from frameboost.engines.duckdb.star import dimension, plan
 from frameboost.engines.duckdb.star import engine as star_engine
 from frameboost.joins.relations import joined_relation
 from tests.support.cases import cases
@@ -48,7 +50,7 @@ def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            for module in (dimension, batch_sums, fact_nodes, star_engine):
+            for module in (dimension, batch_sums, record_engine, record_nodes, star_engine):
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         yield

@@ -1,6 +1,6 @@
-"""The node, g and h of every fact in memory: facts are read once a level, moved, and added up at once.
+"""The node, g and h of every row in memory: rows are read once a level, moved, and added up at once.
 
-Tables that are joined by position are read by one thread; the words of the facts alone (see `records`) by all threads,
+Tables that are joined by position are read by one thread; the words of the rows alone (see `records`) by all threads,
 in a fifth of the time.
 """
 
@@ -18,19 +18,19 @@ from frameboost.binning.bins import SlotLayout
 from frameboost.engines.duckdb.arrow_batches import Batch
 from frameboost.engines.duckdb.batch_sums import BinSums
 from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.records.chosen_rows import ChosenRows
+from frameboost.engines.duckdb.records.layout import Records
+from frameboost.engines.duckdb.records.moves import CodesOfKeys, Moves
 from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
-from frameboost.engines.duckdb.star.chosen_facts import ChosenFacts
 from frameboost.engines.duckdb.star.dimension import StarDimension
-from frameboost.engines.duckdb.star.moves import CodesOfKeys, Moves
-from frameboost.engines.duckdb.star.records import Records
 from frameboost.expressions.sql_files import render
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Split
 
-__all__ = ["BYTES_PER_FACT", "BYTES_PER_WORD", "FactNodes"]
+__all__ = ["BYTES_PER_ROW", "BYTES_PER_WORD", "RecordNodes"]
 
 # A number, g and h; and, where they are held too, each word.
-BYTES_PER_FACT, BYTES_PER_WORD = 2 + 8 + 8, 8
+BYTES_PER_ROW, BYTES_PER_WORD = 2 + 8 + 8, 8
 # The most memory for the sums of all threads; more of them would add no faster than the database reads.
 _MOST_BYTES, _MOST_THREADS = 1 << 28, 4
 
@@ -41,17 +41,17 @@ _PART, _PARTS = 1 << 16, 4
 Numbers = npt.NDArray[np.unsignedinteger]
 
 
-class FactNodes:
-    """The nodes of the facts while a tree grows.
+class RecordNodes:
+    """The nodes of the rows while a tree grows.
 
-    Splits are put off until the facts are read next. Say histograms are asked for after a level was split: the facts of
+    Splits are put off until the rows are read next. Say histograms are asked for after a level was split: the rows of
     each batch are moved to the children, those of the nodes asked for are chosen, and their codes are added up. Each
     thread does so with a part of the batch, and has sums of its own.
 
     Parameters
     ----------
     session
-        Where the facts are.
+        Where the rows are.
     bins
         Their table.
     layout
@@ -59,10 +59,10 @@ class FactNodes:
     records
         The layout of its words.
     stored
-        The features whose codes the facts have.
+        The features whose codes the rows have.
     dimensions
         The dimensions whose keys they have.
-    n_facts
+    n_rows
         How many there are.
     workers, n_threads
         The threads, and how many of them may work at once.
@@ -72,7 +72,7 @@ class FactNodes:
 
     def __init__(
         self, session: DuckDBSession, bins: str, layout: SlotLayout, records: Records, stored: Sequence[int],
-        dimensions: Sequence[StarDimension], n_facts: int, workers: Workers, n_threads: int, *,
+        dimensions: Sequence[StarDimension], n_rows: int, workers: Workers, n_threads: int, *,
         holds_words: bool,
     ) -> None:  # fmt: skip
         self._session = session
@@ -86,13 +86,13 @@ class FactNodes:
         self._fields = [records.fields[name] for name in columns]
         self._workers = workers
         self._n_threads = min(n_threads, _MOST_THREADS)
-        self._numbers: Numbers = np.zeros(n_facts, np.uint16)
-        self._pairs = np.empty((2, n_facts))
+        self._numbers: Numbers = np.zeros(n_rows, np.uint16)
+        self._pairs = np.empty((2, n_rows))
         self._words = self._read_words() if holds_words else None
         self.restart()
 
     def restart(self) -> None:
-        """Put all facts into the root of another tree, whose g and h are others too."""
+        """Put all rows into the root of another tree, whose g and h are others too."""
         self._numbers.fill(0)
         self._n_nodes = 1
         self._leaves: dict[int, None] = {0: None}  # in order
@@ -109,10 +109,10 @@ class FactNodes:
         if self._n_nodes > 1 << 16 and self._numbers.dtype == np.uint16:
             self._numbers = self._numbers.astype(np.uint32)
 
-    # --- sweeps over the facts ----------------------------------------------------------------------------------------
+    # --- sweeps over the rows ----------------------------------------------------------------------------------------
 
     def histograms(self, nodes: Sequence[int], pair: TreePair, n_rows: float) -> FloatArray:
-        """Return the histograms of nodes, of about ``n_rows`` facts, (nodes, slots, 2)."""
+        """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2)."""
         self._read_pairs(pair)
         places = np.full(self._n_nodes, len(nodes), np.uint32)
         places[list(nodes)] = range(len(nodes))
@@ -120,9 +120,9 @@ class FactNodes:
         n_threads = max(1, min(self._n_threads, _MOST_BYTES // sums[0].n_bytes))
         sums += [BinSums(self._layout, self._dimensions, len(nodes), n_rows) for _ in range(1, n_threads)]
 
-        def add(thread: int, facts: slice, words: Batch) -> None:
-            chosen = ChosenFacts(self._numbers[facts], places, len(nodes))
-            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.taken, self._pairs[:, facts])
+        def add(thread: int, rows: slice, words: Batch) -> None:
+            chosen = ChosenRows(self._numbers[rows], places, len(nodes))
+            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.taken, self._pairs[:, rows])
             sums[thread].add(self._stored, codes, chosen.places(), g, h)
 
         self._sweep(add, n_threads)
@@ -136,38 +136,38 @@ class FactNodes:
             self._sweep(lambda *_: None, self._n_threads)
 
     def _sweep(self, visit: Callable[[int, slice, Batch], None], n_threads: int) -> None:
-        """Carry out the splits that were put off; call ``visit`` with each part of the facts, in threads.
+        """Carry out the splits that were put off; call ``visit`` with each part of the rows, in threads.
 
-        It gets the number of the thread, which facts these are, and their words.
+        It gets the number of the thread, which rows these are, and their words.
         """
         moves = Moves(self._waiting, self._n_nodes, self._codes) if self._waiting else None
         for parts in self._parts():
 
             def work(thread: int, parts: list[tuple[slice, Batch]] = parts) -> None:
-                for facts, words in _taken(parts):
+                for rows, words in _taken(parts):
                     if moves is not None:
-                        moves.carry_out(self._numbers[facts], words)
-                    visit(thread, facts, words)
+                        moves.carry_out(self._numbers[rows], words)
+                    visit(thread, rows, words)
 
             self._workers.each(range(n_threads), work)
         self._waiting = {}
 
     def _read(self, statement: str, out: npt.NDArray[Any]) -> Batch:
-        """Write the columns that a statement reads to ``out``, (columns, facts); return that."""
+        """Write the columns that a statement reads to ``out``, (columns, rows); return that."""
         start = 0
         with closing(self._session.batches(statement, [out.dtype] * len(out))) as batches:
             for batch in batches:
-                facts = slice(start, start + len(batch[0]))
+                rows = slice(start, start + len(batch[0]))
                 for column, values in zip(out, batch, strict=True):
-                    column[facts] = values
-                start = facts.stop
+                    column[rows] = values
+                start = rows.stop
         return list(out)
 
     def _parts(self) -> Iterator[list[tuple[slice, Batch]]]:
-        """Yield lists of parts of the facts with their words, which are valid until the next list is asked for."""
-        n_facts = len(self._numbers)
+        """Yield lists of parts of the rows with their words, which are valid until the next list is asked for."""
+        n_rows = len(self._numbers)
         if self._words is not None:
-            yield [(facts, [words[facts] for words in self._words]) for facts in _slices(n_facts, n_facts // _PART)]
+            yield [(rows, [words[rows] for words in self._words]) for rows in _slices(n_rows, n_rows // _PART)]
             return
         names = self._records.names
         statement = render("read_rows", rows=self._bins, columns=", ".join(names), is_asked="TRUE")
@@ -179,10 +179,10 @@ class FactNodes:
                 start += len(batch[0])
 
     def _read_words(self) -> Batch:
-        """Read the words of all facts."""
-        names, n_facts = self._records.names, len(self._numbers)
+        """Read the words of all rows."""
+        names, n_rows = self._records.names, len(self._numbers)
         statement = render("read_rows", rows=self._bins, columns=", ".join(names), is_asked="TRUE")
-        return self._read(statement, np.empty((len(names), n_facts), np.uint64))
+        return self._read(statement, np.empty((len(names), n_rows), np.uint64))
 
     def _read_pairs(self, pair: TreePair) -> None:
         """Read g and h of a tree, once."""
@@ -195,7 +195,7 @@ class FactNodes:
     # --- for statements -----------------------------------------------------------------------------------------------
 
     def show_values(self, values: Mapping[int, float]) -> str:
-        """Have statements read the value of each fact's leaf as the column ``value``; return the table's name.
+        """Have statements read the value of each row's leaf as the column ``value``; return the table's name.
 
         This takes the place of the tree's g and h, which have served their purpose.
         """
@@ -220,7 +220,7 @@ class FactNodes:
         return [self._bins, table]
 
     def case(self, values: Mapping[int, str]) -> str:
-        """Return an expression over `sources`: the value of the fact's leaf."""
+        """Return an expression over `sources`: the value of the row's leaf."""
         return f"CASE node {' '.join(f'WHEN {node} THEN {values[node]}' for node in self._leaves)} END"
 
     def leaves(self) -> list[int]:

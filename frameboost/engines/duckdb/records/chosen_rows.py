@@ -1,4 +1,4 @@
-"""Some facts of a part, in the order of their nodes: what histograms are summed from."""
+"""Some rows of a part, in the order of their nodes: what histograms are summed from."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.duckdb.arrow_batches import Batch
-from frameboost.engines.duckdb.star.records import Field
+from frameboost.engines.duckdb.records.layout import Field
 from frameboost.splits.split import FloatArray
 
-__all__ = ["ChosenFacts"]
+__all__ = ["ChosenRows"]
 
 
-class ChosenFacts:
-    """The facts of a part whose nodes have a place but the last, one place after the other.
+class ChosenRows:
+    """The rows of a part whose nodes have a place but the last, one place after the other.
 
-    So the sums of one place at a time are in the cache, and facts of one key lie side by side.
+    So the sums of one place at a time are in the cache, and rows of one key lie side by side.
 
     Parameters
     ----------
     numbers
-        The node of each fact of the part.
+        The node of each row of the part.
     places
         uint32 (nodes,): the place of each node; those not asked for have the last.
     n_places
@@ -43,7 +43,7 @@ class ChosenFacts:
 
     def taken(self, values: FloatArray) -> FloatArray:
         """Return their values, of those of the part."""
-        from frameboost.engines.duckdb.star.kernels import take
+        from frameboost.engines.duckdb.records.kernels import take
 
         out = np.empty(len(self._rows))
         take(values, self._rows, out)
@@ -51,7 +51,7 @@ class ChosenFacts:
 
     def unpacked(self, words: Batch, fields: Sequence[Field]) -> list[npt.NDArray[np.unsignedinteger]]:
         """Return their codes and keys, of the words of the part."""
-        from frameboost.engines.duckdb.star.kernels import take, unpack
+        from frameboost.engines.duckdb.records.kernels import take, unpack
 
         own, found = np.empty(len(self._rows), np.uint64), list[npt.NDArray[np.unsignedinteger]]()
         read = -1

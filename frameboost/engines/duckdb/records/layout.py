@@ -1,4 +1,4 @@
-"""Codes and keys of a fact in 64-bit words, side by side: few wide columns are read in less time than many narrow."""
+"""Codes and keys of a row in 64-bit words, side by side: few wide columns are read in less time than many narrow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Field(NamedTuple):
 
 
 class Records:
-    """The layout of a fact's words, ``word_0``, ``word_1``, ...
+    """The layout of a row's words, ``word_0``, ``word_1``, ...
 
     Say the largest values of a, b and c are 200, 70,000 and 9. A code takes whole bytes, 1, 2 or 4, so ::
 

@@ -13,12 +13,13 @@ import frameboost as fb
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.duckdb import batch_sums
 from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.records import engine
+from frameboost.engines.duckdb.records import nodes as record_nodes
+from frameboost.engines.duckdb.records.kernels import move_records, take, unpack
+from frameboost.engines.duckdb.records.layout import Records
+from frameboost.engines.duckdb.records.nodes import RecordNodes
 from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
-from frameboost.engines.duckdb.star import engine, fact_nodes
 from frameboost.engines.duckdb.star.dimension import StarDimension
-from frameboost.engines.duckdb.star.fact_nodes import FactNodes
-from frameboost.engines.duckdb.star.kernels import move_facts, take, unpack
-from frameboost.engines.duckdb.star.records import Records
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -54,7 +55,7 @@ class Facts:
                 np.add.at(found[place], offset + codes[rows], np.stack([self.g, self.h], 1)[rows])
         return found
 
-    def opened(self, con: duckdb.DuckDBPyConnection, *, holds_words: bool, n_threads: int) -> FactNodes:
+    def opened(self, con: duckdb.DuckDBPyConnection, *, holds_words: bool, n_threads: int) -> RecordNodes:
         con.register("arrived", pl.DataFrame(
             {"bin_0": self.own[0], "bin_1": self.own[1], "key_0": self.keys, "g": self.g, "h": self.h}
         ))  # fmt: skip
@@ -62,7 +63,7 @@ class Facts:
         con.execute(f"CREATE TABLE bins AS SELECT {', '.join(records.sql())} FROM arrived")
         con.execute("CREATE TABLE pairs AS SELECT g, h FROM arrived")
         dimension = StarDimension("", "key_0", (2, 3), self.by_key.astype(np.uint8), False, False)
-        return FactNodes(
+        return RecordNodes(
             DuckDBSession(con.table("bins")), "bins", SlotLayout(self.bins), records, [0, 1], [dimension], N_FACTS,
             Workers(n_threads), n_threads, holds_words=holds_words,
         )  # fmt: skip
@@ -71,7 +72,7 @@ class Facts:
 @pytest.mark.parametrize("holds_words", [True, False])
 @pytest.mark.parametrize(("n_threads", "fewest_rows"), [(1, 0.0), (3, 1e18)])
 def test_facts_are_moved_and_added_up(monkeypatch, holds_words, n_threads, fewest_rows):
-    monkeypatch.setattr(fact_nodes, "_PART", 70)
+    monkeypatch.setattr(record_nodes, "_PART", 70)
     monkeypatch.setattr(batch_sums, "_FEWEST_ROWS", fewest_rows)  # sums by key first, or not
     facts, pair = Facts(3), TreePair("pairs", "g", "h")
     with duckdb.connect() as con:
@@ -135,7 +136,7 @@ def test_kernels(seed, dtype):
     fields = np.array([[1, 8, 0xFF, n_codes, 3, 2, 0], [0, 0, 0xFF, 0, 1, 0, n_codes]], np.uint64)
     numbers = rng.choice([0, 2, 5], n_facts).astype(np.uint16)
     after = numbers.copy()
-    move_facts(
+    move_records(
         after, np.array([0, -1, 1, -1, -1, -1], np.int32), np.array([each.ctypes.data for each in words], np.uint64),
         fields, codes, children,
     )  # fmt: skip
@@ -164,7 +165,9 @@ def test_where_nothing_can_be_held_in_memory_or_read_from_it(monkeypatch, settin
     """Nodes are in a table then; the model is the same."""
     monkeypatch.setattr("frameboost.engines.duckdb.star.plan._FEWEST_FACTS", 0)
     star, made = random_star(11), []
-    monkeypatch.setattr(engine, "FactNodes", lambda *args, **kwargs: made.append(args) or FactNodes(*args, **kwargs))
+    monkeypatch.setattr(
+        engine, "RecordNodes", lambda *args, **kwargs: made.append(args) or RecordNodes(*args, **kwargs)
+    )
     how = {"n_estimators": 2, "max_depth": 3, "features": star.features()}
     expected = fb.fit(star.by_hand(), "y", engine="numba", **how)
     for is_set in (False, True):

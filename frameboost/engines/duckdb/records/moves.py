@@ -1,4 +1,4 @@
-"""Splits of several nodes as tables, by which facts are moved to the children of their nodes."""
+"""Splits of several nodes as tables, by which rows are moved to the children of their nodes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy.typing as npt
 
 from frameboost.binning.bins import SlotLayout
 from frameboost.engines.duckdb.arrow_batches import Batch
+from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.star.dimension import StarDimension
-from frameboost.engines.duckdb.star.records import Records
 from frameboost.splits.split import Split
 
 __all__ = ["CodesOfKeys", "Moves"]
 
-# Where `CodesOfKeys` has the code that a column of the facts has itself: its first key, how many codes each has, which.
+# Where `CodesOfKeys` has the code that a column of the rows has itself: its first key, how many codes each has, which.
 _ITSELF = (0, 1, 0)
 
 
 class CodesOfKeys:
     """The codes of the keys of all dimensions in one array.
 
-    In front of them are the numbers from 0 on: a code of the facts' own columns is a key, whose only code is itself. So
+    In front of them are the numbers from 0 on: a code of the rows' own columns is a key, whose only code is itself. So
     a kernel looks up both in the same way.
 
     Parameters
@@ -30,9 +30,9 @@ class CodesOfKeys:
     layout
         The bins of all features.
     records
-        The layout of the facts' words.
+        The layout of the rows' words.
     dimensions
-        The dimensions whose keys the facts have.
+        The dimensions whose keys the rows have.
     """
 
     def __init__(self, layout: SlotLayout, records: Records, dimensions: Sequence[StarDimension]) -> None:
@@ -62,7 +62,7 @@ class CodesOfKeys:
 
 
 class Moves:
-    """Splits as `frameboost.engines.duckdb.star.kernels.move_facts` takes them.
+    """Splits as `frameboost.engines.duckdb.records.kernels.move_records` takes them.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ class Moves:
         self._children = np.concatenate(children).astype(np.uint32)
 
     def carry_out(self, numbers: npt.NDArray[np.unsignedinteger], words: Batch) -> None:
-        """Move the facts that have these words, (words, facts), from the nodes with these numbers, in place."""
-        from frameboost.engines.duckdb.star.kernels import move_facts
+        """Move the rows that have these words, (words, rows), from the nodes with these numbers, in place."""
+        from frameboost.engines.duckdb.records.kernels import move_records
 
         addresses = np.array([each.ctypes.data for each in words], np.uint64)
-        move_facts(numbers, self._splits, addresses, self._fields, self._codes, self._children)
+        move_records(numbers, self._splits, addresses, self._fields, self._codes, self._children)

@@ -1,0 +1,9 @@
+"""The engine in a database whose rows' codes are in 64-bit words, and whose nodes and pairs are in memory.
+
+- `engine`: the steps that differ
+- `layout`: where codes and keys are in the words
+- `nodes`: which node each row is in, and histograms
+- `moves`: splits as tables
+- `chosen_rows`: rows of some nodes, one node after the other
+- `kernels`: moves of rows, and some rows unpacked
+"""

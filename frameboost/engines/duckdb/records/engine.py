@@ -1,0 +1,149 @@
+"""The DuckDB engine whose rows' nodes and pairs are in memory, where they fit: histograms take no statements.
+
+Bins, margins, gradients and metrics are computed in the database as before. Codes are stored side by side in words (see
+`layout`), which are held in memory too if there is room, or else read in batches for each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from frameboost.binning.bins import Bins
+from frameboost.engines.batches import kernel_pays
+from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.codes import store_bins
+from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.nodes import Nodes
+from frameboost.engines.duckdb.records.layout import Records
+from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD, RecordNodes
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.runtime.workers import Workers
+from frameboost.schema.feature import Feature
+from frameboost.splits.split import FloatArray, IntArray
+
+__all__ = ["DuckDBRecordEngine"]
+
+# What is in memory takes at most this part of what the database may take.
+_SHARE = 1 / 8
+# The most columns of codes: all are read at once.
+_MOST_COLUMNS = 1024
+
+
+class DuckDBRecordEngine(DuckDBEngine):
+    """`HistogramEngine` over a DuckDB relation.
+
+    Parameters
+    ----------
+    session, features, columns, roles, queries, in_order
+        As for `TableEngine`.
+    workers
+        The threads of kernels.
+    """
+
+    def __init__(
+        self, session: DuckDBSession, features: Sequence[Feature], columns: Sequence[SqlColumn],
+        roles: Mapping[str, str], queries: SqlColumn | None = None, *, in_order: bool = False, workers: Workers,
+    ) -> None:  # fmt: skip
+        super().__init__(session, features, columns, roles, queries, in_order=in_order)
+        self._workers = workers
+        self._is_in_memory = False
+        self._records: Records | None = None
+        self._record_nodes: RecordNodes | None = None
+
+    # --- once a fit ---------------------------------------------------------------------------------------------------
+
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`."""
+        self._is_in_memory = (
+            self.sums_by_kernel and not self.is_shard and self.keeps_order and len(self.own_features) <= _MOST_COLUMNS
+            and self._may_take(BYTES_PER_ROW) and self.session.can_show()
+        )  # fmt: skip
+        super().bin_columns(bins)
+        if self._records is not None:
+            n_bytes = BYTES_PER_ROW + BYTES_PER_WORD * len(self._records.names)
+            self._record_nodes = RecordNodes(
+                self.session, self.bins, self.layout, self._records, self.stored_features, self.keyed_dimensions,
+                self.n_rows, self._workers, min(self._workers.n_jobs, self.n_threads),
+                holds_words=self._may_take(n_bytes),
+            )  # fmt: skip
+            self._may_sort = False
+
+    def _may_take(self, n_bytes: int) -> bool:
+        """Whether so many bytes a row may be in memory."""
+        return self.n_rows * n_bytes <= self.session.memory_limit * _SHARE
+
+    @property
+    def n_threads(self) -> int:
+        """The threads of the database."""
+        return int(self.session.setting("threads"))
+
+    @property
+    def sums_by_kernel(self) -> bool:
+        """Whether histograms are summed by kernels, and not by group-bys."""
+        return kernel_pays(self.n_threads)
+
+    @property
+    def own_features(self) -> Sequence[int]:
+        """The features that are columns of the rows."""
+        return range(len(self.features))
+
+    @property
+    def stored_features(self) -> Sequence[int]:
+        """The features whose codes the rows have."""
+        return range(len(self.features))
+
+    @property
+    def keyed_dimensions(self) -> Sequence[StarDimension]:
+        """The dimensions whose keys the rows have."""
+        return ()
+
+    def store_bins(self, bins: Sequence[Bins]) -> str:
+        """See `DuckDBEngine.store_bins`."""
+        words = self.words({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
+        return store_bins(
+            self.session, bins, self.columns, self.roles, in_order=self.in_source_order, stored=words
+        )  # fmt: skip
+
+    def words(self, largest: Mapping[str, int]) -> list[str] | None:
+        """Return what is stored in place of codes and keys of these largest values; None if these are stored."""
+        if not self._is_in_memory:
+            return None
+        self._records = Records(largest)
+        return [*self._records.sql(), *self.roles]
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self._record_nodes = None
+        super().close()
+
+    # --- once a tree --------------------------------------------------------------------------------------------------
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`."""
+        super().follow_tree()
+        if self._record_nodes is not None:
+            self._record_nodes.restart()
+
+    @property
+    def nodes(self) -> Nodes:
+        """See `DuckDBEngine.nodes`."""
+        return super().nodes if self._record_nodes is None else self._record_nodes
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+        """See `HistogramEngine.histograms`."""
+        if self._record_nodes is None:
+            super().histograms(nodes, out, places)
+        else:
+            out[places] = self._record_nodes.histograms(nodes, self.pair, self.rows_in(nodes))
+
+    def rows_in(self, nodes: Sequence[int]) -> float:
+        """Return about how many rows are in some nodes."""
+        return sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300) * self.n_rows
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        if self._record_nodes is None:
+            super().add_leaf_values(values, margin)
+        else:
+            self._add_to(margin, "value", [self._record_nodes.show_values(values)])
