@@ -11,7 +11,10 @@ from typing import Literal
 
 from frameboost.expressions.expression import Expression
 
-__all__ = ["Change", "OverQuery", "Pairs", "Ratio"]
+__all__ = ["PAIR_SUMS", "Change", "OverQuery", "Pairs", "Ratio"]
+
+# The columns that sums over pairs become (see `Pairs`).
+PAIR_SUMS = ("pair_g", "pair_h", "pair_size")
 
 Change = Literal["pairwise", "ndcg", "map"]
 

@@ -18,7 +18,7 @@ from frameboost.engines.linear_contract import linear_role
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.places import Places
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar, largest_magnitudes, rounded, rounded_on
 from frameboost.schema.feature import Feature
@@ -152,7 +152,7 @@ class TableEngine:
         columns = dict.fromkeys(self._row_roles, self._role_table) | self._margins
         columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
         if self._pairs is not None:
-            columns |= dict.fromkeys(("pair_g", "pair_h", "pair_size"), self._pairs)
+            columns |= dict.fromkeys(PAIR_SUMS, self._pairs)
         if wanted is not None:
             used = names_used(*wanted, *terms.values())
             by_query = any(isinstance(term, QueryWindow) for term in terms.values())

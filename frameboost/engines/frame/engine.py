@@ -12,9 +12,10 @@ from frameboost.binning.codes import distinct_values, sample_of
 from frameboost.binning.value_counts import ValueCounts, in_numpy
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.aggregation import aggregated, in_polars
-from frameboost.engines.frame.ranking import PAIR_SUMS, query_expr, window_expr
+from frameboost.engines.frame.ranking import query_expr, window_expr
 from frameboost.engines.frame.scores import ScoreTable
 from frameboost.expressions.places import Places
+from frameboost.expressions.ranking_terms import PAIR_SUMS
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr

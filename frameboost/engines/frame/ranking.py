@@ -8,9 +8,7 @@ from frameboost.engines.contract import QueryWindow
 from frameboost.schema.polars_columns import column, physical_expr
 from frameboost.schema.types import FeatureType
 
-__all__ = ["PAIR_SUMS", "query_expr", "window_expr"]
-
-PAIR_SUMS = ("pair_g", "pair_h", "pair_size")
+__all__ = ["query_expr", "window_expr"]
 
 
 def query_expr(frame: pl.LazyFrame, name: str) -> pl.Expr:

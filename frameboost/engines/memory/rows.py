@@ -16,7 +16,6 @@ from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import kept_aggregates
 from frameboost.engines.frame.engine import FrameEngine
-from frameboost.engines.frame.ranking import PAIR_SUMS
 from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.gradients import GradientPairs
 from frameboost.engines.memory.programs.exact_sums import ExactSums, values_by_row
@@ -27,7 +26,7 @@ from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_sc
 from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK

@@ -14,7 +14,7 @@ from frameboost.engines.fixed_terms import FixedTerms
 from frameboost.engines.frame.aggregation import in_polars
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.frame.gradients import tree_pairs
-from frameboost.engines.frame.ranking import PAIR_SUMS, window_expr
+from frameboost.engines.frame.ranking import window_expr
 from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.pairs.queries import Queries
 from frameboost.engines.polars.binning import code_columns, propose_bins
@@ -23,7 +23,7 @@ from frameboost.engines.polars.histograms import sum_by_bin
 from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
 from frameboost.engines.polars.nodes import child_of_row, code_goes_left, leaf_value, root_of_rows
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
 from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded_on
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.feature import Feature

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from frameboost.binning.bins import Bins
 from frameboost.engines.batches import kernel_pays
 from frameboost.engines.duckdb.binning import SqlColumn
@@ -16,8 +18,10 @@ from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD, RecordNodes
-from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.engines.pairs.queries import Queries
+from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray
@@ -26,6 +30,8 @@ __all__ = ["DuckDBRecordEngine"]
 
 # What is in memory takes at most this part of what the database may take.
 _SHARE = 1 / 8
+# For each row its query, its place in it, and what sums over pairs read and return.
+_BYTES_FOR_PAIRS = 128
 # The most columns of codes: all are read at once.
 _MOST_COLUMNS = 1024
 
@@ -50,6 +56,7 @@ class DuckDBRecordEngine(DuckDBEngine):
         self._is_in_memory = False
         self._records: Records | None = None
         self._record_nodes: RecordNodes | None = None
+        self._by_query: Queries | None = None
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -116,6 +123,31 @@ class DuckDBRecordEngine(DuckDBEngine):
         """See `Engine.close`."""
         self._record_nodes = None
         super().close()
+
+    # --- once a round -------------------------------------------------------------------------------------------------
+
+    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+        """See `Engine.sum_pairs`: by a kernel, which takes a tenth of the time of a join of rows with rows."""
+        if self._record_nodes is None or not self._may_take(_BYTES_FOR_PAIRS):
+            super().sum_pairs(pairs, offset)
+            return
+        from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
+
+        self._store_fixed_terms()
+        names = list(dict.fromkeys(columns_read(pairs)))
+        rows, found = self.query()
+        read = ", ".join(f"CAST({found[name]} AS DOUBLE) AS {name}" for name in names)
+        table = self.session.columns(f"SELECT position, {read} FROM ({rows})")
+        columns = {name: np.empty(self.n_rows) for name in names}
+        for name, values in columns.items():
+            values[table["position"]] = table[name]
+        if self._by_query is None:
+            _, query_of = np.unique(self.session.columns(f"SELECT qid FROM {self.bins}")["qid"], return_inverse=True)
+            self._by_query = Queries(query_of, self._workers)
+        sums = pair_sums(self._by_query, columns, pairs, offset, self._workers)
+        self.session.show(**dict(zip(PAIR_SUMS, sums, strict=True)))
+        self._pairs = self.replace_table(self._pairs, "pairs", "store_pairs", sums=SHOWN, columns=", ".join(PAIR_SUMS))
+        self.session.show()
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
